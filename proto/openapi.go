@@ -1,0 +1,9 @@
+// Package proto holds what is generated from the platform's interfaces and is data, not code.
+package proto
+
+import _ "embed"
+
+// OpenAPI is the OpenAPI 2.0 document (JSON) of every RPC with an HTTP rule.
+//
+//go:embed gen/openapi/urr.swagger.json
+var OpenAPI []byte
