@@ -1,0 +1,251 @@
+// Package batch turns concurrent single calls into few batched ones: what arrives within a short delay goes out as one RPC, or what
+// arrived while the last batch was being written is the next batch (group commit). The queue in front is bounded, so that overload is
+// refused at once instead of being waited for.
+package batch
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+)
+
+// Config bounds a Coalescer. Zero values take the defaults named.
+type Config struct {
+	// Max is the most items in a batch; default 100. A full batch does not wait for Delay.
+	Max int
+	// Delay is how long the first item of a batch waits for others. 0 = group commit: a batch takes what has arrived, and waits only
+	// while Inflight batches run.
+	Delay time.Duration
+	// Inflight is the most batches running at once; default 1.
+	Inflight int
+	// Queue is the most items waiting for a batch; default 10,000. Above it Do answers errs.ErrOverloaded.
+	Queue int
+	// Timeout bounds one run of fn; default 5 s. It is independent of any caller's deadline.
+	Timeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&c.Max, 100)
+	def(&c.Inflight, 1)
+	def(&c.Queue, 10_000)
+	if c.Timeout <= 0 {
+		c.Timeout = 5 * time.Second
+	}
+	return c
+}
+
+// Result is the outcome of one item of a batch: a value or an error, that item's alone.
+type Result[O any] struct {
+	Value O
+	Err   error
+}
+
+// Coalescer runs single calls in batches. It keeps no goroutine while idle; Close waits for those that run.
+type Coalescer[I, O any] struct {
+	cfg   Config
+	run   func(context.Context, []I) ([]Result[O], error)
+	calls sync.Pool
+
+	mu      sync.Mutex
+	pending []*call[I, O]
+	running int         // batches in flight
+	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay
+	closed  bool
+	idle    chan struct{} // closed when a closed coalescer has drained
+}
+
+type call[I, O any] struct {
+	ctx  context.Context //nolint:containedctx // lives as long as the call to Do
+	in   I
+	out  Result[O]
+	done chan struct{}
+}
+
+// NewCoalescer makes a Coalescer whose fn answers a batch by position: as many results as items, in their order. An error of fn, or a
+// wrong number of results, is every item's error. A fn whose items fail one by one belongs to NewItems.
+func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, error)) *Coalescer[I, O] {
+	return NewItems(cfg, func(ctx context.Context, in []I) ([]Result[O], error) {
+		values, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]Result[O], len(values))
+		for i, v := range values {
+			out[i].Value = v
+		}
+		return out, nil
+	})
+}
+
+// NewItems is NewCoalescer for a fn that can fail an item and serve the others.
+func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], error)) *Coalescer[I, O] {
+	c := &Coalescer[I, O]{cfg: cfg.withDefaults(), run: fn, idle: make(chan struct{})}
+	c.calls.New = func() any { return &call[I, O]{done: make(chan struct{}, 1)} }
+	return c
+}
+
+// Do hands in one item and waits for its result. It fails with errs.ErrOverloaded (and a retry time) when the queue is full, with
+// errs.ErrUnavailable after Close, and with the context's error when ctx ends first: the item is then dropped if its batch has not
+// begun, else its result is. A caller that gives up never disturbs the others of its batch.
+func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
+	var zero O
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	cl := c.calls.Get().(*call[I, O]) //nolint:forcetypeassert // the pool's only type
+	cl.ctx, cl.in = ctx, in
+	if err := c.enqueue(cl); err != nil {
+		return zero, err
+	}
+	select {
+	case <-cl.done:
+	case <-ctx.Done():
+		return zero, ctx.Err() // cl may still be written to, so it does not go back to the pool
+	}
+	out := cl.out
+	*cl = call[I, O]{done: cl.done}
+	c.calls.Put(cl)
+	return out.Value, out.Err
+}
+
+func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errs.ErrUnavailable
+	}
+	if len(c.pending) >= c.cfg.Queue {
+		return errs.ErrOverloaded.WithRetry(time.Second)
+	}
+	c.pending = append(c.pending, cl)
+	switch {
+	case c.running >= c.cfg.Inflight: // the batch that ends first takes it along
+	case c.cfg.Delay <= 0 || len(c.pending) >= c.cfg.Max:
+		c.startLocked()
+	case c.timer == nil:
+		c.timer = time.AfterFunc(c.cfg.Delay, c.collected)
+	}
+	return nil
+}
+
+// collected ends the delay of the batch that is being collected.
+func (c *Coalescer[I, O]) collected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = nil
+	if c.running < c.cfg.Inflight && len(c.pending) > 0 {
+		c.startLocked()
+	}
+}
+
+func (c *Coalescer[I, O]) startLocked() {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	c.running++
+	go c.work(c.takeLocked())
+}
+
+// work runs batches until nothing waits.
+func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
+	for calls != nil {
+		c.runBatch(calls)
+		calls = c.next()
+	}
+}
+
+// next takes what arrived while a batch ran. Those have waited already, so a Delay does not start anew for them.
+func (c *Coalescer[I, O]) next() []*call[I, O] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) > 0 {
+		return c.takeLocked()
+	}
+	c.running--
+	if c.closed && c.running == 0 {
+		close(c.idle)
+	}
+	return nil
+}
+
+func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
+	n := min(len(c.pending), c.cfg.Max)
+	calls := make([]*call[I, O], n)
+	copy(calls, c.pending)
+	rest := copy(c.pending, c.pending[n:])
+	clear(c.pending[rest:])
+	c.pending = c.pending[:rest]
+	return calls
+}
+
+func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
+	live := calls[:0]
+	for _, cl := range calls {
+		if cl.ctx.Err() == nil { // who has gone already costs nothing more
+			live = append(live, cl)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	in := make([]I, len(live))
+	for i, cl := range live {
+		in[i] = cl.in
+	}
+	// Values (trace, request id) are the first caller's; its cancellation is not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(live[0].ctx), c.cfg.Timeout)
+	defer cancel()
+	out, err := c.guarded(ctx, in)
+	if err == nil && len(out) != len(in) {
+		err = errs.ErrInternal.Wrap(fmt.Errorf("batch: %d results for %d items", len(out), len(in)))
+	}
+	for i, cl := range live {
+		if err != nil {
+			cl.out.Err = err
+		} else {
+			cl.out = out[i]
+		}
+		cl.done <- struct{}{}
+	}
+}
+
+// guarded turns a panic of fn into every item's error: it would otherwise end the process for all of them.
+func (c *Coalescer[I, O]) guarded(ctx context.Context, in []I) (out []Result[O], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, errs.ErrInternal.Wrap(fmt.Errorf("batch: panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return c.run(ctx, in)
+}
+
+// Close refuses new items and waits until those in the queue are served, or ctx ends.
+func (c *Coalescer[I, O]) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		switch {
+		case c.running == 0 && len(c.pending) == 0:
+			close(c.idle)
+		case c.running < c.cfg.Inflight && len(c.pending) > 0:
+			c.startLocked()
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,304 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder is a fn that doubles its items and remembers the batches.
+type recorder struct {
+	mu      sync.Mutex
+	batches [][]int
+	gate    chan struct{} // nil: no waiting
+	running atomic.Int32
+	most    atomic.Int32
+}
+
+func (r *recorder) run(ctx context.Context, in []int) ([]int, error) {
+	n := r.running.Add(1)
+	defer r.running.Add(-1)
+	for m := r.most.Load(); n > m && !r.most.CompareAndSwap(m, n); m = r.most.Load() {
+	}
+	r.mu.Lock()
+	r.batches = append(r.batches, slices.Clone(in))
+	r.mu.Unlock()
+	if r.gate != nil {
+		select {
+		case <-r.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	out := make([]int, len(in))
+	for i, v := range in {
+		out[i] = 2 * v
+	}
+	return out, nil
+}
+
+func (r *recorder) sizes() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var sizes []int
+	for _, b := range r.batches {
+		sizes = append(sizes, len(b))
+	}
+	return sizes
+}
+
+func TestDelayGathersWhatArrives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		c := batch.NewCoalescer(batch.Config{Max: 100, Delay: 150 * time.Microsecond, Inflight: 4}, r.run)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				got, err := c.Do(t.Context(), i)
+				assert.NoError(t, err)
+				assert.Equal(t, 2*i, got)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int{40}, r.sizes())
+		require.Equal(t, 150*time.Microsecond, time.Since(start))
+	})
+}
+
+func TestFullBatchDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		c := batch.NewCoalescer(batch.Config{Max: 10, Delay: time.Hour, Inflight: 4}, r.run)
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				_, err := c.Do(t.Context(), i)
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int{10, 10}, r.sizes())
+		require.Zero(t, r.running.Load())
+	})
+}
+
+func TestGroupCommitTakesWhatHasArrived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Max: 8}, r.run)
+		var wg sync.WaitGroup
+		do := func(i int) {
+			wg.Go(func() {
+				got, err := c.Do(t.Context(), i)
+				assert.NoError(t, err)
+				assert.Equal(t, 2*i, got)
+			})
+			synctest.Wait()
+		}
+		do(0)
+		require.Equal(t, []int{1}, r.sizes(), "the first does not wait")
+		for i := 1; i <= 11; i++ {
+			do(i)
+		}
+		require.Equal(t, []int{1}, r.sizes(), "one batch at a time")
+		close(r.gate)
+		wg.Wait()
+		require.Equal(t, []int{1, 8, 3}, r.sizes())
+		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, r.batches[1], "in the order of arrival")
+		require.EqualValues(t, 1, r.most.Load())
+	})
+}
+
+func TestInflightBoundsParallelBatches(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	c := batch.NewCoalescer(batch.Config{Max: 3, Inflight: 2}, r.run)
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			got, err := c.Do(t.Context(), i)
+			assert.NoError(t, err)
+			assert.Equal(t, 2*i, got)
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, r.most.Load(), int32(2))
+	require.LessOrEqual(t, slices.Max(r.sizes()), 3)
+}
+
+func TestFullQueueRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Max: 1, Queue: 2}, r.run)
+		var wg sync.WaitGroup
+		for i := range 3 { // one runs, two wait
+			wg.Go(func() { _, _ = c.Do(t.Context(), i) })
+			synctest.Wait()
+		}
+		start := time.Now()
+		_, err := c.Do(t.Context(), 9)
+		require.ErrorIs(t, err, errs.ErrOverloaded)
+		require.Positive(t, errs.From(err).RetryAfter)
+		require.Zero(t, time.Since(start))
+		close(r.gate)
+		wg.Wait()
+		_, err = c.Do(t.Context(), 10)
+		require.NoError(t, err, "room again")
+	})
+}
+
+func TestCallerThatGivesUpDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{Max: 10}, r.run)
+		quit, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		lost := func(i int) {
+			wg.Go(func() {
+				_, err := c.Do(quit, i)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			synctest.Wait()
+		}
+		served := func(i int) {
+			wg.Go(func() {
+				got, err := c.Do(t.Context(), i)
+				assert.NoError(t, err)
+				assert.Equal(t, 2*i, got)
+			})
+			synctest.Wait()
+		}
+		lost(0) // the one whose context the batch would die with, if it used it
+		lost(1)
+		served(2)
+		cancel()
+		synctest.Wait()
+		close(r.gate)
+		wg.Wait()
+		require.Equal(t, [][]int{{0}, {2}}, r.batches, "who left before the batch began costs nothing")
+
+		_, err := c.Do(quit, 3)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestErrorsReachEveryCallerOfTheBatchAndNoOther(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		fn   func(context.Context, []int) ([]int, error)
+		want error
+	}{
+		"error":        {func(context.Context, []int) ([]int, error) { return nil, boom }, boom},
+		"wrong length": {func(context.Context, []int) ([]int, error) { return []int{1, 2, 3}, nil }, errs.ErrInternal},
+		"panic":        {func(context.Context, []int) ([]int, error) { panic("at the disco") }, errs.ErrInternal},
+		"timeout":      {func(ctx context.Context, _ []int) ([]int, error) { <-ctx.Done(); return nil, ctx.Err() }, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := batch.NewCoalescer(batch.Config{Timeout: 10 * time.Millisecond}, tc.fn)
+			for range 2 { // the coalescer serves on
+				_, err := c.Do(t.Context(), 1)
+				require.ErrorIs(t, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestItemsFailOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("odd")
+		c := batch.NewItems(batch.Config{Delay: time.Millisecond}, func(_ context.Context, in []int) ([]batch.Result[int], error) {
+			out := make([]batch.Result[int], len(in))
+			for i, v := range in {
+				if v%2 == 1 {
+					out[i].Err = odd
+				} else {
+					out[i].Value = v
+				}
+			}
+			return out, nil
+		})
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				got, err := c.Do(t.Context(), i)
+				if i%2 == 1 {
+					assert.ErrorIs(t, err, odd)
+					return
+				}
+				assert.NoError(t, err)
+				assert.Equal(t, i, got)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestCloseServesWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		c := batch.NewCoalescer(batch.Config{Delay: time.Hour}, r.run)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			got, err := c.Do(t.Context(), 21)
+			assert.NoError(t, err)
+			assert.Equal(t, 42, got)
+		})
+		synctest.Wait()
+		require.NoError(t, c.Close(t.Context()))
+		require.NoError(t, c.Close(t.Context()), "twice is once")
+		wg.Wait()
+		_, err := c.Do(t.Context(), 1)
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+	})
+}
+
+func TestCloseGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewCoalescer(batch.Config{}, r.run)
+		go func() { _, _ = c.Do(t.Context(), 1) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, c.Close(ctx), context.DeadlineExceeded)
+		close(r.gate)
+	})
+}
+
+func BenchmarkDo(b *testing.B) {
+	c := batch.NewCoalescer(batch.Config{Max: 64}, func(_ context.Context, in []int) ([]int, error) { return in, nil })
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := c.Do(b.Context(), 1); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

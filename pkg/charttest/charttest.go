@@ -1,0 +1,109 @@
+package charttest
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+)
+
+// Development is the configuration that a service gets from the umbrella with the values of development, secrets made up by the chart
+// included. The container of its migration gets the same. C must know every variable.
+func Development[C any](t *testing.T, service string, args ...string) *C {
+	t.Helper()
+	args = append([]string{
+		"--values", "urr/values-development.yaml",
+		"--set", "global.kafka.brokers={kafka:9092}", "--set", "global.redis.addresses={redis:6379}",
+		"--set", "global.dynamodb.endpoint=http://dynamodb:8000", "--set", "secrets.databaseURL=postgres://urr@postgres:5432/%s",
+	}, args...)
+	objects := render(t, "urr", "urr", args...)
+	return load[C](t, "urr-"+service, objects, secretsOf(objects))
+}
+
+// Production is the configuration that a service gets from its chart alone, its peers elsewhere and its secrets made by somebody else.
+// The arguments are helm's, as --set.
+func Production[C any](t *testing.T, service string, args ...string) *C {
+	t.Helper()
+	return load[C](t, service, render(t, service, service, args...), madeUp)
+}
+
+// load reads the environment of the Deployment and, if there is one, of the migration.
+func load[C any](t *testing.T, name string, objects []object, secret func(name, key string) (string, bool)) *C {
+	t.Helper()
+	env := environment(t, "Deployment", name, objects, secret)
+	require.NotNil(t, env, "the chart has no Deployment %s", name)
+	known := config.Variables[C]()
+	for variable := range env {
+		// Go's own, parts of RPC_ACCEPT, the AWS SDK's.
+		others := variable == "GOMEMLIMIT" || strings.HasPrefix(variable, "RPC_KEY_OF_") || strings.HasPrefix(variable, "AWS_")
+		require.True(t, others || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
+	}
+	if migration := environment(t, "Job", name+"-migrate", objects, secret); migration != nil {
+		require.Equal(t, env, migration, "the migration must have the service's environment")
+	}
+	cfg, err := config.LoadFrom[C](t.Context(), env)
+	require.NoError(t, err)
+	return cfg
+}
+
+// environment is what the kubelet would give the only container of an object; nil when there is no such object.
+func environment(t *testing.T, kind, name string, objects []object, secret func(name, key string) (string, bool)) map[string]string {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind && o.Metadata.Name == name })
+	if i < 0 {
+		return nil
+	}
+	containers := objects[i].Spec.Template.Spec.Containers
+	require.Len(t, containers, 1)
+	env := map[string]string{}
+	for _, from := range containers[0].EnvFrom {
+		j := slices.IndexFunc(objects, func(o object) bool { return o.Kind == "ConfigMap" && o.Metadata.Name == from.ConfigMapRef.Name })
+		require.GreaterOrEqual(t, j, 0, "%s %s reads the ConfigMap %s, which the chart does not have", kind, name, from.ConfigMapRef.Name)
+		for variable, value := range objects[j].Data {
+			env[variable] = value
+		}
+	}
+	for _, e := range containers[0].Env {
+		value := e.Value
+		if ref := e.ValueFrom.SecretKeyRef; ref.Name != "" {
+			made, found := secret(ref.Name, ref.Key)
+			require.True(t, found, "%s %s reads %s of the Secret %s, which nobody makes", kind, name, ref.Key, ref.Name)
+			value = made
+		}
+		require.NotContains(t, env, e.Name, "set twice")
+		for known, v := range env { // as Kubernetes does: what stands before may be used
+			value = strings.ReplaceAll(value, "$("+known+")", v)
+		}
+		env[e.Name] = value
+	}
+	return env
+}
+
+// secretsOf looks into the Secrets that a chart makes.
+func secretsOf(objects []object) func(name, key string) (string, bool) {
+	return func(name, key string) (string, bool) {
+		for _, o := range objects {
+			if o.Kind == "Secret" && o.Metadata.Name == name {
+				value, ok := o.StringData[key]
+				return value, ok
+			}
+		}
+		return "", false
+	}
+}
+
+// madeUp is a Secret that somebody else makes, told by its name.
+func madeUp(name, key string) (string, bool) {
+	switch {
+	case name == "urr-ticket-code":
+		return "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32))), true
+	case key == "url":
+		return "postgres://urr:secret@database.example:5432/urr?sslmode=verify-full", true
+	default:
+		return strings.Repeat("k", 40), true
+	}
+}

@@ -1,0 +1,244 @@
+package claims_test
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+var now = time.Unix(1_800_000_000, 0)
+
+func keys(t testing.TB, s string) token.KeySet {
+	t.Helper()
+	k, err := token.ParseKeySet(config.Secret(s))
+	require.NoError(t, err)
+	return k
+}
+
+func payload(t *testing.T, tok string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(strings.Split(tok, ".")[1])
+	require.NoError(t, err)
+	return string(b)
+}
+
+// The members' names and units are read by every service and by the pages: they may not drift.
+func TestTokensAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	k := keys(t, secret)
+
+	tier1, err := k.Sign(claims.NewTier1("demo", "anon-1", "req-1", 1_799_999_999_123_456, 42, now))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"sub":"demo","uid":"anon-1","aud":"vwr","tier":1,"pos":42,"act":1799999999123456,"jti":"req-1","iat":1800000000,"exp":1800000600}`, payload(t, tier1))
+
+	entry, err := k.Sign(claims.NewEntry("demo", "user-1", "slot-1", 1_799_999_999_000_001, now.Add(10*time.Minute), now))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"sub":"demo","uid":"user-1","aud":"entry","jti":"slot-1","epoch":1799999999000001,"end":1800000600000,"iat":1800000000,"exp":1800000060}`, payload(t, entry))
+
+	session, err := k.Sign(claims.NewSession("user-1", []string{"admin"}, now, now.Add(time.Hour)))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"sub":"user-1","roles":["admin"],"aud":"session","iat":1800000000,"exp":1800003600}`, payload(t, session))
+}
+
+func TestTokensRoundTrip(t *testing.T) {
+	t.Parallel()
+	k := keys(t, secret)
+
+	want1 := claims.NewTier1("demo", claims.UserPrefix+"bob", "req-1", 1, 1, now)
+	tok, err := k.Sign(want1)
+	require.NoError(t, err)
+	var got1 claims.Tier1
+	require.NoError(t, k.Verify(tok, &got1, claims.AudienceVWR, now.Add(599*time.Second)))
+	require.ErrorIs(t, k.Verify(tok, &claims.Tier1{}, claims.AudienceVWR, now.Add(claims.Tier1Life)), token.ErrExpired)
+	require.ErrorIs(t, k.Verify(tok, &claims.Entry{}, claims.AudienceEntry, now), token.ErrAudience)
+	require.Equal(t, want1, &got1)
+	require.Equal(t, now.Add(claims.Tier1Life).Unix(), got1.Expiry().Unix())
+
+	want2 := claims.NewEntry("demo", "bob", "slot", 7, now.Add(20*time.Second), now)
+	require.Equal(t, now.Add(20*time.Second).Unix(), want2.Expiry().Unix(), "a token never outlives its slot")
+	tok, err = k.Sign(want2)
+	require.NoError(t, err)
+	var got2 claims.Entry
+	require.NoError(t, k.Verify(tok, &got2, claims.AudienceEntry, now))
+	require.Equal(t, want2, &got2)
+}
+
+func TestIncompleteTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	k := keys(t, secret)
+	for name, c := range map[string]interface {
+		Validate() error
+	}{
+		"position 0":   claims.NewTier1("demo", "a", "r", 1, 0, now),
+		"no round":     claims.NewTier1("demo", "a", "r", 0, 1, now),
+		"no visitor":   claims.NewTier1("demo", "", "r", 1, 1, now),
+		"no request":   claims.NewTier1("demo", "a", "", 1, 1, now),
+		"odd event":    claims.NewTier1("de:mo", "a", "r", 1, 1, now),
+		"no slot":      claims.NewEntry("demo", "u", "", 1, now, now),
+		"no epoch":     claims.NewEntry("demo", "u", "s", 0, now, now),
+		"odd user":     claims.NewEntry("demo", "u#", "s", 1, now, now),
+		"nobody":       claims.NewSession("", nil, now, now),
+		"tier 2 claim": &claims.Tier1{EventID: "demo", UID: "a", Tier: 2, Position: 1, Round: 1, RequestID: "r"},
+	} {
+		require.Error(t, c.Validate(), name)
+	}
+	tok, err := k.Sign(claims.NewTier1("demo", "a", "r", 1, 0, now))
+	require.NoError(t, err)
+	require.ErrorIs(t, k.Verify(tok, &claims.Tier1{}, claims.AudienceVWR, now), token.ErrInvalid, "Validate is part of Verify")
+}
+
+var ticket = claims.VwrTicket{
+	Round: 1_799_999_999_123_456, RequestID: uuid.MustParse("018f2b5e-7b1a-5c3d-8e4f-0123456789ab"), Position: 4_000_000_001,
+}
+
+// The layout is written out here a second time, by hand: a change of the code that keeps its own round trip must still fail.
+func TestVwrTicketLayout(t *testing.T) {
+	t.Parallel()
+	body := []byte{1, 2, 'k', '7'}
+	body = binary.BigEndian.AppendUint64(body, 1_799_999_999_123_456)
+	body = append(body, ticket.RequestID[:]...)
+	body = binary.BigEndian.AppendUint64(body, 4_000_000_001)
+	visitor := sha256.Sum256([]byte("visitor-1"))
+	body = append(body, visitor[:16]...)
+
+	derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "urr/vwr-ticket", 32)
+	require.NoError(t, err)
+	mac := hmac.New(sha256.New, derived)
+	mac.Write([]byte("urr/t1/1"))
+	mac.Write([]byte{4})
+	mac.Write([]byte("demo"))
+	mac.Write(body)
+	want := base64.RawURLEncoding.EncodeToString(mac.Sum(body))
+
+	macs := keys(t, "k7:"+secret).Derive(claims.LabelVwrTicket)
+	require.Equal(t, want, ticket.Seal(macs, "demo", "visitor-1"))
+	got, err := claims.OpenVwrTicket(macs, "demo", "visitor-1", want)
+	require.NoError(t, err)
+	require.Equal(t, ticket, got)
+}
+
+func TestVwrTicketIsForOneEventVisitorAndKey(t *testing.T) {
+	t.Parallel()
+	macs := keys(t, "a:"+secret).Derive(claims.LabelVwrTicket)
+	rotated := keys(t, "b:"+strings.ToUpper(secret)+",a:"+secret).Derive(claims.LabelVwrTicket)
+	s := ticket.Seal(macs, "demo", "v1")
+	_, err := claims.OpenVwrTicket(rotated, "demo", "v1", s)
+	require.NoError(t, err)
+	for name, open := range map[string]func() (claims.VwrTicket, error){
+		"other event":   func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo2", "v1", s) },
+		"other visitor": func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo", "v2", s) },
+		"other label": func() (claims.VwrTicket, error) {
+			return claims.OpenVwrTicket(keys(t, "a:"+secret).Derive(claims.LabelAnon), "demo", "v1", s)
+		},
+		"other key": func() (claims.VwrTicket, error) {
+			return claims.OpenVwrTicket(keys(t, "a:"+strings.ToUpper(secret)).Derive(claims.LabelVwrTicket), "demo", "v1", s)
+		},
+		"cut":        func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo", "v1", s[:len(s)-4]) },
+		"longer":     func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo", "v1", s+"AAAA") },
+		"line break": func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo", "v1", s[:9]+"\n"+s[9:]) },
+		"empty":      func() (claims.VwrTicket, error) { return claims.OpenVwrTicket(macs, "demo", "v1", "") },
+		"huge": func() (claims.VwrTicket, error) {
+			return claims.OpenVwrTicket(macs, "demo", "v1", strings.Repeat("A", 4000))
+		},
+		"long event": func() (claims.VwrTicket, error) {
+			return claims.OpenVwrTicket(macs, strings.Repeat("e", 256+4), "v1", s)
+		},
+	} {
+		_, err := open()
+		require.ErrorIs(t, err, claims.ErrForged, name)
+	}
+	require.Empty(t, ticket.Seal(token.KeySet{}.Derive("x"), "demo", "v1"))
+	require.Empty(t, ticket.Seal(macs, strings.Repeat("e", 65), "v1"))
+}
+
+func TestNoFlippedBitVerifies(t *testing.T) {
+	t.Parallel()
+	k := keys(t, "a:"+secret)
+	vwr, anon := k.Derive(claims.LabelVwrTicket), k.Derive(claims.LabelAnon)
+	sealedTicket, sealedAnon := ticket.Seal(vwr, "demo", "v1"), claims.NewAnon().Seal(anon)
+	flip := func(s string, i int) string {
+		b := []byte(s)
+		b[i/8] ^= 1 << (i % 8)
+		return string(b)
+	}
+	for i := range len(sealedTicket) * 8 {
+		_, err := claims.OpenVwrTicket(vwr, "demo", "v1", flip(sealedTicket, i))
+		require.ErrorIs(t, err, claims.ErrForged, "bit %d", i)
+	}
+	for i := range len(sealedAnon) * 8 {
+		_, err := claims.OpenAnon(anon, flip(sealedAnon, i))
+		require.ErrorIs(t, err, claims.ErrForged, "bit %d", i)
+	}
+}
+
+func TestAnon(t *testing.T) {
+	t.Parallel()
+	macs := keys(t, secret).Derive(claims.LabelAnon)
+	a, b := claims.NewAnon(), claims.NewAnon()
+	require.NotEqual(t, a, b)
+	got, err := claims.OpenAnon(macs, a.Seal(macs))
+	require.NoError(t, err)
+	require.Equal(t, a, got)
+	require.Equal(t, a.ID.String(), got.String())
+	require.Empty(t, a.Seal(token.KeySet{}.Derive("x")))
+	_, err = claims.OpenAnon(macs, ticket.Seal(macs, "demo", "v"))
+	require.ErrorIs(t, err, claims.ErrForged, "one kind is never taken for another")
+}
+
+func FuzzOpenVwrTicket(f *testing.F) {
+	macs := keys(f, "a:"+secret).Derive(claims.LabelVwrTicket)
+	good := ticket.Seal(macs, "demo", "v1")
+	f.Add(good)
+	f.Add(good[1:])
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, err := claims.OpenVwrTicket(macs, "demo", "v1", s); err == nil && s != good {
+			t.Fatalf("%q verifies", s)
+		}
+	})
+}
+
+func BenchmarkOpenVwrTicket(b *testing.B) {
+	macs := keys(b, "a:"+secret).Derive(claims.LabelVwrTicket)
+	s := ticket.Seal(macs, "demo", "018f2b5e-7b1a-7c3d-8e4f-0123456789ab")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := claims.OpenVwrTicket(macs, "demo", "018f2b5e-7b1a-7c3d-8e4f-0123456789ab", s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestEntryLastsAsLongAsItsSlot(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	tests := map[string]struct {
+		end, want time.Time
+	}{
+		"a slot that ends within a second": {now.Add(20*time.Second + 300*time.Millisecond), now.Add(20*time.Second + 300*time.Millisecond)},
+		"a slot that ends on a second":     {now.Add(20 * time.Second), now.Add(20 * time.Second)},
+		"a longer slot":                    {now.Add(10 * time.Minute), now.Add(claims.EntryLife)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entry := claims.NewEntry("demo", "bob", "slot", 7, tt.end, now)
+			require.True(t, tt.want.Equal(entry.Expiry()), "ends at %s", entry.Expiry())
+			require.GreaterOrEqual(t, entry.ExpiresAt, tt.want.Unix(), "the JWT's exp does not come first")
+		})
+	}
+}

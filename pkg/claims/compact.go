@@ -1,0 +1,153 @@
+package claims
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/token"
+)
+
+// Labels of the keys derived from an issuer's set (token.KeySet.Derive).
+const (
+	// LabelVwrTicket is derived from VWR_TOKEN_SECRET.
+	LabelVwrTicket = "urr/vwr-ticket"
+	// LabelQueueTicket is derived from QUEUE_ENTRY_TOKEN_SECRET.
+	LabelQueueTicket = "urr/queue-ticket"
+	// LabelAnon is derived from SESSION_SECRET.
+	LabelAnon = "urr/anon"
+)
+
+// ErrForged is the answer to whatever does not verify: another key, event or visitor, a changed byte, not of the form at all.
+var ErrForged = errors.New("claims: not genuine")
+
+// Strict, so that the unused bits of the last character cannot be flipped unnoticed.
+var encoding = base64.RawURLEncoding.Strict()
+
+const (
+	version    = 1
+	maxKID     = 32
+	hashLen    = 16
+	ticketBody = 8 + 16 + 8 + hashLen
+	anonBody   = 16
+	maxSealed  = 2 + maxKID + ticketBody + token.MACSize
+)
+
+// Domain separation: what a MAC covers starts with what it is for.
+var (
+	ticketDomain = []byte("urr/t1/1")
+	anonDomain   = []byte("urr/a/1")
+)
+
+// VwrTicket is the signed ticket of a tier-1 position: with it a poll needs no store. Encoded it is, big-endian and in base64url,
+//
+//	0x01 | kid length | kid | round u64 | requestId 16 | position u64 | SHA-256(visitor)[:16] | HMAC-SHA256 32
+//
+// where the MAC covers "urr/t1/1", the event id with its length (one byte), and all before it. Verifying takes about 0.5 µs, a JWT 6.5 µs.
+type VwrTicket struct {
+	Round     int64 // µs since the epoch
+	RequestID uuid.UUID
+	Position  int64 // from 1
+}
+
+// Seal signs the ticket for one event (1–64 bytes) and visitor. It is empty when keys has none.
+func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
+	var buf [maxSealed]byte
+	b := header(buf[:0], keys.Current())
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
+	b = append(b, t.RequestID[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
+	h := sha256.Sum256([]byte(visitor))
+	b = append(b, h[:hashLen]...)
+	return seal(keys, ticketDomain, eventID, b)
+}
+
+// OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
+func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, error) {
+	var buf [maxSealed]byte
+	body, ok := open(keys, ticketDomain, eventID, s, &buf, ticketBody)
+	if !ok {
+		return VwrTicket{}, ErrForged
+	}
+	h := sha256.Sum256([]byte(visitor))
+	if subtle.ConstantTimeCompare(h[:hashLen], body[32:]) != 1 {
+		return VwrTicket{}, ErrForged
+	}
+	return VwrTicket{
+		Round:     int64(binary.BigEndian.Uint64(body)), //nolint:gosec // as sealed
+		RequestID: uuid.UUID(body[8:24]),
+		Position:  int64(binary.BigEndian.Uint64(body[24:])), //nolint:gosec // as sealed
+	}, nil
+}
+
+// Anon is the content of the cookie urr-anon: a random id that only we can have given out. Encoded it is, in base64url,
+//
+//	0x01 | kid length | kid | id 16 | HMAC-SHA256 32
+//
+// where the MAC covers "urr/a/1", a zero byte, and all before it.
+type Anon struct {
+	ID uuid.UUID
+}
+
+// NewAnon makes an id (UUIDv4: nothing can be read from it).
+func NewAnon() Anon { return Anon{ID: uuid.New()} }
+
+// String is the id as Caller.anon_id and Tier1.UID carry it.
+func (a Anon) String() string { return a.ID.String() }
+
+// Seal signs the id. It is empty when keys has none.
+func (a Anon) Seal(keys token.MACSet) string {
+	var buf [maxSealed]byte
+	return seal(keys, anonDomain, "", append(header(buf[:0], keys.Current()), a.ID[:]...))
+}
+
+// OpenAnon verifies the cookie's value; every failure is ErrForged.
+func OpenAnon(keys token.MACSet, s string) (Anon, error) {
+	var buf [maxSealed]byte
+	body, ok := open(keys, anonDomain, "", s, &buf, anonBody)
+	if !ok {
+		return Anon{}, ErrForged
+	}
+	return Anon{ID: uuid.UUID(body)}, nil
+}
+
+func header(b []byte, kid string) []byte {
+	return append(append(b, version, byte(len(kid))), kid...) //nolint:gosec // a kid has at most 32 bytes
+}
+
+func seal(keys token.MACSet, domain []byte, eventID string, b []byte) string {
+	if len(eventID) > ids.MaxEvent {
+		return ""
+	}
+	sum, ok := keys.Sum(keys.Current(), domain, []byte{byte(len(eventID))}, []byte(eventID), b)
+	if !ok {
+		return ""
+	}
+	return encoding.EncodeToString(append(b, sum[:]...))
+}
+
+// open decodes s into buf and returns its body of n bytes, verified.
+func open(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
+	if encoding.DecodedLen(len(s)) > len(buf) || len(eventID) > ids.MaxEvent {
+		return nil, false
+	}
+	size, err := encoding.Decode(buf[:], []byte(s))
+	// The decoder skips line breaks; the length shows them.
+	if err != nil || size < 2 || buf[0] != version || len(s) != encoding.EncodedLen(size) {
+		return nil, false
+	}
+	kid := int(buf[1])
+	if size != 2+kid+n+token.MACSize {
+		return nil, false
+	}
+	signed := buf[:2+kid+n]
+	if !keys.Verify(string(buf[2:2+kid]), buf[len(signed):size], domain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
+		return nil, false
+	}
+	return signed[2+kid:], true
+}

@@ -1,0 +1,173 @@
+// Package claims holds what two services must read byte for byte alike: the payloads of the platform's JWTs and the compact signed
+// values that pages carry (VwrTicket, Anon).
+package claims
+
+import (
+	"errors"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"urr.guru/pkg/ids"
+)
+
+// Audiences: each kind of token is good for one purpose only.
+const (
+	AudienceVWR     = "vwr"
+	AudienceEntry   = "entry"
+	AudienceSession = "session"
+)
+
+// Lives of the tokens, at most.
+const (
+	// Tier1Life is how long a tier-1 token opens tier 2.
+	Tier1Life = 600 * time.Second
+	// EntryLife is the longest life of an entry token; it is renewed while its slot lives.
+	EntryLife = 60 * time.Second
+)
+
+// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous visitor's.
+const UserPrefix = "user:"
+
+// registered are the claims that every kind has. Times are Unix seconds.
+type registered struct {
+	Audience  string `json:"aud"`
+	IssuedAt  int64  `json:"iat"`
+	ExpiresAt int64  `json:"exp"`
+}
+
+func stamp(aud string, now, exp time.Time) registered {
+	return registered{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
+}
+
+// Expiry is the instant from which the token is no longer accepted.
+func (r registered) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
+
+// GetExpirationTime and the following implement jwt.Claims.
+func (r registered) GetExpirationTime() (*jwt.NumericDate, error) { return date(r.ExpiresAt), nil }
+
+// GetIssuedAt is the iat claim.
+func (r registered) GetIssuedAt() (*jwt.NumericDate, error) { return date(r.IssuedAt), nil }
+
+// GetNotBefore is absent from every kind.
+func (r registered) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+
+// GetIssuer is absent from every kind.
+func (r registered) GetIssuer() (string, error) { return "", nil }
+
+// GetAudience is the aud claim.
+func (r registered) GetAudience() (jwt.ClaimStrings, error) {
+	return jwt.ClaimStrings{r.Audience}, nil
+}
+
+func date(sec int64) *jwt.NumericDate {
+	if sec == 0 {
+		return nil
+	}
+	return jwt.NewNumericDate(time.Unix(sec, 0))
+}
+
+// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was served.
+type Tier1 struct {
+	registered
+
+	EventID string `json:"sub"`
+	// UID is the visitor's anonymous id, or UserPrefix and a user id.
+	UID      string `json:"uid"`
+	Tier     int    `json:"tier"` // always 1
+	Position int64  `json:"pos"`  // from 1
+	// Round is the start of the round the position belongs to, µs since the epoch.
+	Round int64 `json:"act"`
+	// RequestID is the same at every mint for one visitor and round.
+	RequestID string `json:"jti"`
+}
+
+// NewTier1 makes the payload that is valid from now for Tier1Life.
+func NewTier1(eventID, uid, requestID string, round, position int64, now time.Time) *Tier1 {
+	return &Tier1{
+		registered: stamp(AudienceVWR, now, now.Add(Tier1Life)),
+		EventID:    eventID, UID: uid, Tier: 1, Position: position, Round: round, RequestID: requestID,
+	}
+}
+
+// GetSubject is the event's id.
+func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
+
+// Validate is called by the JWT library after the signature was checked.
+func (c *Tier1) Validate() error {
+	if c.Tier != 1 || !ids.Event(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
+		return errors.New("claims: incomplete tier-1 token")
+	}
+	return nil
+}
+
+// Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header x-queue-entry-token): this user is inside.
+type Entry struct {
+	registered
+
+	EventID string `json:"sub"`
+	UserID  string `json:"uid"`
+	SlotID  string `json:"jti"`
+	// Epoch is the line's, µs since the epoch of time.
+	Epoch int64 `json:"epoch"`
+	// End is the slot's, in epoch milliseconds; the token itself ends sooner.
+	End int64 `json:"end"`
+}
+
+// NewEntry makes the payload of a slot that lasts until end: valid from now until end, at most EntryLife. A JWT's exp is in whole
+// seconds; it is rounded up, since a token that ended before its slot would turn its holder away from a shop that calls them in. What
+// counts is Expiry.
+func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *Entry {
+	exp := now.Add(EntryLife)
+	if end.Before(exp) {
+		exp = end.Add(time.Second - time.Nanosecond)
+	}
+	return &Entry{
+		registered: stamp(AudienceEntry, now, exp),
+		EventID:    eventID, UserID: userID, SlotID: slotID, Epoch: epoch, End: end.UnixMilli(),
+	}
+}
+
+// Expiry is the token's end or the slot's, whichever comes first.
+func (c *Entry) Expiry() time.Time {
+	exp, end := c.registered.Expiry(), time.UnixMilli(c.End)
+	if end.Before(exp) {
+		return end
+	}
+	return exp
+}
+
+// GetSubject is the event's id.
+func (c *Entry) GetSubject() (string, error) { return c.EventID, nil }
+
+// Validate is called by the JWT library after the signature was checked.
+func (c *Entry) Validate() error {
+	if !ids.Event(c.EventID) || !ids.User(c.UserID) || c.SlotID == "" || c.Epoch < 1 || c.End < 1 {
+		return errors.New("claims: incomplete entry token")
+	}
+	return nil
+}
+
+// Session is the payload of a session (cookie urr-session, Authorization: Bearer).
+type Session struct {
+	registered
+
+	UserID string   `json:"sub"`
+	Roles  []string `json:"roles"`
+}
+
+// NewSession makes the payload of a session from now until exp.
+func NewSession(userID string, roles []string, now, exp time.Time) *Session {
+	return &Session{registered: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles}
+}
+
+// GetSubject is the user's id.
+func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
+
+// Validate is called by the JWT library after the signature was checked.
+func (c *Session) Validate() error {
+	if !ids.User(c.UserID) {
+		return errors.New("claims: incomplete session")
+	}
+	return nil
+}

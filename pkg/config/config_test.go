@@ -1,0 +1,137 @@
+package config_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+)
+
+type peer struct {
+	Addr string        `env:"ADDR"`
+	Key  config.Secret `env:"KEY"`
+}
+
+type Base struct {
+	Level string `env:"LEVEL, default=info" oneof:"debug info"`
+}
+
+type sample struct {
+	Base
+
+	Threshold int                      `env:"THRESHOLD, default=1000" min:"1" max:"5000"`
+	Hold      time.Duration            `env:"HOLD, default=5m" min:"1s"`
+	Rate      float64                  `env:"RATE, default=0.5" min:"0" max:"1"`
+	Size      uint32                   `env:"SIZE, default=1" max:"10"`
+	On        bool                     `env:"ON"`
+	Brokers   []string                 `env:"BROKERS"`
+	Accept    map[string]config.Secret `env:"ACCEPT"`
+	Secret    config.Secret            `env:"SECRET, required"`
+	Ticket    peer                     `env:", prefix=TICKET_"`
+}
+
+func (s *sample) Validate() error {
+	if s.On && s.Ticket.Addr == "" {
+		return config.Bad("TICKET_ADDR", s.Ticket.Addr, "must be a host:port when ON is true")
+	}
+	return nil
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	got, err := config.LoadFrom[sample](t.Context(), map[string]string{
+		"THRESHOLD": "7", "HOLD": "90s", "ON": "true", "BROKERS": "a:1,b:2", "ACCEPT": "gateway:abc,vwr:def",
+		"SECRET": "s3cret", "TICKET_ADDR": "dns:///ticket:8086", "TICKET_KEY": "k",
+	})
+	require.NoError(t, err)
+	want := &sample{
+		Base: Base{Level: "info"}, Threshold: 7, Hold: 90 * time.Second, Rate: 0.5, Size: 1, On: true, Brokers: []string{"a:1", "b:2"},
+		Accept: map[string]config.Secret{"gateway": "abc", "vwr": "def"}, Secret: "s3cret",
+		Ticket: peer{Addr: "dns:///ticket:8086", Key: "k"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"not a number":    {map[string]string{"THRESHOLD": "abc"}, `THRESHOLD="abc": must be a whole number ≥ 1 and ≤ 5000`},
+		"below":           {map[string]string{"THRESHOLD": "0"}, `THRESHOLD="0": must be a whole number ≥ 1 and ≤ 5000`},
+		"above":           {map[string]string{"SIZE": "11"}, `SIZE="11": must be a whole number ≤ 10`},
+		"negative uint":   {map[string]string{"SIZE": "-1"}, `SIZE="-1": must be a whole number ≤ 10`},
+		"bad duration":    {map[string]string{"HOLD": "5 min"}, `HOLD="5 min": must be a duration (as 30s or 5m) ≥ 1s`},
+		"short duration":  {map[string]string{"HOLD": "10ms"}, `HOLD="10ms": must be a duration (as 30s or 5m) ≥ 1s`},
+		"float":           {map[string]string{"RATE": "1.5"}, `RATE="1.5": must be a number ≥ 0 and ≤ 1`},
+		"bool":            {map[string]string{"ON": "yes"}, `ON="yes": must be true or false`},
+		"oneof":           {map[string]string{"LEVEL": "loud"}, `LEVEL="loud": must be one of debug, info`},
+		"map of secrets":  {map[string]string{"ACCEPT": "topsecret"}, `ACCEPT="***": must be key:value[,key:value…]`},
+		"missing":         {map[string]string{"SECRET": ""}, `SECRET is not set: it is required`},
+		"validate":        {map[string]string{"ON": "true"}, `TICKET_ADDR="": must be a host:port when ON is true`},
+		"several at once": {map[string]string{"ON": "x", "SIZE": "y"}, "SIZE=\"y\": must be a whole number ≤ 10\nON=\"x\": must be true or false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"SECRET": "s"}
+			for k, v := range tc.env {
+				env[k] = v
+				if k == "SECRET" && v == "" {
+					delete(env, k)
+				}
+			}
+			_, err := config.LoadFrom[sample](t.Context(), env)
+			require.EqualError(t, err, tc.want)
+		})
+	}
+}
+
+func TestLoadReadsTheEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "from the environment")
+	got, err := config.Load[sample](context.Background())
+	require.NoError(t, err)
+	require.Equal(t, "from the environment", got.Secret.Reveal())
+}
+
+func TestLoadRefusesWhatIsNoStruct(t *testing.T) {
+	t.Parallel()
+	_, err := config.LoadFrom[int](t.Context(), map[string]string{})
+	require.ErrorContains(t, err, "not a struct")
+}
+
+func TestBoundsOnTextAreAMistake(t *testing.T) {
+	t.Parallel()
+	type wrong struct {
+		Name string `env:"NAME, default=x" min:"1"`
+	}
+	require.Panics(t, func() { _, _ = config.LoadFrom[wrong](t.Context(), map[string]string{}) })
+}
+
+func TestSecretNeverPrints(t *testing.T) {
+	t.Parallel()
+	const s = config.Secret("hunter2hunter2")
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "secret", s, "nested", map[string]any{"s": s})
+	js, err := json.Marshal(map[string]any{"a": s, "b": []config.Secret{s}})
+	require.NoError(t, err)
+	for _, out := range []string{
+		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %q", s, s, s, s, s), fmt.Sprintf("%+v", struct{ S config.Secret }{s}),
+		log.String(), string(js), config.Bad("X", s, "must be longer").Error(), errors.New(s.String()).Error(),
+	} {
+		require.NotContains(t, out, "hunter2")
+	}
+	require.Equal(t, "hunter2hunter2", s.Reveal())
+	require.Empty(t, config.Secret("").String())
+}

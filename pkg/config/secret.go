@@ -1,0 +1,31 @@
+package config
+
+import (
+	"encoding/json"
+	"log/slog"
+)
+
+const redacted = "***"
+
+// Secret is a string that prints as ***, whatever prints it: fmt, slog and encoding/json never see its content.
+type Secret string
+
+// Reveal returns the content.
+func (s Secret) Reveal() string { return string(s) }
+
+// String implements fmt.Stringer; an empty secret prints as nothing, so that "not set" can be told from "set".
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// GoString implements fmt.GoStringer (%#v).
+func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalJSON implements json.Marshaler.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }

@@ -1,0 +1,86 @@
+// Package dynamo opens DynamoDB clients and makes tables.
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/internal/awsconf"
+)
+
+// Config says where DynamoDB is and what the tables are called.
+type Config struct {
+	Region string `env:"AWS_REGION, default=ap-northeast-2"`
+	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
+	Endpoint string `env:"DYNAMODB_ENDPOINT"`
+	// Prefix begins every table's name, so that several installations may share an account.
+	Prefix string `env:"DYNAMODB_PREFIX, default=urr"`
+	// PITR turns on point-in-time recovery for tables that are made.
+	PITR bool `env:"DYNAMODB_PITR"`
+}
+
+// Table is the full name of a table: prefix-name.
+func (c Config) Table(name string) string { return c.Prefix + "-" + name }
+
+// Open makes a client. Calls are retried by the SDK up to twice within the caller's deadline; a call whose repetition would count twice
+// (ADD) must turn that off with NoRetry.
+func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
+	ac, err := awsconf.Load(ctx, cfg.Region, cfg.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodb.NewFromConfig(ac, func(o *dynamodb.Options) {
+		o.Retryer = retry.NewStandard(func(so *retry.StandardOptions) {
+			so.MaxAttempts = 3
+			so.MaxBackoff = 500 * time.Millisecond
+		})
+		// DynamoDB Local sends a checksum of 0 with every error, failed conditions included.
+		o.DisableValidateResponseChecksum = cfg.Endpoint != ""
+	}), nil
+}
+
+// NoRetry is an option of one call: it is sent once.
+func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// Err gives what the client says its place in the platform's vocabulary: throttling, a service that is gone or failing becomes
+// errs.ErrUnavailable. Failed conditions and cancelled transactions are answers and returned as they are.
+func Err(err error) error {
+	var known *errs.Error
+	if err == nil || errors.As(err, &known) || !unavailable(err) {
+		return err
+	}
+	return errs.ErrUnavailable.Wrap(err)
+}
+
+func unavailable(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError",
+			"ServiceUnavailable", "TransactionInProgressException", "LimitExceededException":
+			return true
+		}
+		return api.ErrorFault() == smithy.FaultServer
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// ConditionFailed reports whether a conditional write met another state than it named, alone or within a transaction of one condition.
+func ConditionFailed(err error) bool {
+	var failed *types.ConditionalCheckFailedException
+	return errors.As(err, &failed)
+}

@@ -1,0 +1,87 @@
+package dynamo_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/errs"
+)
+
+func spec(name string) dynamo.Table {
+	return dynamo.Table{
+		Name:      name,
+		Partition: dynamo.Key{Name: "pk", Type: types.ScalarAttributeTypeS},
+		Sort:      dynamo.Key{Name: "sk", Type: types.ScalarAttributeTypeN},
+		Indexes: []dynamo.Index{{
+			Name:      "by-owner",
+			Partition: dynamo.Key{Name: "owner", Type: types.ScalarAttributeTypeS},
+			Sort:      dynamo.Key{Name: "sk", Type: types.ScalarAttributeTypeN},
+		}},
+		TTL: "ttl",
+	}
+}
+
+func item(pk, owner string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"pk":    &types.AttributeValueMemberS{Value: pk},
+		"sk":    &types.AttributeValueMemberN{Value: "1"},
+		"owner": &types.AttributeValueMemberS{Value: owner},
+	}
+}
+
+func TestEnsureTableAndConditions(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	table := cfg.Table("things")
+	require.True(t, strings.HasPrefix(table, cfg.Prefix+"-"))
+	for range 2 { // the second time it exists
+		require.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(table)))
+	}
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &table})
+	require.NoError(t, err)
+	require.Equal(t, "ttl", aws.ToString(ttl.TimeToLiveDescription.AttributeName))
+
+	put := &dynamodb.PutItemInput{TableName: &table, Item: item("a", "o"), ConditionExpression: aws.String("attribute_not_exists(pk)")}
+	_, err = client.PutItem(t.Context(), put)
+	require.NoError(t, err)
+	_, err = client.PutItem(t.Context(), put)
+	require.True(t, dynamo.ConditionFailed(err))
+	require.NotErrorIs(t, dynamo.Err(err), errs.ErrUnavailable, "a failed condition is an answer")
+
+	found, err := client.Query(t.Context(), &dynamodb.QueryInput{
+		TableName: &table, IndexName: aws.String("by-owner"), KeyConditionExpression: aws.String("#o = :o"),
+		ExpressionAttributeNames:  map[string]string{"#o": "owner"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":o": &types.AttributeValueMemberS{Value: "o"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, int32(1), found.Count)
+}
+
+func TestTTLOnAnotherAttributeIsAnError(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	table := spec(cfg.Table("things"))
+	require.NoError(t, dynamo.EnsureTable(t.Context(), client, table))
+	table.TTL = "expires"
+	require.ErrorContains(t, dynamo.EnsureTable(t.Context(), client, table), "is on attribute ttl")
+}
+
+func TestAbsentServiceIsUnavailable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	client, err := dynamo.Open(t.Context(), dynamo.Config{Region: "local", Endpoint: "http://" + l.Addr().String()})
+	require.NoError(t, err)
+	_, err = client.ListTables(t.Context(), &dynamodb.ListTablesInput{}, dynamo.NoRetry)
+	require.ErrorIs(t, dynamo.Err(err), errs.ErrUnavailable)
+	require.NoError(t, dynamo.Err(nil))
+}

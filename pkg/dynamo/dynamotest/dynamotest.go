@@ -1,0 +1,52 @@
+// Package dynamotest gives tests tables of their own on DynamoDB Local.
+package dynamotest
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/dynamo"
+)
+
+// Tables returns a configuration with a prefix that no other test has, and a client. Every table that begins with the prefix is deleted
+// when the test ends.
+func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
+	t.Helper()
+	cfg := dynamo.Config{
+		Region: "local", Endpoint: backendtest.Dynamo(t), Prefix: "test" + strings.ToLower(rand.Text()[:16]),
+	}
+	client, err := dynamo.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sweep(t, client, cfg.Prefix+"-") })
+	return cfg, client
+}
+
+func sweep(t testing.TB, client *dynamodb.Client, prefix string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pages := dynamodb.NewListTablesPaginator(client, &dynamodb.ListTablesInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			t.Errorf("list tables: %v", err)
+			return
+		}
+		for _, name := range page.TableNames {
+			if !strings.HasPrefix(name, prefix) {
+				continue
+			}
+			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Errorf("delete table %s: %v", name, err)
+			}
+		}
+	}
+}

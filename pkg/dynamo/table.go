@@ -1,0 +1,131 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// activeWait bounds the wait for a new table (AWS needs some ten seconds).
+const activeWait = 2 * time.Minute
+
+// Key is one attribute of a key.
+type Key struct {
+	Name string
+	Type types.ScalarAttributeType
+}
+
+// Index is a global secondary index that projects everything.
+type Index struct {
+	Name      string
+	Partition Key
+	// Sort is optional (empty name).
+	Sort Key
+}
+
+// Table is what EnsureTable makes.
+type Table struct {
+	// Name in full, as Config.Table gives it.
+	Name      string
+	Partition Key
+	// Sort is optional (empty name).
+	Sort    Key
+	Indexes []Index
+	// TTL is the attribute with the time of expiry in seconds since the epoch; empty = none.
+	TTL string
+	// PITR turns on point-in-time recovery.
+	PITR bool
+}
+
+// EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and turns on its TTL and recovery. It may be
+// called by any number of processes at once. Keys of an existing table are not compared.
+func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
+	_, err := client.CreateTable(ctx, t.input())
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("create table %s: %w", t.Name, err)
+	}
+	waiter := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = 100 * time.Millisecond })
+	if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &t.Name}, activeWait); err != nil {
+		return fmt.Errorf("wait for table %s: %w", t.Name, err)
+	}
+	if t.TTL != "" {
+		if err := ensureTTL(ctx, client, t); err != nil {
+			return fmt.Errorf("ttl of table %s: %w", t.Name, err)
+		}
+	}
+	if t.PITR {
+		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+			TableName: &t.Name,
+			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{
+				PointInTimeRecoveryEnabled: aws.Bool(true),
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("point-in-time recovery of table %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// ensureTTL asks first: turning on what is on is an error, and AWS allows one change per hour.
+func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
+	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
+	if err != nil {
+		return err
+	}
+	switch d := out.TimeToLiveDescription; {
+	case d == nil:
+	case d.TimeToLiveStatus == types.TimeToLiveStatusEnabled, d.TimeToLiveStatus == types.TimeToLiveStatusEnabling:
+		if got := aws.ToString(d.AttributeName); got != t.TTL {
+			return fmt.Errorf("is on attribute %s, not %s", got, t.TTL)
+		}
+		return nil
+	}
+	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &t.Name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &t.TTL, Enabled: aws.Bool(true)},
+	})
+	return err
+}
+
+func (t Table) input() *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName:   &t.Name,
+		BillingMode: types.BillingModePayPerRequest,
+		KeySchema:   keySchema(t.Partition, t.Sort),
+	}
+	declared := make(map[string]bool)
+	declare := func(keys ...Key) {
+		for _, k := range keys {
+			if k.Name != "" && !declared[k.Name] {
+				declared[k.Name] = true
+				in.AttributeDefinitions = append(in.AttributeDefinitions,
+					types.AttributeDefinition{AttributeName: aws.String(k.Name), AttributeType: k.Type})
+			}
+		}
+	}
+	declare(t.Partition, t.Sort)
+	for _, x := range t.Indexes {
+		declare(x.Partition, x.Sort)
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName:  aws.String(x.Name),
+			KeySchema:  keySchema(x.Partition, x.Sort),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		})
+	}
+	return in
+}
+
+func keySchema(partition, sort Key) []types.KeySchemaElement {
+	schema := []types.KeySchemaElement{{AttributeName: aws.String(partition.Name), KeyType: types.KeyTypeHash}}
+	if sort.Name != "" {
+		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(sort.Name), KeyType: types.KeyTypeRange})
+	}
+	return schema
+}

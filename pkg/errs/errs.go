@@ -1,0 +1,207 @@
+// Package errs is the platform's one error vocabulary: what kind of failure it is, the stable code that clients switch on, the one
+// public sentence of that code, and a cause that only the log sees. It maps to gRPC statuses and back without loss, so that a reason
+// given by one service reaches the browser unchanged.
+package errs
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind says what a caller can do about an error; the values travel in commonv1.Problem.kind.
+type Kind string
+
+// The kinds, each with the HTTP status that the gateway answers with.
+const (
+	// Invalid (400): the request can never succeed as it is.
+	Invalid Kind = "invalid"
+	// Unauthenticated (401): who asks is not known.
+	Unauthenticated Kind = "unauthenticated"
+	// Forbidden (403): who asks is known and may not.
+	Forbidden Kind = "forbidden"
+	// NotFound (404): what is asked for does not exist, or not for who asks.
+	NotFound Kind = "not_found"
+	// Conflict (409): the present state forbids it; another time it may succeed.
+	Conflict Kind = "conflict"
+	// Unprocessable (422): well-formed, but at odds with what the same caller said before.
+	Unprocessable Kind = "unprocessable"
+	// Exhausted (429): too much at once; RetryAfter says when there is room again.
+	Exhausted Kind = "exhausted"
+	// Canceled (499): who asked has gone.
+	Canceled Kind = "canceled"
+	// Internal (500): our fault.
+	Internal Kind = "internal"
+	// Unavailable (503): something that is needed does not answer; trying again is right.
+	Unavailable Kind = "unavailable"
+	// Deadline (504): no answer in time; whether it took effect is unknown.
+	Deadline Kind = "deadline"
+)
+
+// Client reports whether the fault lies with the caller: such errors are logged at warn, the others at error.
+func (k Kind) Client() bool {
+	switch k {
+	case Internal, Unavailable, Deadline:
+		return false
+	default:
+		return true
+	}
+}
+
+// HTTPStatus is the status code that the gateway answers with; 500 for an unknown kind.
+func (k Kind) HTTPStatus() int {
+	switch k {
+	case Invalid:
+		return 400
+	case Unauthenticated:
+		return 401
+	case Forbidden:
+		return 403
+	case NotFound:
+		return 404
+	case Conflict:
+		return 409
+	case Unprocessable:
+		return 422
+	case Exhausted:
+		return 429
+	case Canceled:
+		return 499
+	case Unavailable:
+		return 503
+	case Deadline:
+		return 504
+	default:
+		return 500
+	}
+}
+
+// Field is one member of a request that is wrong.
+type Field struct {
+	// Path is the member's path as the client wrote it, as "sections[2].price".
+	Path string
+	// Message is one English sentence part, as "must be at least 1".
+	Message string
+}
+
+// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return changed copies, so that a sentinel
+// may be shared by every goroutine.
+type Error struct {
+	Kind Kind
+	// Reason is the stable code, UPPER_SNAKE; the API's member `code`.
+	Reason string
+	// Message is the code's fixed English sentence; public.
+	Message string
+	// Metadata is public detail for programs, as seatIds.
+	Metadata map[string]string
+	// Fields are the offending members of an Invalid request.
+	Fields []Field
+	// RetryAfter is when trying again makes sense; 0 = unknown.
+	RetryAfter time.Duration
+
+	cause error
+}
+
+// New makes a sentinel. Codes that clients see are declared in reasons.go, nowhere else.
+func New(kind Kind, reason, message string) *Error {
+	return &Error{Kind: kind, Reason: reason, Message: message}
+}
+
+// Error is for logs: it includes the cause, which must not reach a client.
+func (e *Error) Error() string {
+	s := e.Reason + ": " + e.Message
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip through gRPC.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Reason == e.Reason
+}
+
+// With returns a copy with one more pair of public metadata.
+func (e *Error) With(key, value string) *Error {
+	c := e.clone()
+	if c.Metadata == nil {
+		c.Metadata = make(map[string]string, 1)
+	}
+	c.Metadata[key] = value
+	return c
+}
+
+// Wrap returns a copy with a cause for the log. An earlier cause is kept behind the new one.
+func (e *Error) Wrap(cause error) *Error {
+	if cause == nil {
+		return e
+	}
+	c := e.clone()
+	if c.cause != nil {
+		cause = errors.Join(cause, c.cause)
+	}
+	c.cause = cause
+	return c
+}
+
+// WithRetry returns a copy that says when trying again makes sense.
+func (e *Error) WithRetry(after time.Duration) *Error {
+	c := e.clone()
+	c.RetryAfter = after
+	return c
+}
+
+// WithFields returns a copy that also names the given members.
+func (e *Error) WithFields(fields ...Field) *Error {
+	c := e.clone()
+	c.Fields = append(c.Fields, fields...)
+	return c
+}
+
+func sortFields(fields []Field) {
+	slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
+}
+
+func (e *Error) clone() *Error {
+	c := *e
+	c.Metadata = maps.Clone(e.Metadata)
+	c.Fields = slices.Clone(e.Fields)
+	return &c
+}
+
+// From finds the *Error in an error's chain, else makes one: contexts' errors become Deadline or Canceled, gRPC statuses what they
+// were before the trip, everything else INTERNAL with err as its cause. The context that wrappers added stays in the cause. From(nil)
+// is nil.
+func From(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // the exact type needs no copy
+		return e
+	}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		c := e.clone()
+		c.cause = err
+		return c
+	case hasStatus(err):
+		return FromStatus(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrDeadline.Wrap(err)
+	case errors.Is(err, context.Canceled):
+		return ErrCanceled.Wrap(err)
+	default:
+		return ErrInternal.Wrap(err)
+	}
+}
+
+// Cause returns what the log should say beyond the public sentence, nil when there is nothing.
+func (e *Error) Cause() error { return e.cause }

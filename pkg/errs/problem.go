@@ -1,0 +1,52 @@
+package errs
+
+import (
+	"time"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+// fieldPrefix marks the metadata under which a Problem, which has no member for them, carries Fields.
+const fieldPrefix = "field."
+
+// ToProblem turns err into the refusal of one item inside a batched answer; nil stays nil. Causes stay behind.
+func ToProblem(err error) *commonv1.Problem {
+	e := From(err)
+	if e == nil {
+		return nil
+	}
+	p := &commonv1.Problem{Reason: e.Reason, Kind: string(e.Kind), Message: e.Message, RetryAfterMs: e.RetryAfter.Milliseconds()}
+	if n := len(e.Metadata) + len(e.Fields); n > 0 {
+		p.Metadata = make(map[string]string, n)
+		for k, v := range e.Metadata {
+			p.Metadata[k] = v
+		}
+		for _, f := range e.Fields {
+			p.Metadata[fieldPrefix+f.Path] = f.Message
+		}
+	}
+	return p
+}
+
+// FromProblem is the inverse of ToProblem; nil stays nil.
+func FromProblem(p *commonv1.Problem) *Error {
+	if p == nil {
+		return nil
+	}
+	e := &Error{
+		Kind: Kind(p.GetKind()), Reason: p.GetReason(), Message: p.GetMessage(),
+		RetryAfter: time.Duration(p.GetRetryAfterMs()) * time.Millisecond,
+	}
+	for k, v := range p.GetMetadata() {
+		if len(k) > len(fieldPrefix) && k[:len(fieldPrefix)] == fieldPrefix {
+			e.Fields = append(e.Fields, Field{Path: k[len(fieldPrefix):], Message: v})
+			continue
+		}
+		if e.Metadata == nil {
+			e.Metadata = make(map[string]string, len(p.GetMetadata()))
+		}
+		e.Metadata[k] = v
+	}
+	sortFields(e.Fields)
+	return e
+}

@@ -1,0 +1,11 @@
+// Package failpoint names the places where a process may die between two writes, so that a test can kill it exactly there and check the
+// invariants afterwards. Only a build with the tag `failpoint` has them; in any other build Hit is an empty function.
+//
+// URR_FAILPOINTS="name=action;name=action;…" arms them, once, at the first use. Actions:
+//
+//	exit        the process kills itself (SIGKILL): nothing is flushed, no defer runs
+//	error       Hit panics, Err returns an error
+//	sleep:5s    waits
+//
+// name@N=action acts at the Nth hit of the process only (from 1).
+package failpoint

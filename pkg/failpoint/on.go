@@ -1,0 +1,109 @@
+//go:build failpoint
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Variable is the environment variable that arms failpoints.
+const Variable = "URR_FAILPOINTS"
+
+type point struct {
+	name, action string
+	wait         time.Duration
+	at           int64 // 0 = at every hit
+	hits         atomic.Int64
+}
+
+// armed panics on a spelling mistake: a crash test whose crash never happens must not pass.
+var armed = sync.OnceValue(func() map[string][]*point {
+	points, err := parse(os.Getenv(Variable))
+	if err != nil {
+		panic("failpoint: " + Variable + ": " + err.Error())
+	}
+	return points
+})
+
+// Hit acts as armed; a point armed with `error` panics, since the place cannot fail otherwise.
+func Hit(name string) {
+	if err := Err(name); err != nil {
+		panic(err)
+	}
+}
+
+// Err acts as armed, at a place that can return an error.
+func Err(name string) error {
+	for _, p := range armed()[name] {
+		if n := p.hits.Add(1); p.at != 0 && n != p.at {
+			continue
+		}
+		switch p.action {
+		case "exit":
+			die()
+		case "sleep":
+			time.Sleep(p.wait)
+		case "error":
+			return fmt.Errorf("failpoint %s", name)
+		}
+	}
+	return nil
+}
+
+// die kills this process the hard way and never returns: the signal may reach another thread first.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func parse(s string) (map[string][]*point, error) {
+	points := make(map[string][]*point)
+	for part := range strings.SplitSeq(s, ";") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		p, err := parsePoint(part)
+		if err != nil {
+			return nil, err
+		}
+		points[p.name] = append(points[p.name], p)
+	}
+	return points, nil
+}
+
+func parsePoint(s string) (*point, error) {
+	left, action, ok := strings.Cut(s, "=")
+	if !ok {
+		return nil, fmt.Errorf("%q: must be name=action", s)
+	}
+	p := &point{action: action}
+	name, at, counted := strings.Cut(left, "@")
+	p.name = name
+	if counted {
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q: after @ stands a whole number ≥ 1", s)
+		}
+		p.at = n
+	}
+	if wait, ok := strings.CutPrefix(action, "sleep:"); ok {
+		d, err := time.ParseDuration(wait)
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("%q: after sleep: stands a duration", s)
+		}
+		p.action, p.wait = "sleep", d
+		return p, nil
+	}
+	if action != "exit" && action != "error" {
+		return nil, fmt.Errorf("%q: the action must be exit, error or sleep:<duration>", s)
+	}
+	return p, nil
+}

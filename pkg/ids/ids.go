@@ -1,0 +1,81 @@
+// Package ids holds the forms of the ids that meet in joined keys (cache keys, topics, signed bytes). Whatever is not of its form is
+// refused at the edge, so that no separator (`#`, `:`, `-` between parts, `{}`) can be forged.
+package ids
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Longest forms, in bytes.
+const (
+	MaxEvent = 64
+	MaxUser  = 63
+	MaxSeat  = 64
+)
+
+// Event reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
+func Event(s string) bool {
+	return len(s) >= 1 && len(s) <= MaxEvent && all(s, func(c byte) bool { return alnum(c) || c == '_' || c == '-' })
+}
+
+// User reports whether s is a user id: 1–63 of [A-Za-z0-9._@+-].
+func User(s string) bool {
+	return len(s) >= 1 && len(s) <= MaxUser && all(s, func(c byte) bool {
+		return alnum(c) || c == '.' || c == '_' || c == '@' || c == '+' || c == '-'
+	})
+}
+
+// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat id is joined by hyphens.
+func Part(s string) bool {
+	return len(s) >= 1 && len(s) <= 20 && all(s, func(c byte) bool { return alnum(c) || c == '_' })
+}
+
+// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits without a leading zero.
+func Seat(s string) bool {
+	_, _, _, ok := SplitSeat(s)
+	return ok
+}
+
+// SplitSeat takes a seat id apart; ok is false when s is none.
+func SplitSeat(s string) (section, row string, number int, ok bool) {
+	if len(s) > MaxSeat {
+		return "", "", 0, false
+	}
+	section, rest, found := strings.Cut(s, "-")
+	row, digits, found2 := strings.Cut(rest, "-")
+	if !found || !found2 || !Part(section) || !Part(row) || len(digits) < 1 || len(digits) > 5 || digits[0] == '0' {
+		return "", "", 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return "", "", 0, false
+		}
+		number = number*10 + int(digits[i]-'0')
+	}
+	return section, row, number, true
+}
+
+// UUID reports whether s is a UUID in its canonical form (lower case, hyphens): the only spelling that may become part of a key.
+func UUID(s string) bool {
+	u, err := uuid.Parse(s)
+	return err == nil && u.String() == s
+}
+
+// NewV7 makes an id: a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no randomness, as nothing could be
+// served safely then.
+func NewV7() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+func all(s string, in func(byte) bool) bool {
+	for i := range len(s) {
+		if !in(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func alnum(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}

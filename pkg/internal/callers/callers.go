@@ -1,0 +1,41 @@
+// Package callers finds Caller messages inside requests: they are only ever put there by the gateway's own code.
+package callers
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+const name = protoreflect.FullName("urr.common.v1.Caller")
+
+// Find returns the path of the first Caller that is set: the message's own ("caller") or that of an item of a batch
+// ("items[3].caller" is told as "items.caller"); empty when there is none.
+func Find(m proto.Message) string {
+	found := ""
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Message() == nil || f.IsMap() {
+			return true
+		}
+		switch {
+		case f.Message().FullName() == name:
+			found = f.JSONName()
+		case f.IsList() && hasCaller(f.Message()):
+			for i := 0; i < v.List().Len() && found == ""; i++ {
+				if p := Find(v.List().Get(i).Message().Interface()); p != "" {
+					found = f.JSONName() + "." + p
+				}
+			}
+		}
+		return found == ""
+	})
+	return found
+}
+
+func hasCaller(md protoreflect.MessageDescriptor) bool {
+	for i := range md.Fields().Len() {
+		if f := md.Fields().Get(i); f.Message() != nil && f.Message().FullName() == name {
+			return true
+		}
+	}
+	return false
+}

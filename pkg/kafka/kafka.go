@@ -1,0 +1,96 @@
+// Package kafka is the platform's way of publishing and consuming domain events: idempotent producers that wait for all in-sync
+// replicas, consumers that process and then mark, dead-letter topics that keep the original bytes, CloudEvents headers and W3C trace
+// context throughout.
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/aws"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+
+	"urr.guru/pkg/config"
+)
+
+// DLQSuffix makes the name of a topic's dead-letter topic.
+const DLQSuffix = ".dlq"
+
+// Config says which cluster, and how to sign in there.
+type Config struct {
+	Brokers           []string `env:"KAFKA_BROKERS, required"`
+	ReplicationFactor int16    `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
+	// TLS is on by itself with a SASL mechanism.
+	TLS bool `env:"KAFKA_TLS"`
+	// SASL is "" (none), "SCRAM-SHA-512" (Username, Password) or "AWS_MSK_IAM" (the pod's role).
+	SASL     string        `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
+	Username string        `env:"KAFKA_USERNAME"`
+	Password config.Secret `env:"KAFKA_PASSWORD"`
+	// TopicPrefix and GroupPrefix stand before every topic's and group's name on the broker, so that several installations may share one.
+	// Code, handlers and metrics see the names without them.
+	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
+	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
+}
+
+func (c Config) topic(name string) string { return c.TopicPrefix + name }
+func (c Config) bare(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
+func (c Config) group(name string) string { return c.GroupPrefix + name }
+
+// options are what every client has in common. A broker that does not answer is given up on soon: the caller's deadline is short too.
+func (c Config) options(name string) ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...),
+		kgo.ClientID(name),
+		kgo.DialTimeout(3 * time.Second),
+		kgo.RetryTimeout(10 * time.Second),
+	}
+	if c.TLS || c.SASL != "" {
+		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
+	}
+	switch c.SASL {
+	case "":
+	case "SCRAM-SHA-512":
+		if c.Username == "" || c.Password == "" {
+			return nil, config.Missing("KAFKA_USERNAME, KAFKA_PASSWORD", "both are needed with KAFKA_SASL=SCRAM-SHA-512")
+		}
+		auth := scram.Auth{User: c.Username, Pass: c.Password.Reveal()}
+		opts = append(opts, kgo.SASL(auth.AsSha512Mechanism()))
+	case "AWS_MSK_IAM":
+		opts = append(opts, kgo.SASL(aws.ManagedStreamingIAM(roleCredentials)))
+	default:
+		return nil, config.Bad("KAFKA_SASL", c.SASL, "must be empty, SCRAM-SHA-512 or AWS_MSK_IAM")
+	}
+	return opts, nil
+}
+
+// newClient makes a client of the cluster; it dials when it is first used.
+func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := c.options(name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(opts, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka client %s: %w", name, err)
+	}
+	return client, nil
+}
+
+// roleCredentials reads the process's AWS credentials at each sign-in, since a role's are short-lived.
+func roleCredentials(ctx context.Context) (aws.Auth, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx)
+	if err != nil {
+		return aws.Auth{}, fmt.Errorf("aws credentials: %w", err)
+	}
+	cr, err := cfg.Credentials.Retrieve(ctx)
+	if err != nil {
+		return aws.Auth{}, fmt.Errorf("aws credentials: %w", err)
+	}
+	return aws.Auth{AccessKey: cr.AccessKeyID, SecretKey: cr.SecretAccessKey, SessionToken: cr.SessionToken}, nil
+}

@@ -1,0 +1,143 @@
+package kafka_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+func TestEnsureTopicsIsRepeatable(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.Topic(t)
+	cfg := kafkatest.Config(t)
+	results := make(chan error, 3)
+	for range cap(results) {
+		go func() { results <- kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic}) }()
+	}
+	for range cap(results) {
+		require.NoError(t, <-results)
+	}
+	err := kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic, Partitions: 6})
+	require.ErrorContains(t, err, "has 3 partitions, not 6")
+}
+
+func TestPublishToAMissingTopicFails(t *testing.T) {
+	t.Parallel()
+	err := kafkatest.Producer(t).Publish(t.Context(), kafka.Record{Topic: kafkatest.Name("missing"), Value: []byte("x")})
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+}
+
+// An event that lay in an outbox through an outage is as good as a new one.
+func TestPublishSendsWhatHappenedLongAgo(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.Topic(t)
+	then := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("x"), Time: then}))
+	require.True(t, then.Equal(kafkatest.Read(t, topic, 1)[0].Time))
+}
+
+func TestPublishFailsFastWithoutABroker(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	p, err := kafka.NewProducer(kafka.Config{Brokers: []string{l.Addr().String()}}, "test")
+	require.NoError(t, err, "the start does not depend on Kafka")
+	defer func() { _ = p.Close(context.Background()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	begun := time.Now()
+	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: "x", Value: []byte("x")}), errs.ErrUnavailable)
+	require.Less(t, time.Since(begun), 3*time.Second)
+}
+
+func TestSASLNeedsItsParts(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []kafka.Config{{SASL: "SCRAM-SHA-512", Username: "u"}, {SASL: "PLAIN"}} {
+		cfg.Brokers = []string{"127.0.0.1:1"}
+		_, err := kafka.NewProducer(cfg, "test")
+		require.ErrorContains(t, err, "KAFKA_")
+		_, err = kafka.NewConsumer(cfg, "g", []string{"t"}, kafka.Each(nil), slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, "KAFKA_")
+	}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	var c commonv1.Caller
+	require.NoError(t, kafka.Decode(kafka.Record{Value: []byte(`{"userId":"u1","epoch":7,"newMember":[1]}`)}, &c))
+	require.Equal(t, "u1", c.GetUserId())
+	require.Equal(t, int64(7), c.GetEpoch())
+	for _, bad := range []string{``, `[`, `{"epoch":"x"}`, "\xff"} {
+		require.True(t, kafka.IsPoison(kafka.Decode(kafka.Record{Value: []byte(bad)}, &c)), "%q", bad)
+	}
+	var ts timestamppb.Timestamp
+	require.NoError(t, kafka.Decode(kafka.Record{Value: []byte(`"2026-01-02T03:04:05Z"`)}, &ts))
+	require.NoError(t, kafka.Poison(nil))
+}
+
+func TestEventHeadersAndIDs(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	id := uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("KST", 9*3600))
+	p := kafkatest.Producer(t)
+	require.NoError(t, p.Publish(t.Context(),
+		kafka.Record{Topic: topic, Value: []byte("a"), Headers: kafka.EventHeaders(id, "payment", "PAYMENT_CONFIRMED", at)},
+		kafka.Record{Topic: topic, Value: []byte("b")}))
+	recs := kafkatest.Read(t, topic, 2)
+	require.Equal(t, id.String(), recs[0].EventID)
+	require.Equal(t, "PAYMENT_CONFIRMED", recs[0].Type)
+	require.Equal(t, "2026-01-01T18:04:05.000006Z", recs[0].Headers[kafka.HeaderTime])
+	require.Equal(t, "1.0", recs[0].Headers[kafka.HeaderSpecVersion])
+	require.Equal(t, topic+"/0/1", recs[1].EventID, "without ce_id the place in the log is the id")
+}
+
+// The consumer's span continues the trace that the record carries; the publisher's links to it.
+func TestTraces(t *testing.T) {
+	exported := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exported))
+	previous := otel.GetTracerProvider()
+	otel.SetTracerProvider(provider)
+	t.Cleanup(func() { otel.SetTracerProvider(previous) })
+
+	topic := kafkatest.TopicOf(t, 1)
+	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+	headers := map[string]string{}
+	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
+	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1"), Headers: headers}))
+	require.NoError(t, kafkatest.Producer(t).Publish(ctx, kafka.Record{Topic: topic, Value: []byte("2")}))
+
+	got := make(chan trace.SpanContext, 2)
+	start(t, kafkatest.Name("group"), topic, kafka.Each(func(ctx context.Context, _ kafka.Record) error {
+		got <- trace.SpanContextFromContext(ctx)
+		return nil
+	}))
+	want := request.SpanContext().TraceID()
+	require.Equal(t, want, (<-got).TraceID(), "the trace in the record's headers")
+	require.Equal(t, want, (<-got).TraceID(), "without headers, the trace of the publishing context")
+
+	linked := false
+	for _, span := range exported.GetSpans() {
+		if span.Name == "publish "+topic && len(span.Links) == 1 {
+			linked = linked || span.Links[0].SpanContext.TraceID() == want
+		}
+	}
+	require.True(t, linked)
+}

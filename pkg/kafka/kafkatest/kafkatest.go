@@ -1,0 +1,98 @@
+// Package kafkatest gives tests topics of their own on the development broker, and reads what was published.
+package kafkatest
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/kafka"
+)
+
+// Config is the development broker's.
+func Config(t testing.TB) kafka.Config {
+	t.Helper()
+	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
+}
+
+// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test ends.
+func Topic(t testing.TB) string {
+	t.Helper()
+	return TopicOf(t, 3)
+}
+
+// TopicOf is Topic with another number of partitions.
+func TopicOf(t testing.TB, partitions int32) string {
+	t.Helper()
+	name := Name("topic")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := kafka.EnsureTopics(ctx, Config(t), kafka.Topic{Name: name, Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })
+	return name
+}
+
+// Delete deletes topics; for cleanups.
+func Delete(t testing.TB, topics ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
+	if err != nil {
+		t.Errorf("delete topics: %v", err)
+		return
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).DeleteTopics(ctx, topics...); err != nil {
+		t.Errorf("delete topics %v: %v", topics, err)
+	}
+}
+
+// Name makes a name that no other test has, for topics and groups.
+func Name(prefix string) string { return "test-" + prefix + "-" + strings.ToLower(rand.Text()[:16]) }
+
+// Producer makes a producer, closed when the test ends.
+func Producer(t testing.TB) *kafka.Producer {
+	t.Helper()
+	p, err := kafka.NewProducer(Config(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	return p
+}
+
+// Read returns the first n records of a topic, in each partition's order; it fails the test when they do not come within 30 s.
+func Read(t testing.TB, topic string, n int) []kafka.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cl := client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	var recs []kafka.Record
+	for len(recs) < n {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("topic %s has %d records, not %d", topic, len(recs), n)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { recs = append(recs, kafka.FromKgo(r)) })
+	}
+	return recs
+}
+
+func client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(backendtest.Kafka(t)...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}

@@ -1,0 +1,61 @@
+package kafka
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// lagEvery is how often the brokers are asked.
+const lagEvery = 10 * time.Second
+
+// The broker's figures are taken, not the client's, so that a partition that is stuck shows. Each partition is reported by its owner.
+var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
+}, []string{"group", "topic", "partition"})
+
+func (p partition) labels(group string) []string {
+	return []string{group, p.topic, strconv.Itoa(int(p.id))}
+}
+
+// startLag measures until the returned function is called.
+func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		admin := kadm.NewClient(client)
+		for ctx.Err() == nil {
+			c.measure(ctx, admin)
+			sleep(ctx, lagEvery)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
+	ctx, cancel := context.WithTimeout(ctx, lagEvery)
+	defer cancel()
+	groups, err := admin.Lag(ctx, c.cfg.group(c.group))
+	if err != nil {
+		return // the broker is away: the last figures stay
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for topic, parts := range groups[c.cfg.group(c.group)].Lag {
+		for id, lag := range parts {
+			part := partition{c.cfg.bare(topic), id}
+			if lag.Err == nil && c.workers[part] != nil {
+				lagGauge.WithLabelValues(part.labels(c.group)...).Set(float64(max(0, lag.Lag)))
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"urr.guru/pkg/errs"
+)
+
+// scope names this package in traces and metrics.
+const scope = "urr.guru/pkg/kafka"
+
+// deliveryTimeout is how long a call may wait for the acks before what has none fails. It is kept by the call's context: the library's
+// RecordDeliveryTimeout counts from the record's own time, so that an event that was left in an outbox for longer could never be sent.
+const deliveryTimeout = 8 * time.Second
+
+// Producer publishes records; safe for concurrent use.
+type Producer struct {
+	cfg    Config
+	client *kgo.Client
+}
+
+// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it first publishes.
+func NewProducer(cfg Config, name string) (*Producer, error) {
+	client, err := cfg.newClient(name,
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{cfg: cfg, client: client}, nil
+}
+
+// Publish sends the records and waits until each is acked by all in-sync replicas or has failed. Records of one key keep their order:
+// when one fails, so do those of its partition that follow it in the call. The error joins what failed, as errs.ErrUnavailable; a
+// record that timed out may still have arrived, so consumers deduplicate by ce_id.
+func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
+	failed := 0
+	var first error
+	for i, err := range p.PublishEach(ctx, recs) {
+		if err == nil {
+			continue
+		}
+		if failed++; first == nil {
+			first = fmt.Errorf("publish to %s: %w", recs[i].Topic, err)
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return errs.ErrUnavailable.Wrap(fmt.Errorf("%d of %d records: %w", failed, len(recs), first))
+}
+
+// PublishEach is Publish with a result per record, in their order; nil means acked.
+func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
+	results := make([]error, len(recs))
+	if len(recs) == 0 {
+		return results
+	}
+	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+	defer cancel()
+	ctx, span := startPublish(ctx, recs)
+	defer span.End()
+	out := make([]*kgo.Record, len(recs))
+	index := make(map[*kgo.Record]int, len(recs))
+	for i, r := range recs {
+		out[i] = r.toKgo()
+		out[i].Topic = p.cfg.topic(r.Topic)
+		if _, ok := r.Headers["traceparent"]; !ok {
+			injectTrace(ctx, out[i])
+		}
+		index[out[i]] = i
+	}
+	for _, res := range p.client.ProduceSync(ctx, out...) {
+		results[index[res.Record]] = res.Err
+	}
+	if err := errors.Join(results...); err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, "")
+	}
+	return results
+}
+
+// Ping reports whether a broker answers.
+func (p *Producer) Ping(ctx context.Context) error {
+	if err := p.client.Ping(ctx); err != nil {
+		return errs.ErrUnavailable.Wrap(fmt.Errorf("kafka: %w", err))
+	}
+	return nil
+}
+
+// Close waits for what is under way, at most until ctx ends, and leaves.
+func (p *Producer) Close(ctx context.Context) error {
+	err := p.client.Flush(ctx)
+	p.client.Close()
+	if err != nil {
+		return fmt.Errorf("flush the kafka producer: %w", err)
+	}
+	return nil
+}
+
+// startPublish makes the producer's span. As OpenTelemetry's messaging conventions have it for batches, it links to the contexts that
+// the records carry (the requests that made the events), whose trace the consumers continue.
+func startPublish(ctx context.Context, recs []Record) (context.Context, trace.Span) {
+	ctx, span := otel.Tracer(scope).Start(ctx, "publish "+recs[0].Topic, //nolint:spancheck // ended by the caller
+		trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(
+			attribute.String("messaging.system", "kafka"),
+			attribute.String("messaging.operation.name", "publish"),
+			attribute.String("messaging.destination.name", recs[0].Topic),
+			attribute.Int("messaging.batch.message_count", len(recs)),
+		))
+	addLinks(span, recs)
+	return ctx, span //nolint:spancheck // ended by the caller
+}
+
+func addLinks(span trace.Span, recs []Record) {
+	if !span.IsRecording() {
+		return
+	}
+	for _, r := range recs {
+		if sc := spanContext(r.Headers); sc.IsValid() {
+			span.AddLink(trace.Link{SpanContext: sc})
+		}
+	}
+}
+
+func spanContext(headers map[string]string) trace.SpanContext {
+	if headers["traceparent"] == "" {
+		return trace.SpanContext{}
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(headers))
+	return trace.SpanContextFromContext(ctx)
+}
+
+func injectTrace(ctx context.Context, r *kgo.Record) {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for k, v := range carrier {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)})
+	}
+}

@@ -1,0 +1,112 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Headers of CloudEvents 1.0 in Kafka's binary mode, and those that this package adds itself.
+const (
+	HeaderID          = "ce_id"
+	HeaderSource      = "ce_source"
+	HeaderType        = "ce_type"
+	HeaderSpecVersion = "ce_specversion"
+	HeaderTime        = "ce_time"
+	HeaderContentType = "content-type"
+	// HeaderGroup names the one consumer group that a record is for. It is set on dead letters; redriven records keep it, and every
+	// other group passes over them.
+	HeaderGroup = "group"
+	// HeaderError says why a dead letter is one.
+	HeaderError = "error"
+	// HeaderOrigin is where a dead letter was read: topic/partition/offset.
+	HeaderOrigin = "origin"
+)
+
+// Record is a message as handlers and publishers see it. Partition, Offset, EventID, Type and Time are set on consumed records; when
+// publishing, the key chooses the partition.
+type Record struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Key       []byte
+	Value     []byte
+	Headers   map[string]string
+	// EventID is the header ce_id, what an inbox deduplicates by; without it topic/partition/offset, which is stable too.
+	EventID string
+	// Type is the header ce_type, "" without it.
+	Type string
+	// Time is the record's timestamp.
+	Time time.Time
+}
+
+// EventHeaders are the CloudEvents headers of a JSON event.
+func EventHeaders(id uuid.UUID, source, eventType string, at time.Time) map[string]string {
+	return map[string]string{
+		HeaderID:          id.String(),
+		HeaderSource:      source,
+		HeaderType:        eventType,
+		HeaderSpecVersion: "1.0",
+		HeaderTime:        at.UTC().Format(time.RFC3339Nano),
+		HeaderContentType: "application/json",
+	}
+}
+
+// Decode reads a record's JSON into m. Members that m does not know are skipped, since producers are upgraded first; anything else that
+// does not fit is poison.
+func Decode(rec Record, m proto.Message) error {
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(rec.Value, m); err != nil {
+		return Poison(fmt.Errorf("decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err))
+	}
+	return nil
+}
+
+type poisonError struct{ err error }
+
+func (e *poisonError) Error() string { return "poison: " + e.err.Error() }
+func (e *poisonError) Unwrap() error { return e.err }
+
+// Poison says that a record can never be processed: it goes to the dead-letter topic at once. Poison(nil) is nil.
+func Poison(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &poisonError{err}
+}
+
+// IsPoison reports whether err came from Poison.
+func IsPoison(err error) bool {
+	var p *poisonError
+	return errors.As(err, &p)
+}
+
+// FromKgo converts what the client fetched.
+func FromKgo(r *kgo.Record) Record {
+	headers := make(map[string]string, len(r.Headers))
+	for _, h := range r.Headers {
+		headers[h.Key] = string(h.Value)
+	}
+	id := headers[HeaderID]
+	if id == "" {
+		id = origin(r)
+	}
+	return Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
+		Headers: headers, EventID: id, Type: headers[HeaderType], Time: r.Timestamp,
+	}
+}
+
+func (r Record) toKgo() *kgo.Record {
+	out := &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Timestamp: r.Time, Headers: make([]kgo.RecordHeader, 0, len(r.Headers)+2)}
+	for k, v := range r.Headers {
+		out.Headers = append(out.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)})
+	}
+	return out
+}
+
+func origin(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }

@@ -1,0 +1,88 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"urr.guru/pkg/errs"
+)
+
+// DefaultPartitions of a topic.
+const DefaultPartitions = 3
+
+// Topic is what EnsureTopics makes.
+type Topic struct {
+	Name string
+	// Partitions; 0 = 3.
+	Partitions int32
+	// Retention; 0 = forever, so that figures can be rebuilt from offset 0.
+	Retention time.Duration
+}
+
+// EnsureTopics creates the topics that do not exist, each with its dead-letter topic (kept forever). It may be called by any number of
+// processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
+// and break their order, so that is a decision for a person.
+func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
+	client, err := cfg.newClient("ensure-topics")
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	for _, t := range topics {
+		t.Name = cfg.topic(t.Name)
+		if t.Partitions == 0 {
+			t.Partitions = DefaultPartitions
+		}
+		if err := ensureTopic(ctx, admin, cfg, t); err != nil {
+			return err
+		}
+		if err := ensureTopic(ctx, admin, cfg, Topic{Name: t.Name + DLQSuffix, Partitions: t.Partitions}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
+	retention := "-1"
+	if t.Retention > 0 {
+		retention = strconv.FormatInt(t.Retention.Milliseconds(), 10)
+	}
+	// With three replicas one may be away for maintenance; acks=all then still means two copies.
+	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
+	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
+		"retention.ms": &retention, "min.insync.replicas": &insync,
+	}, t.Name)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, kerr.TopicAlreadyExists) {
+		var known *kerr.Error
+		if errors.As(err, &known) {
+			return fmt.Errorf("create topic %s: %w", t.Name, err)
+		}
+		return errs.ErrUnavailable.Wrap(fmt.Errorf("create topic %s: %w", t.Name, err))
+	}
+	return checkTopic(ctx, admin, t)
+}
+
+func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
+	details, err := admin.ListTopics(ctx, t.Name)
+	if err == nil {
+		err = details[t.Name].Err
+	}
+	if err != nil {
+		return fmt.Errorf("describe topic %s: %w", t.Name, err)
+	}
+	if n := len(details[t.Name].Partitions); n != int(t.Partitions) {
+		return fmt.Errorf("topic %s has %d partitions, not %d: keys would change partitions, so it is left alone", t.Name, n, t.Partitions)
+	}
+	return nil
+}

@@ -1,0 +1,326 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newApp(cfg lifecycle.Config) *lifecycle.App {
+	if cfg.ShutdownTimeout == 0 {
+		cfg.ShutdownTimeout = 5 * time.Second
+	}
+	return lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
+}
+
+// freeAddr is a port that was free a moment ago.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// run starts the app and returns how to stop it and what it returned.
+func run(t *testing.T, a *lifecycle.App) (stop context.CancelFunc, wait func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return cancel, func() error {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Fatal("the app does not end")
+			return nil
+		}
+	}
+}
+
+func status(t *testing.T, url string) (int, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	m := make(map[string]any)
+	_ = json.Unmarshal(b, &m)
+	return resp.StatusCode, m
+}
+
+// journal notes what happened, in order.
+type journal struct {
+	mu  sync.Mutex
+	did []string
+}
+
+func (j *journal) add(s string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.did = append(j.did, s)
+}
+
+func (j *journal) worker(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		j.add(name)
+		return ctx.Err()
+	}
+}
+
+func (j *journal) closer(name string) func(context.Context) error {
+	return func(context.Context) error {
+		j.add(name)
+		return nil
+	}
+}
+
+func TestShutdownIsOrdered(t *testing.T) {
+	t.Parallel()
+	var j journal
+	a := newApp(lifecycle.Config{})
+	a.OnClose("telemetry", j.closer("telemetry"))
+	a.OnClose("pool", j.closer("pool"))
+	a.Go("relay", j.worker("relay"))
+	l, err := a.Listen("http", "127.0.0.1:0")
+	require.NoError(t, err)
+	a.ServeHTTP("http", l, &http.Server{Handler: http.NotFoundHandler()})
+	a.Go("consumer", func(ctx context.Context) error {
+		<-ctx.Done()
+		if conn, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			return errors.Join(errors.New("the server still listens"), conn.Close())
+		}
+		j.add("consumer")
+		return nil
+	})
+	a.Go("done early", func(context.Context) error { return nil })
+	started := make(chan struct{})
+	a.Ready("started", func(context.Context) error {
+		select {
+		case <-started:
+		default:
+			close(started)
+		}
+		return nil
+	})
+	stop, wait := run(t, a)
+	<-started
+	stop()
+	require.NoError(t, wait())
+	require.Equal(t, []string{"consumer", "relay", "pool", "telemetry"}, j.did)
+}
+
+func TestFailuresStopTheProcess(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		worker func(context.Context) error
+		closer func(context.Context) error
+		want   string
+	}{
+		"worker":          {worker: func(context.Context) error { return boom }, want: "worker: boom"},
+		"panic":           {worker: func(context.Context) error { panic("at night") }, want: "worker: panic: at night"},
+		"canceled itself": {worker: func(context.Context) error { return context.Canceled }, want: "worker: context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := false
+			a := newApp(lifecycle.Config{Drain: time.Hour}) // no drain after a failure
+			a.OnClose("pool", func(context.Context) error { closed = true; return nil })
+			a.Go("worker", tc.worker)
+			a.Go("other", func(ctx context.Context) error { <-ctx.Done(); return nil })
+			_, wait := run(t, a)
+			require.ErrorContains(t, wait(), tc.want)
+			require.True(t, closed)
+		})
+	}
+}
+
+func TestFailuresOnTheWayOutAreToldToo(t *testing.T) {
+	t.Parallel()
+	a := newApp(lifecycle.Config{})
+	a.Go("worker", func(ctx context.Context) error { <-ctx.Done(); return errors.New("offsets not committed") })
+	a.OnClose("pool", func(context.Context) error { return errors.New("connections leaked") })
+	stop, wait := run(t, a)
+	stop()
+	err := wait()
+	require.ErrorContains(t, err, "offsets not committed")
+	require.ErrorContains(t, err, "close pool: connections leaked")
+}
+
+func TestShutdownHasADeadline(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	defer close(release)
+	closed := make(chan struct{})
+	a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
+	a.Go("stubborn", func(context.Context) error { <-release; return nil })
+	a.OnClose("pool", func(context.Context) error { close(closed); return nil })
+	stop, wait := run(t, a)
+	stop()
+	require.ErrorContains(t, wait(), "stop stubborn: did not end within 50ms")
+	<-closed
+}
+
+func TestProbesFollowTheChecks(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	a := newApp(lifecycle.Config{OpsAddr: addr, Drain: 300 * time.Millisecond})
+	a.Ready("postgres", func(context.Context) error {
+		if broken.Load() {
+			return errors.New("connection refused")
+		}
+		return nil
+	})
+	a.Ready("redis", func(context.Context) error { return nil })
+	stop, wait := run(t, a)
+
+	ready := func(code int) func() bool {
+		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
+	}
+	require.Eventually(t, ready(503), 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, m := status(t, "http://"+addr+"/readyz")
+		checks, _ := m["checks"].(map[string]any)
+		return checks["postgres"] == "connection refused" && checks["redis"] == "ok"
+	}, 5*time.Second, 10*time.Millisecond)
+	code, _ := status(t, "http://"+addr+"/healthz")
+	require.Equal(t, 200, code, "alive is not ready")
+
+	broken.Store(false)
+	require.Eventually(t, ready(200), 5*time.Second, 10*time.Millisecond)
+	broken.Store(true)
+	require.Eventually(t, ready(503), 5*time.Second, 10*time.Millisecond)
+	broken.Store(false)
+	require.Eventually(t, ready(200), 5*time.Second, 10*time.Millisecond)
+	code, _ = status(t, "http://"+addr+"/metrics")
+	require.Equal(t, 200, code)
+
+	stop()
+	require.Eventually(t, ready(503), 250*time.Millisecond, 5*time.Millisecond, "not ready while it drains")
+	require.NoError(t, wait())
+}
+
+func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	a := newApp(lifecycle.Config{OpsAddr: addr})
+	a.Ready("panics", func(context.Context) error { panic("nil pool") })
+	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	stop, wait := run(t, a)
+	require.Eventually(t, func() bool {
+		code, m := status(t, "http://"+addr+"/readyz")
+		checks, _ := m["checks"].(map[string]any)
+		return code == 503 && checks["panics"] == "panic: nil pool" && checks["hangs"] == "context deadline exceeded"
+	}, 5*time.Second, 20*time.Millisecond)
+	stop()
+	require.NoError(t, wait())
+}
+
+func TestConnectionsPartWhileDraining(t *testing.T) {
+	t.Parallel()
+	a := newApp(lifecycle.Config{Drain: 500 * time.Millisecond})
+	l, err := a.Listen("http", "127.0.0.1:0")
+	require.NoError(t, err)
+	a.ServeHTTP("http", l, &http.Server{Handler: http.NotFoundHandler()})
+	stop, wait := run(t, a)
+	client := &http.Client{Transport: &http.Transport{}}
+	closes := func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String(), nil)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		require.NoError(t, err, "no request may fail while the process drains")
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.Close
+	}
+	require.False(t, closes())
+	stop()
+	require.Eventually(t, closes, 400*time.Millisecond, 5*time.Millisecond)
+	client.CloseIdleConnections()
+	require.NoError(t, wait())
+}
+
+func TestGRPCHealthFollowsReadiness(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	var broken atomic.Bool
+	a := newApp(lifecycle.Config{GRPCAddr: addr, Drain: 200 * time.Millisecond})
+	s, err := rpc.NewServer("test", rpc.ServerConfig{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	a.ServeGRPC(s)
+	a.Ready("store", func(context.Context) error {
+		if broken.Load() {
+			return errors.New("down")
+		}
+		return nil
+	})
+	stop, wait := run(t, a)
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) func() bool {
+		return func() bool {
+			r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+			return err == nil && r.GetStatus() == want
+		}
+	}
+	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_SERVING), 5*time.Second, 10*time.Millisecond)
+	broken.Store(true)
+	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), 5*time.Second, 10*time.Millisecond)
+	broken.Store(false)
+	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_SERVING), 5*time.Second, 10*time.Millisecond)
+	stop()
+	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), 150*time.Millisecond, 5*time.Millisecond)
+	require.NoError(t, wait())
+}
+
+func TestTakenPortStopsTheStart(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	for name, cfg := range map[string]lifecycle.Config{"ops": {OpsAddr: l.Addr().String()}, "grpc": {GRPCAddr: l.Addr().String()}, "none": {}} {
+		a := newApp(cfg)
+		closed := false
+		a.OnClose("pool", func(context.Context) error { closed = true; return nil })
+		if name != "ops" {
+			s, err := rpc.NewServer("test", rpc.ServerConfig{}, slog.New(slog.DiscardHandler))
+			require.NoError(t, err)
+			a.ServeGRPC(s)
+		}
+		require.Error(t, a.Run(t.Context()), name)
+		require.True(t, closed, name)
+	}
+}

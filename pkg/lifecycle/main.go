@@ -1,0 +1,95 @@
+// Package lifecycle is the skeleton of every process: its commands, its configuration and logger, its servers and workers, probes, and
+// an ordered shutdown in which nothing outlives Run.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/telemetry"
+)
+
+// Config is what every service is configured with; embed it.
+type Config struct {
+	// GRPCAddr is host:port of the gRPC server.
+	GRPCAddr string `env:"GRPC_ADDR"`
+	// OpsAddr is host:port of /healthz, /readyz and /metrics; empty: none.
+	OpsAddr  string `env:"OPS_ADDR"`
+	LogLevel string `env:"LOG_LEVEL, default=info" oneof:"debug info warn error"`
+	// OTLPEndpoint is where traces and metrics go, as http://collector:4317; empty: nowhere.
+	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	// Drain is how long the process serves on after it said that it is not ready, so that load balancers can take it out.
+	Drain time.Duration `env:"DRAIN, default=5s" min:"0s" max:"10m"`
+	// ShutdownTimeout bounds everything that follows the drain.
+	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT, default=20s" min:"100ms" max:"10m"`
+}
+
+func (c *Config) lifecycle() *Config { return c }
+
+// embedder is what every struct with an embedded Config is.
+type embedder interface{ lifecycle() *Config }
+
+// Main is the whole of a service's main: it reads the command (serve, the default; migrate; version), loads C from the environment, and
+// runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed Config. SIGTERM and SIGINT end the
+// context; a second one ends the process.
+func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	rpc.ResolveOften()
+	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate)
+}
+
+func command[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error) int {
+	cmd := "serve"
+	if len(args) > 0 {
+		cmd = args[0]
+	}
+	do := run
+	switch {
+	case len(args) > 1, cmd != "serve" && cmd != "migrate" && cmd != "version":
+		fmt.Fprintf(stderr, "usage: %s [serve|migrate|version]\n", name)
+		return 2
+	case cmd == "version":
+		fmt.Fprintf(stdout, "%s %s %s %s/%s\n", name, telemetry.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return 0
+	case cmd == "migrate" && migrate == nil:
+		fmt.Fprintf(stdout, "%s has nothing to migrate\n", name)
+		return 0
+	case cmd == "migrate":
+		do = migrate
+	}
+	cfg, err := config.Load[C](ctx)
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintln(stderr, "config: "+strings.TrimPrefix(line, "config: "))
+		}
+		return 2
+	}
+	base, ok := any(cfg).(embedder)
+	if !ok {
+		fmt.Fprintf(stderr, "config: %T does not embed lifecycle.Config\n", cfg)
+		return 2
+	}
+	log, err := telemetry.NewLogger(stdout, name, base.lifecycle().LogLevel)
+	if err != nil {
+		fmt.Fprintln(stderr, "config: "+err.Error())
+		return 2
+	}
+	if err := do(ctx, cfg, log); err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
+		log.Error("failed", "command", cmd, "error", err.Error())
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,131 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	checkEvery   = time.Second
+	checkTimeout = time.Second
+	// Until the first success the state is asked for more often: a start should not wait for a tick.
+	checkEveryAtStart = 50 * time.Millisecond
+)
+
+// readiness asks the checks in the background; probes read the last answer, so that they cost nothing and cannot pile up.
+type readiness struct {
+	log    *slog.Logger
+	names  []string
+	checks []func(context.Context) error
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex
+	ready bool
+	state map[string]string
+}
+
+func newReadiness(log *slog.Logger) *readiness {
+	return &readiness{log: log, state: map[string]string{"process": "starting"}}
+}
+
+func (r *readiness) add(name string, check func(context.Context) error) {
+	r.names = append(r.names, name)
+	r.checks = append(r.checks, check)
+}
+
+// start keeps the state up to date until stop; changed is told of every change.
+func (r *readiness) start(base context.Context, changed func(ready bool)) {
+	ctx, cancel := context.WithCancel(base)
+	r.cancel, r.done = cancel, make(chan struct{})
+	go func() {
+		defer close(r.done)
+		defer changed(false)
+		every := checkEveryAtStart
+		for {
+			state, ready := r.ask(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if r.set(state, ready) {
+				changed(ready)
+			}
+			if ready {
+				every = checkEvery
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+		}
+	}()
+}
+
+// stop makes the process not ready for good.
+func (r *readiness) stop() {
+	r.cancel()
+	<-r.done
+	r.set(map[string]string{"process": "stopping"}, false)
+}
+
+func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	results := make([]error, len(r.checks))
+	var wg sync.WaitGroup
+	for i, check := range r.checks {
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					results[i] = fmt.Errorf("panic: %v", p)
+				}
+			}()
+			results[i] = check(ctx)
+		})
+	}
+	wg.Wait()
+	state, ready := make(map[string]string, len(results)), true
+	for i, err := range results {
+		state[r.names[i]] = "ok"
+		if err != nil {
+			state[r.names[i]], ready = err.Error(), false
+		}
+	}
+	return state, ready
+}
+
+// set keeps the state and reports whether readiness changed.
+func (r *readiness) set(state map[string]string, ready bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := ready != r.ready
+	if changed {
+		r.log.Info("readiness changed", "ready", ready, "checks", state)
+	}
+	r.ready, r.state = ready, state
+	return changed
+}
+
+// ServeHTTP is /readyz: 200 or 503, with the checks as JSON.
+func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	body := struct {
+		Ready  bool              `json:"ready"`
+		Checks map[string]string `json:"checks"`
+	}{r.ready, maps.Clone(r.state)}
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !body.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}

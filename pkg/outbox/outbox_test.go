@@ -1,0 +1,317 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/postgres/postgrestest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func event(topic, key string, version int64) outbox.Event {
+	return outbox.Event{
+		Topic: topic, Key: key, Type: "TESTED", EntityVersion: version, Payload: &commonv1.Caller{UserId: key, Epoch: version},
+	}
+}
+
+func insert(ctx context.Context, pool *pgxpool.Pool, events ...outbox.Event) error {
+	return postgres.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
+		return outbox.Insert(ctx, tx, "test", events...)
+	})
+}
+
+func left(t *testing.T, pool *pgxpool.Pool) int {
+	t.Helper()
+	var n int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
+	return n
+}
+
+func empties(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return left(t, pool) == 0 }, 20*time.Second, 10*time.Millisecond)
+}
+
+// run starts a relay; it ends with the returned function, at the latest with the test.
+func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) (*outbox.Relay, func()) {
+	t.Helper()
+	r := outbox.NewRelay(pool, p, slog.New(slog.NewTextHandler(t.Output(), nil)), opts)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("relay: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return r, stop
+}
+
+// memory is a publisher that keeps what it is given and fails as told.
+type memory struct {
+	mu   sync.Mutex
+	recs []kafka.Record
+	fail func(kafka.Record) error
+}
+
+func (m *memory) PublishEach(_ context.Context, recs []kafka.Record) []error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	results := make([]error, len(recs))
+	for i, r := range recs {
+		if m.fail != nil {
+			results[i] = m.fail(r)
+		}
+		if results[i] == nil {
+			m.recs = append(m.recs, r)
+		}
+	}
+	return results
+}
+
+func (m *memory) published() []kafka.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]kafka.Record(nil), m.recs...)
+}
+
+// versions are the epochs published for a key, in order.
+func (m *memory) versions(t *testing.T, key string) []int64 {
+	t.Helper()
+	var vs []int64
+	for _, r := range m.published() {
+		var c commonv1.Caller
+		require.NoError(t, kafka.Decode(r, &c))
+		if string(r.Key) == key {
+			vs = append(vs, c.GetEpoch())
+		}
+	}
+	return vs
+}
+
+func TestPublishesToKafka(t *testing.T) {
+	t.Parallel()
+	pool, topic := postgrestest.New(t, outbox.Migrations), kafkatest.TopicOf(t, 1)
+	relay, _ := run(t, pool, kafkatest.Producer(t), outbox.Options{})
+
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	e := event(topic, "k", 7)
+	e.ID = uuid.Must(uuid.NewV7())
+	require.NoError(t, insert(trace.ContextWithSpanContext(t.Context(), parent), pool, e))
+	relay.Signal()
+
+	rec := kafkatest.Read(t, topic, 1)[0]
+	require.Equal(t, "k", string(rec.Key))
+	require.Equal(t, e.ID.String(), rec.EventID)
+	require.Equal(t, "TESTED", rec.Type)
+	require.Equal(t, "test", rec.Headers[kafka.HeaderSource])
+	require.Contains(t, rec.Headers["traceparent"], parent.TraceID().String())
+	var c commonv1.Caller
+	require.NoError(t, kafka.Decode(rec, &c))
+	require.Equal(t, int64(7), c.GetEpoch())
+	require.Contains(t, string(rec.Value), `"epoch":7`, "64-bit integers are numbers")
+	empties(t, pool)
+}
+
+func TestARolledBackChangeHasNoEvent(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	err := postgres.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+		return errors.Join(outbox.Insert(ctx, tx, "test", event("t", "k", 1)), errors.New("changed my mind"))
+	})
+	require.Error(t, err)
+	require.Zero(t, left(t, pool))
+}
+
+func TestAnEventThatCouldNeverBePublishedIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	e := event("t", "k", 1)
+	e.Payload = &commonv1.Caller{UserId: strings.Repeat("x", 600<<10)}
+	require.ErrorContains(t, insert(t.Context(), pool, e), "bytes")
+	twice := event("t", "k", 1)
+	twice.ID = uuid.Must(uuid.NewV7())
+	require.NoError(t, insert(t.Context(), pool, twice))
+	require.ErrorContains(t, insert(t.Context(), pool, twice), "outbox_event_id_key")
+}
+
+// Writers of the same entities commit in the order in which they got the row; their txids are in another order on purpose.
+func TestPublishesInCommitOrderPerKey(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	_, err := pool.Exec(t.Context(), `CREATE TABLE entity AS SELECT k::text AS id, 0::bigint AS version FROM generate_series(0, 4) k`)
+	require.NoError(t, err)
+	var m memory
+	run(t, pool, &m, outbox.Options{Batch: 7})
+
+	const writers, rounds = 8, 25
+	var work sync.WaitGroup
+	for range writers {
+		work.Go(func() {
+			for range rounds {
+				key := fmt.Sprint(rand.IntN(5))
+				err := postgres.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+					if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id(), pg_sleep(random() * 0.004)`); err != nil {
+						return err
+					}
+					var version int64
+					err := tx.QueryRow(ctx, `UPDATE entity SET version = version + 1 WHERE id = $1 RETURNING version`, key).Scan(&version)
+					return errors.Join(err, outbox.Insert(ctx, tx, "test", event("t", key, version)))
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	empties(t, pool)
+	total := 0
+	for k := range 5 {
+		vs := m.versions(t, fmt.Sprint(k))
+		for i, v := range vs {
+			require.Equal(t, int64(i+1), v, "key %d", k)
+		}
+		total += len(vs)
+	}
+	require.Equal(t, writers*rounds, total)
+}
+
+// A transaction that commits late is neither skipped nor overtaken by later inserts, even of writers without a common row lock.
+func TestALateCommitIsNotSkipped(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var m memory
+	run(t, pool, &m, outbox.Options{})
+	late, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, outbox.Insert(t.Context(), late, "test", event("t", "k", 1)))
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
+	require.Never(t, func() bool { return len(m.published()) > 0 }, 400*time.Millisecond, 20*time.Millisecond)
+	require.NoError(t, late.Commit(t.Context()))
+	empties(t, pool)
+	require.Equal(t, []int64{1, 2}, m.versions(t, "k"))
+}
+
+func TestAFailedEventIsFollowedByItsSuccessors(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	failures := 3
+	m := memory{}
+	m.fail = func(r kafka.Record) error {
+		if strings.Contains(string(r.Value), `"epoch":2`) && failures > 0 {
+			failures--
+			return errors.New("broker away")
+		}
+		return nil
+	}
+	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "a", 3), event("t", "b", 9)))
+	run(t, pool, &m, outbox.Options{})
+	empties(t, pool)
+	vs := m.versions(t, "a")
+	require.Equal(t, int64(1), vs[0])
+	require.Equal(t, []int64{2, 3}, vs[len(vs)-2:], "the last word of a key stays the last: %v", vs)
+	require.Equal(t, []int64{9}, m.versions(t, "b"), "another key is neither held up nor repeated")
+}
+
+// Two relays share nothing; when the serving one loses its session, the other takes over by itself.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var a, b memory
+	run(t, pool, &a, outbox.Options{})
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
+	empties(t, pool)
+	_, stopB := run(t, pool, &b, outbox.Options{})
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
+	empties(t, pool)
+	require.Equal(t, []int64{1, 2}, a.versions(t, "k"))
+	require.Empty(t, b.published(), "the locks are taken")
+
+	for v := int64(3); v < 40; v++ {
+		if v%10 == 0 {
+			_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+			require.NoError(t, err)
+		}
+		require.NoError(t, insert(t.Context(), pool, event("t", "k", v)))
+	}
+	empties(t, pool)
+	stopB()
+	seen := make(map[int64]bool)
+	for _, v := range append(a.versions(t, "k"), b.versions(t, "k")...) {
+		seen[v] = true
+	}
+	require.Len(t, seen, 39)
+}
+
+// What the last requests left is published before the process ends.
+func TestStopDrains(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var m memory
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
+	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
+	empties(t, pool) // the first pass comes at once
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2), event("t", "k", 3), event("t", "k", 4)))
+	stop()
+	require.Zero(t, left(t, pool))
+	require.Equal(t, []int64{1, 2, 3, 4}, m.versions(t, "k"))
+}
+
+func TestSignalWakesAtOnce(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	var m memory
+	relay, _ := run(t, pool, &m, outbox.Options{Poll: time.Hour})
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
+	require.Eventually(t, func() bool {
+		relay.Signal()
+		return left(t, pool) == 0
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestMetrics(t *testing.T) {
+	pool := postgrestest.New(t, outbox.Migrations)
+	m := memory{fail: func(kafka.Record) error { return errors.New("broker away") }}
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1), event("t", "k", 2)))
+	run(t, pool, &m, outbox.Options{})
+	require.Eventually(t, func() bool {
+		return gauge(t, "urr_outbox_rows") == 2 && gauge(t, "urr_outbox_lag_seconds") > 0
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+func gauge(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
+}

@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"urr.guru/pkg/errs"
+)
+
+// Err gives what the driver says its place in the platform's vocabulary: a server that is gone, starting, full, or too slow becomes
+// errs.ErrUnavailable with the original as its cause. Everything else, domain errors and contexts' ends too, is returned as it is.
+func Err(err error) error {
+	var known *errs.Error
+	if err == nil || errors.As(err, &known) || !unavailable(err) {
+		return err
+	}
+	return errs.ErrUnavailable.Wrap(err)
+}
+
+func unavailable(err error) bool {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return unavailableCode(pe.Code)
+	}
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return true
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, puddle.ErrClosedPool) ||
+		strings.Contains(err.Error(), "conn closed")
+}
+
+// unavailableCode: https://www.postgresql.org/docs/current/errcodes-appendix.html
+func unavailableCode(code string) bool {
+	switch {
+	case strings.HasPrefix(code, "08"), // connection exception
+		strings.HasPrefix(code, "53"),  // out of connections, memory, disk
+		strings.HasPrefix(code, "57P"), // shutting down, crashed, starting up
+		code == "57014",                // statement_timeout
+		code == "25P03",                // idle_in_transaction_session_timeout
+		code == "25006",                // read only: a standby was promoted elsewhere
+		code == "55P03":                // lock_timeout
+		return true
+	default:
+		return false
+	}
+}
+
+// Violates reports whether err is the violation of the named constraint or unique index.
+func Violates(err error, constraint string) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && strings.HasPrefix(pe.Code, "23") && pe.ConstraintName == constraint
+}

@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// MigrationSet is a schema with a history of its own: a service's tables, the outbox, the inbox.
+type MigrationSet struct {
+	// Name of [a-z0-9_]; the versions are kept in the table schema_<name>.
+	Name string
+	// FS holds NNNN_name.sql files (goose) in the folder migrations, as //go:embed migrations/*.sql gives it.
+	FS fs.FS
+}
+
+// Migrate brings the sets up to date, in the order given, under a session advisory lock of the database, so that replicas may all
+// call it at once (a waiting one looks again every second, for up to five minutes). Its own session has no statement timeout, but waits
+// at most 5 s for a lock: a migration must not queue up in front of the traffic.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
+	cc := pool.Config().ConnConfig.Copy()
+	cc.Tracer = nil
+	cc.RuntimeParams["statement_timeout"] = "0"
+	cc.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	cc.RuntimeParams["lock_timeout"] = millis(statementTimeout)
+	db := stdlib.OpenDB(*cc)
+	defer func() { _ = db.Close() }()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
+	if err != nil {
+		return fmt.Errorf("migration lock: %w", err)
+	}
+	for _, set := range sets {
+		files, err := fs.Sub(set.FS, "migrations")
+		if err != nil {
+			return fmt.Errorf("migrations of %s: %w", set.Name, err)
+		}
+		p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName("schema_"+set.Name),
+			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			return fmt.Errorf("migrations of %s: %w", set.Name, err)
+		}
+		if _, err := p.Up(ctx); err != nil {
+			return fmt.Errorf("migrate %s: %w", set.Name, Err(err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+// Package postgres opens pools with the limits that every role of the platform lives by, runs transactions whose commit error is never
+// lost, and migrates schemas. It is the one place that says which PostgreSQL errors mean "not available".
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/config"
+)
+
+// Limits of every session. One transaction that hangs holds back the snapshot horizon of the whole server, and with it every outbox.
+const (
+	statementTimeout = 5 * time.Second
+	idleInTxTimeout  = 5 * time.Second
+	connectTimeout   = 3 * time.Second
+)
+
+// Config says which database, and with how many connections.
+type Config struct {
+	// URL is a libpq URL or keyword string.
+	URL config.Secret `env:"DATABASE_URL, required"`
+	// MaxConns bounds the pool, 1-1000 (0 outside a loaded configuration: pgxpool's default). A request that finds no free connection waits for its own deadline.
+	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
+}
+
+// Option changes what Open makes.
+type Option func(*pgxpool.Config)
+
+// Setting is a parameter of every session, as enable_seqscan, unless the URL sets it.
+func Setting(name, value string) Option {
+	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
+}
+
+// Open makes a pool; name becomes the sessions' application_name. It dials in the background: a database that is down does not stop
+// the start, readiness says so (pool.Ping). An unusable URL is an error.
+func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	if cfg.MaxConns > 0 {
+		pc.MaxConns = int32(min(cfg.MaxConns, 1000)) //nolint:gosec // bounded
+	}
+	pc.MaxConnLifetime = 30 * time.Minute
+	pc.MaxConnLifetimeJitter = 5 * time.Minute
+	pc.HealthCheckPeriod = 10 * time.Second
+	pc.ConnConfig.ConnectTimeout = connectTimeout
+	pc.ConnConfig.Tracer = tracer{}
+	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
+	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
+	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millis(idleInTxTimeout))
+	for _, opt := range opts {
+		opt(pc)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("open the pool: %w", err)
+	}
+	return pool, nil
+}
+
+// setDefault keeps what the URL says: an operator may raise a limit for one service.
+func setDefault(params map[string]string, key, value string) {
+	if _, ok := params[key]; !ok {
+		params[key] = value
+	}
+}
+
+func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

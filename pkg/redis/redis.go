@@ -1,0 +1,88 @@
+// Package redis opens clients with the platform's time-outs: Redis is on visitors' paths, so one that does not answer must fail fast.
+// Scripts are go-redis Scripts (EVALSHA, then EVAL); all keys of one share the event's hash tag, so that they work on a cluster.
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+)
+
+// Config says where Redis is.
+type Config struct {
+	// Addrs are host:port; more than one is a cluster.
+	Addrs []string `env:"REDIS_ADDRS, required"`
+	// Cluster makes a single address a cluster's configuration endpoint.
+	Cluster  bool          `env:"REDIS_CLUSTER"`
+	Username string        `env:"REDIS_USERNAME"`
+	Password config.Secret `env:"REDIS_PASSWORD"`
+	TLS      bool          `env:"REDIS_TLS"`
+	// PoolSize is the number of connections per node.
+	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
+}
+
+// Open makes a client. It dials when it is first used, so that Redis being down does not stop the start; readiness says so (Ping).
+//
+// A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides; it is sent once more only when it is
+// certain not to have arrived.
+func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
+	opts := &redis.UniversalOptions{
+		Addrs:                 cfg.Addrs,
+		IsClusterMode:         cfg.Cluster,
+		Username:              cfg.Username,
+		Password:              cfg.Password.Reveal(),
+		PoolSize:              cfg.PoolSize,
+		DialTimeout:           time.Second,
+		ReadTimeout:           500 * time.Millisecond,
+		WriteTimeout:          500 * time.Millisecond,
+		PoolTimeout:           500 * time.Millisecond,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            1,
+		DisableIdentity:       true,
+	}
+	if cfg.TLS {
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if len(cfg.Addrs) == 0 {
+		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
+	}
+	client := redis.NewUniversalClient(opts)
+	client.AddHook(hook{})
+	return client, nil
+}
+
+// Err gives what the client says its place in the platform's vocabulary: a server that is gone, loading, failing over, read-only or too
+// slow becomes errs.ErrUnavailable. Everything else, redis.Nil too, is returned as it is.
+func Err(err error) error {
+	var known *errs.Error
+	if err == nil || errors.As(err, &known) || !unavailable(err) {
+		return err
+	}
+	return errs.ErrUnavailable.Wrap(err)
+}
+
+func unavailable(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.Nil) {
+		return false
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	for _, prefix := range []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY ", "OOM ", "MISCONF", "NOREPLICAS"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}

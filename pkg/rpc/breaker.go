@@ -1,0 +1,43 @@
+package rpc
+
+import (
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"urr.guru/pkg/errs"
+)
+
+// breakerPause is how long an open breaker refuses before it lets one call try.
+const breakerPause = 2 * time.Second
+
+// WithBreaker makes calls fail at once while the callee is failing: after 10 failures of which at least half were UNAVAILABLE, DEADLINE or
+// INTERNAL, within 10 s. For what a visitor's path can do without.
+func WithBreaker() DialOption {
+	return func(c *dialConfig) {
+		c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+			MaxRequests: 1, Interval: 10 * time.Second, Timeout: breakerPause,
+			ReadyToTrip: func(n gobreaker.Counts) bool {
+				return n.TotalFailures >= 10 && n.TotalFailures*2 >= n.Requests
+			},
+		})
+	}
+}
+
+// allow asks the breaker, if there is one; done must be told how the call ended.
+func (c *client) allow() (done func(*errs.Error), refused *errs.Error) {
+	if c.cfg.breaker == nil {
+		return func(*errs.Error) {}, nil
+	}
+	report, err := c.cfg.breaker.Allow()
+	if err != nil {
+		return nil, errs.ErrUnavailable.Wrap(err).WithRetry(breakerPause)
+	}
+	return func(e *errs.Error) {
+		if e == nil || e.Kind.Client() {
+			report(nil)
+			return
+		}
+		report(e)
+	}, nil
+}

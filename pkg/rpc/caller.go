@@ -1,0 +1,54 @@
+package rpc
+
+import (
+	"context"
+	"slices"
+
+	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+// Gateway is the only service whose Caller messages are believed.
+const Gateway = "gateway"
+
+type peerKey struct{}
+
+// PeerFrom is the service that signed the call in hand; empty outside of a call.
+func PeerFrom(ctx context.Context) string {
+	name, _ := ctx.Value(peerKey{}).(string)
+	return name
+}
+
+// CallerFrom returns who asks: the message's member `caller`, never nil. It is what the gateway verified; a Caller from any other
+// service never reaches a handler.
+func CallerFrom(msg any) *commonv1.Caller {
+	if m, ok := msg.(interface{ GetCaller() *commonv1.Caller }); ok {
+		if c := m.GetCaller(); c != nil {
+			return c
+		}
+	}
+	return &commonv1.Caller{}
+}
+
+// UserFrom returns the signed-in user who asks; errs.ErrUnauthenticated when there is none.
+func UserFrom(msg any) (string, error) {
+	if id := CallerFrom(msg).GetUserId(); id != "" {
+		return id, nil
+	}
+	return "", errs.ErrUnauthenticated
+}
+
+// HasRole reports whether the caller has a role ("staff", "admin").
+func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
+
+// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or errs.ErrRoleRequired.
+func RequireRole(msg any, role string) (string, error) {
+	user, err := UserFrom(msg)
+	if err != nil {
+		return "", err
+	}
+	if !HasRole(CallerFrom(msg), role) {
+		return "", errs.ErrRoleRequired.With("role", role)
+	}
+	return user, nil
+}

@@ -1,0 +1,157 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/telemetry"
+)
+
+// CallTimeout is what a unary call gets whose context has no deadline.
+const CallTimeout = 3 * time.Second
+
+const (
+	keepaliveTime    = 20 * time.Second
+	keepaliveTimeout = 5 * time.Second
+)
+
+// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named field with `env:", prefix=TICKET_"`.
+type Peer struct {
+	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty: the service is not there.
+	Addr string `env:"ADDR"`
+	// Key has at least 32 bytes.
+	Key config.Secret `env:"RPC_KEY"`
+}
+
+type dialConfig struct {
+	timeout time.Duration
+	breaker *gobreaker.TwoStepCircuitBreaker[any]
+	extra   []grpc.DialOption
+}
+
+// DialOption changes how a connection behaves.
+type DialOption func(*dialConfig)
+
+// WithTimeout replaces CallTimeout for calls whose context has no deadline.
+func WithTimeout(d time.Duration) DialOption { return func(c *dialConfig) { c.timeout = d } }
+
+// WithGRPC passes options of grpc itself, as a dialer for tests.
+func WithGRPC(opts ...grpc.DialOption) DialOption {
+	return func(c *dialConfig) { c.extra = append(c.extra, opts...) }
+}
+
+// Dial makes a connection from self to callee, lazily: it does not wait for the callee. Calls are signed, spread round-robin, bounded in
+// time, and retried on UNAVAILABLE when their method declares that repeating is harmless. Errors are *errs.Error. Traces are made when
+// telemetry was set up before.
+func Dial(self, callee string, p Peer, opts ...DialOption) (*grpc.ClientConn, error) {
+	if p.Addr == "" {
+		return nil, fmt.Errorf("rpc: no address of %s", callee)
+	}
+	if len(p.Key) < minKey {
+		return nil, fmt.Errorf("rpc: the key %s → %s has %d bytes, at least %d are needed", self, callee, len(p.Key), minKey)
+	}
+	cfg := dialConfig{timeout: CallTimeout}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	c := &client{
+		callee: callee, cfg: cfg,
+		signer: &signer{self: self, callee: callee, key: []byte(p.Key.Reveal()), now: time.Now},
+	}
+	all := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
+		grpc.WithDisableServiceConfig(), // a TXT record must not change ours
+		grpc.WithChainUnaryInterceptor(c.unary),
+		grpc.WithChainStreamInterceptor(c.stream),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
+		}),
+		grpc.WithConnectParams(connectParams),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithIdleTimeout(0),
+	}, cfg.extra...)
+	if telemetry.Enabled() {
+		all = append(all, grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
+	}
+	conn, err := grpc.NewClient(p.Addr, all...)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: %s at %q: %w", callee, p.Addr, err)
+	}
+	return conn, nil
+}
+
+type client struct {
+	callee string
+	cfg    dialConfig
+	signer *signer
+}
+
+func (c *client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.timeout)
+		defer cancel()
+	}
+	start := time.Now()
+	done, err := c.allow()
+	if err != nil {
+		clientSeconds.WithLabelValues(c.callee, method, kindLabel(err)).Observe(0)
+		return err
+	}
+	e := fromWire(invoke(c.outgoing(ctx, method), method, req, reply, cc, opts...))
+	done(e)
+	clientSeconds.WithLabelValues(c.callee, method, kindLabel(e)).Observe(time.Since(start).Seconds())
+	return asError(e)
+}
+
+// stream signs and translates; a stream passes by the breaker, since its watcher reconnects with a back-off of its own.
+func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	cs, err := streamer(c.outgoing(ctx, method), desc, cc, method, opts...)
+	if err != nil {
+		return nil, asError(fromWire(err))
+	}
+	return &clientStream{cs}, nil
+}
+
+func (c *client) outgoing(ctx context.Context, method string) context.Context {
+	if id := telemetry.RequestID(ctx); id != "" {
+		return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method), requestIDMeta, id)
+	}
+	return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method))
+}
+
+// fromWire is errs.FromStatus, but for a refusal of this service by the other: that is our configuration's fault, not the user's.
+func fromWire(err error) *errs.Error {
+	e := errs.FromStatus(err)
+	if e != nil && e.Reason == errs.ErrCallerRefused.Reason {
+		return errs.ErrInternal.Wrap(err)
+	}
+	return e
+}
+
+type clientStream struct{ grpc.ClientStream }
+
+// RecvMsg implements grpc.ClientStream.
+func (s *clientStream) RecvMsg(m any) error { return translate(s.ClientStream.RecvMsg(m)) }
+
+// SendMsg implements grpc.ClientStream.
+func (s *clientStream) SendMsg(m any) error { return translate(s.ClientStream.SendMsg(m)) }
+
+func translate(err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // grpc returns io.EOF itself
+		return err
+	}
+	return asError(fromWire(err))
+}

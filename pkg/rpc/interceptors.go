@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/internal/callers"
+	"urr.guru/pkg/telemetry"
+)
+
+// requestIDMeta carries the gateway's request id from service to service.
+const requestIDMeta = "x-request-id"
+
+// pushback tells grpc's own retries when to come back (gRFC A6); negative: not at all.
+const pushback = "grpc-retry-pushback-ms"
+
+// DefaultDeadline is what a unary call gets whose caller set none.
+const DefaultDeadline = 5 * time.Second
+
+// unary is the boundary of every unary call: who calls, until when, is the request valid; then the handler; then, once, metrics, log and
+// the translation of the error.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	start := time.Now()
+	if open(serviceOf(info.FullMethod)) {
+		return handler(ctx, req)
+	}
+	ctx = withRequestID(ctx)
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultDeadline)
+		defer cancel()
+	}
+	peer, err := s.admit(ctx, info.FullMethod)
+	if err == nil {
+		ctx = context.WithValue(ctx, peerKey{}, peer)
+		if err = check(req, peer); err == nil {
+			resp, err = guardUnary(ctx, req, handler)
+		}
+	}
+	e := s.finish(ctx, info.FullMethod, peer, start, err)
+	if e == nil {
+		return resp, nil
+	}
+	if e.Kind == errs.Unavailable && e.RetryAfter > 0 {
+		// We know when to come back: an immediate retry would only add to the load. The end client is told by RetryInfo.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, strconv.Itoa(-1)))
+	}
+	return nil, errs.ToStatus(e)
+}
+
+// stream is unary's counterpart; a stream has no default deadline, since it may live as long as its watcher.
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	start := time.Now()
+	if open(serviceOf(info.FullMethod)) {
+		return handler(srv, ss)
+	}
+	ctx := withRequestID(ss.Context())
+	peer, err := s.admit(ctx, info.FullMethod)
+	if err == nil {
+		live, cancel := context.WithCancel(context.WithValue(ctx, peerKey{}, peer))
+		defer cancel()
+		defer context.AfterFunc(s.stopping, cancel)()
+		err = guardStream(srv, &checkedStream{ServerStream: ss, ctx: live, peer: peer}, handler)
+		if s.stopping.Err() != nil && ctx.Err() == nil && live.Err() != nil {
+			err = errs.ErrUnavailable.Wrap(errors.New("the server is stopping"))
+		}
+	}
+	return errs.ToStatus(asError(s.finish(ctx, info.FullMethod, peer, start, err)))
+}
+
+// asError keeps a nil *errs.Error from becoming a non-nil error.
+func asError(e *errs.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// admit finds who calls and whether the method lets them in. Neither answer goes into detail: that is the log's.
+func (s *Server) admit(ctx context.Context, method string) (string, error) {
+	allowed, ok := s.access[method]
+	if !ok {
+		return "", errs.ErrCallerRefused.Wrap(fmt.Errorf("method %s is not declared", method))
+	}
+	peer, err := s.verifier.caller(ctx, method)
+	if err != nil {
+		return "", errs.ErrCallerRefused.Wrap(err)
+	}
+	for _, c := range allowed {
+		if c == peer {
+			return peer, nil
+		}
+	}
+	return peer, errs.ErrCallerRefused.Wrap(fmt.Errorf("%s may not call %s", peer, method))
+}
+
+// check refuses what the handler must never see.
+func check(req any, peer string) error {
+	m, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	if peer != Gateway && callers.Find(m) != "" {
+		return errs.ErrCallerRefused.Wrap(fmt.Errorf("a Caller from %s: only the %s's is believed", peer, Gateway))
+	}
+	return Validate(m)
+}
+
+// finish is the one place where a call is measured and a failure logged.
+func (s *Server) finish(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
+	e := errs.From(err)
+	observeServer(method, start, e)
+	if e == nil {
+		return nil
+	}
+	level := slog.LevelError
+	if e.Kind.Client() {
+		level = slog.LevelWarn
+	}
+	s.failures.log(ctx, level, method, peer, start, e)
+	return e
+}
+
+func guardUnary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
+	defer recovered(&err)
+	return handler(ctx, req)
+}
+
+func guardStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
+	defer recovered(&err)
+	return handler(srv, ss)
+}
+
+// recovered turns a panic into INTERNAL: one call fails, the process serves on.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	}
+}
+
+// checkedStream validates what comes in and carries the context with the caller.
+type checkedStream struct {
+	grpc.ServerStream
+
+	ctx  context.Context //nolint:containedctx // grpc.ServerStream hands it out
+	peer string
+}
+
+// Context implements grpc.ServerStream.
+func (s *checkedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *checkedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return check(m, s.peer)
+}
+
+func withRequestID(ctx context.Context) context.Context {
+	if v := metadata.ValueFromIncomingContext(ctx, requestIDMeta); len(v) == 1 && len(v[0]) <= 64 {
+		return telemetry.WithRequestID(ctx, v[0])
+	}
+	return ctx
+}

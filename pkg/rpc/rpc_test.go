@@ -1,0 +1,272 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/telemetry"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestCallReachesTheHandler(t *testing.T) {
+	t.Parallel()
+	q := serve(t, &fakeQueue{leave: func(ctx context.Context, r *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		if rpc.PeerFrom(ctx) != "gateway" || telemetry.RequestID(ctx) != "req-7" {
+			return nil, fmt.Errorf("peer %q, request %q", rpc.PeerFrom(ctx), telemetry.RequestID(ctx))
+		}
+		user, err := rpc.UserFrom(r)
+		if err != nil || user != "bob" {
+			return nil, fmt.Errorf("user %q: %w", user, err)
+		}
+		return &queuev1.LeaveResponse{}, nil
+	}})
+	_, err := q.Leave(telemetry.WithRequestID(t.Context(), "req-7"), &queuev1.LeaveRequest{
+		EventId: "demo", Caller: &commonv1.Caller{UserId: "bob"},
+	})
+	require.NoError(t, err)
+}
+
+func TestErrorsCrossTheWire(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("dial tcp 10.0.0.7:5432: refused")
+	for name, tc := range map[string]struct {
+		sent error
+		want *errs.Error
+	}{
+		"sentinel":      {errs.ErrSeatTaken.With("seatIds", "A-1-1"), errs.ErrSeatTaken},
+		"wrapped":       {fmt.Errorf("hold: %w", errs.ErrSoldOut.Wrap(secret)), errs.ErrSoldOut},
+		"with retry":    {errs.ErrOverloaded.WithRetry(2 * time.Second), errs.ErrOverloaded},
+		"unknown error": {secret, errs.ErrInternal},
+		"deadline":      {context.DeadlineExceeded, errs.ErrDeadline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+				return nil, tc.sent
+			}})
+			_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+			require.ErrorIs(t, err, tc.want)
+			require.NotContains(t, err.Error(), "10.0.0.7", "causes stay inside")
+			got, sent := errs.From(err), errs.From(tc.sent)
+			require.Equal(t, sent.Kind, got.Kind)
+			require.Equal(t, sent.RetryAfter, got.RetryAfter)
+			require.Len(t, got.Metadata, len(sent.Metadata))
+		})
+	}
+}
+
+func TestPanicFailsOneCall(t *testing.T) {
+	t.Parallel()
+	var out logs
+	q := serve(t, &fakeQueue{
+		open:  func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) { panic("nil map") },
+		watch: func(grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error { panic("nil stream") },
+	}, rpctest.WithLogger(out.logger()))
+	_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+	require.ErrorIs(t, err, errs.ErrInternal)
+	require.NotContains(t, err.Error(), "nil map")
+
+	s, err := q.WatchLines(t.Context(), &queuev1.WatchLinesRequest{})
+	require.NoError(t, err)
+	_, err = s.Recv()
+	require.ErrorIs(t, err, errs.ErrInternal)
+
+	_, err = q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+	require.NoError(t, err, "the process serves on")
+	lines := out.lines(t)
+	require.Len(t, lines, 2)
+	require.Equal(t, "ERROR", lines[0]["level"])
+	require.Contains(t, lines[0]["error"], "nil map")
+	require.Contains(t, lines[0]["error"], "rpc_test.go", "the stack is in the log")
+}
+
+func TestFailuresAreLoggedOnceAtTheirLevel(t *testing.T) {
+	t.Parallel()
+	var out logs
+	reply := errs.ErrSoldOut.Wrap(errors.New("0 of 3 free"))
+	q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) { return nil, reply }},
+		rpctest.WithLogger(out.logger()))
+	_, err := q.OpenLine(telemetry.WithRequestID(t.Context(), "req-1"), &queuev1.OpenLineRequest{EventId: "demo"})
+	require.Error(t, err)
+	lines := out.lines(t)
+	require.Len(t, lines, 1)
+	require.Equal(t, "WARN", lines[0]["level"])
+	require.Equal(t, "SOLD_OUT", lines[0]["reason"])
+	require.Equal(t, "0 of 3 free", lines[0]["error"])
+	require.Equal(t, "gateway", lines[0]["caller"])
+	require.Equal(t, "/urr.queue.v1.QueueService/OpenLine", lines[0]["method"])
+}
+
+func TestFloodOfFailuresIsNotAFloodOfLines(t *testing.T) {
+	t.Parallel()
+	var out logs
+	q := serve(t, &fakeQueue{open: func(context.Context, *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+		return nil, errs.ErrSoldOut
+	}}, rpctest.WithLogger(out.logger()))
+	start := time.Now()
+	for range 300 {
+		_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
+		require.ErrorIs(t, err, errs.ErrSoldOut)
+	}
+	seconds := int(time.Since(start).Seconds()) + 2
+	require.LessOrEqual(t, len(out.lines(t)), 10*seconds)
+}
+
+func TestRequestsAreValidated(t *testing.T) {
+	t.Parallel()
+	q := serve(t, &fakeQueue{check: func(context.Context, *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+		return nil, errors.New("must not be reached")
+	}})
+	_, err := q.Check(t.Context(), &queuev1.LineRequest{Items: []*queuev1.LineItem{{EventId: "demo"}, {EventId: "de:mo"}}})
+	require.ErrorIs(t, err, errs.ErrInvalidRequest)
+	fields := errs.From(err).Fields
+	require.Len(t, fields, 1)
+	require.Equal(t, "items[1].eventId", fields[0].Path, "as the client spells it")
+	require.NotEmpty(t, fields[0].Message)
+
+	_, err = q.Check(t.Context(), &queuev1.LineRequest{})
+	require.Equal(t, "items", errs.From(err).Fields[0].Path)
+}
+
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	left := make(chan time.Duration, 1)
+	q := serve(t, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		d, ok := ctx.Deadline()
+		if !ok {
+			return nil, errors.New("no deadline")
+		}
+		left <- time.Until(d)
+		return &queuev1.LeaveResponse{}, nil
+	}})
+	_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+	require.NoError(t, err)
+	require.InDelta(t, rpc.CallTimeout.Seconds(), (<-left).Seconds(), 1)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = q.Leave(ctx, &queuev1.LeaveRequest{EventId: "demo"})
+	require.NoError(t, err)
+	require.InDelta(t, 60, (<-left).Seconds(), 1, "the caller's own deadline counts")
+}
+
+func TestSlowCallEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	q := serve(t, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, rpctest.WithDial(rpc.WithTimeout(20*time.Millisecond)))
+	_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+	require.ErrorIs(t, err, errs.ErrDeadline)
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fail  *errs.Error
+		calls int32 // of an idempotent method (Leave)
+	}{
+		"unavailable":           {errs.ErrUnavailable, 3},
+		"unavailable until 5 s": {errs.ErrUnavailable.WithRetry(5 * time.Second), 1},
+		"internal":              {errs.ErrInternal, 1},
+		"exhausted":             {errs.ErrOverloaded, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n atomic.Int32
+			conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+				queuev1.RegisterQueueServiceServer(r, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+					n.Add(1)
+					return nil, tc.fail
+				}})
+			}, rpctest.Named("queue"))
+			_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+			require.ErrorIs(t, err, tc.fail)
+			require.Equal(t, tc.calls, n.Load())
+		})
+	}
+}
+
+// A method that does not declare itself idempotent is never repeated: it may have taken effect.
+func TestOnlyIdempotentMethodsAreRetried(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		registerVwrAdmin(r, func() error { n.Add(1); return errs.ErrUnavailable })
+	}, rpctest.Named("vwr"))
+	require.ErrorIs(t, advance(t, conn), errs.ErrUnavailable)
+	require.EqualValues(t, 1, n.Load())
+}
+
+func TestBreakerOpensAndCloses(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	var down atomic.Bool
+	down.Store(true)
+	q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		n.Add(1)
+		if down.Load() {
+			return nil, errs.ErrInternal
+		}
+		return nil, errs.ErrSoldOut // a client's fault says nothing about the callee's health
+	}}, rpctest.WithDial(rpc.WithBreaker()))
+	call := func() error {
+		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+		return err
+	}
+	for range 10 {
+		require.ErrorIs(t, call(), errs.ErrInternal)
+	}
+	err := call()
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	require.Positive(t, errs.From(err).RetryAfter)
+	require.EqualValues(t, 10, n.Load(), "an open breaker asks nobody")
+
+	down.Store(false)
+	require.Eventually(t, func() bool { return errors.Is(call(), errs.ErrSoldOut) }, 10*time.Second, 50*time.Millisecond)
+	require.ErrorIs(t, call(), errs.ErrSoldOut, "closed again")
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	fail := make(chan error, 1)
+	q := serve(t, &fakeQueue{watch: func(s grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
+		if rpc.PeerFrom(s.Context()) != "gateway" {
+			return errors.New("who calls?")
+		}
+		if err := s.Send(&queuev1.WatchLinesResponse{Snapshot: true}); err != nil {
+			return err
+		}
+		return <-fail
+	}})
+	for _, end := range []error{nil, errs.ErrLineRecovering.WithRetry(time.Second)} {
+		s, err := q.WatchLines(t.Context(), &queuev1.WatchLinesRequest{})
+		require.NoError(t, err)
+		m, err := s.Recv()
+		require.NoError(t, err)
+		require.True(t, m.GetSnapshot())
+		fail <- end
+		_, err = s.Recv()
+		if end == nil {
+			require.ErrorIs(t, err, io.EOF)
+			continue
+		}
+		require.ErrorIs(t, err, errs.ErrLineRecovering)
+		require.Equal(t, time.Second, errs.From(err).RetryAfter)
+	}
+}

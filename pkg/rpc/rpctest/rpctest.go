@@ -1,0 +1,153 @@
+// Package rpctest serves a service in memory with the production interceptors, so that a test meets validation, access and errors as a
+// caller does.
+package rpctest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+const key = config.Secret("rpctest-key-of-thirty-two-bytes!")
+
+type options struct {
+	name   string
+	caller string
+	log    *slog.Logger
+	dial   []rpc.DialOption
+}
+
+// Option changes how Serve serves.
+type Option func(*options)
+
+// As makes every call in the name of one service; the default is the first caller that each method lets in.
+func As(caller string) Option { return func(o *options) { o.caller = caller } }
+
+// Named gives the server the name of a real service: the client then has that service's retries.
+func Named(name string) Option { return func(o *options) { o.name = name } }
+
+// WithLogger sees what the server logs.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithDial adds options to the client's side.
+func WithDial(opts ...rpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, opts...) }
+}
+
+// Serve registers services on a server in memory and returns a connection to it. Both end with the test.
+func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) grpc.ClientConnInterface {
+	t.Helper()
+	o := options{name: "rpctest", log: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	var seen services
+	register(&seen)
+	callers := seen.callers(t)
+
+	accept := make(map[string]config.Secret)
+	for _, c := range callers {
+		accept[c] = key
+	}
+	if o.caller != "" {
+		accept[o.caller] = key
+	}
+	s, err := rpc.NewServer(o.name, rpc.ServerConfig{Accept: accept}, o.log)
+	if err != nil {
+		t.Fatalf("rpctest: %v", err)
+	}
+	register(s)
+	l := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Stop(ctx) // a stream that the test left open is cut
+		if err := <-served; err != nil {
+			t.Errorf("rpctest: %v", err)
+		}
+	})
+
+	conns := make(router)
+	for method, caller := range callers {
+		if o.caller != "" {
+			caller = o.caller
+		}
+		if conns[caller] == nil {
+			conns[caller] = dial(t, caller, o.name, l, o.dial)
+		}
+		conns[method] = conns[caller]
+	}
+	return conns
+}
+
+func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	opts = append(opts, rpc.WithGRPC(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return l.DialContext(ctx)
+	})))
+	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: "passthrough:///bufconn", Key: key}, opts...)
+	if err != nil {
+		t.Fatalf("rpctest: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// router sends each method over the connection of the caller it lets in.
+type router map[string]*grpc.ClientConn
+
+var _ grpc.ClientConnInterface = router(nil)
+
+// Invoke implements grpc.ClientConnInterface.
+func (r router) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return r[method].Invoke(ctx, method, args, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (r router) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return r[method].NewStream(ctx, desc, method, opts...)
+}
+
+// services notes what is registered.
+type services []string
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
+
+// callers maps each full method to the first caller it lets in.
+func (s *services) callers(t testing.TB) map[string]string {
+	t.Helper()
+	callers := make(map[string]string)
+	for _, name := range *s {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		if err != nil {
+			t.Fatalf("rpctest: %s: %v", name, err)
+		}
+		methods := d.(protoreflect.ServiceDescriptor).Methods() //nolint:forcetypeassert // a registered service
+		for i := range methods.Len() {
+			md := methods.Get(i)
+			opts, _ := md.Options().(*descriptorpb.MethodOptions)
+			access, _ := proto.GetExtension(opts, commonv1.E_Access).(*commonv1.Access)
+			if len(access.GetCallers()) > 0 {
+				callers["/"+strings.Join([]string{name, string(md.Name())}, "/")] = access.GetCallers()[0]
+			}
+		}
+	}
+	return callers
+}

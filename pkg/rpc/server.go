@@ -1,0 +1,159 @@
+// Package rpc is the one way services call each other: gRPC with signed callers, validated requests, deadlines, retries where they are
+// harmless, and errors of package errs on both ends.
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/telemetry"
+)
+
+// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is the largest, at about 3 MB.
+const maxMessage = 16 << 20
+
+// Connections end after this age, so that clients find replicas that were added since; streams on them get the grace to end by
+// themselves, then their watchers reconnect.
+const (
+	maxConnectionAge      = 5 * time.Minute
+	maxConnectionAgeGrace = 30 * time.Second
+)
+
+// ServerConfig says who may call.
+type ServerConfig struct {
+	// Accept holds the key of each pair caller → this service, at least 32 bytes: caller:secret[,caller:secret…].
+	Accept map[string]config.Secret `env:"RPC_ACCEPT"`
+}
+
+// Server is a gRPC server with health, reflection and every interceptor. Register services on it, then hand it to
+// lifecycle.App.ServeGRPC.
+type Server struct {
+	name     string
+	grpc     *grpc.Server
+	health   *health.Server
+	verifier *verifier
+	access   map[string][]string // full method → callers
+	failures *failureLog
+	problems []error
+
+	// stopping ends when Stop begins: streams, which have no end of their own, end with it.
+	stopping context.Context //nolint:containedctx // the server's life, not a request's
+	stop     context.CancelFunc
+}
+
+// NewServer makes the server of the service name; traces are made when telemetry was set up before. It fails when a key is too short.
+func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error) {
+	v, err := newVerifier(name, cfg.Accept)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		name: name, health: health.NewServer(), verifier: v,
+		access: make(map[string][]string), failures: newFailureLog(log),
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	opts := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.ConnectionTimeout(10 * time.Second),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: maxConnectionAgeGrace,
+			Time: keepaliveTime, Timeout: keepaliveTimeout,
+		}),
+	}
+	if telemetry.Enabled() {
+		opts = append(opts, grpc.StatsHandler(otelgrpc.NewServerHandler()))
+	}
+	s.grpc = grpc.NewServer(opts...)
+	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s, nil
+}
+
+var _ grpc.ServiceRegistrar = (*Server)(nil)
+
+// RegisterService implements grpc.ServiceRegistrar. What is wrong with the service's declaration is reported by Serve.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	methods, err := accessOf(desc)
+	if err != nil {
+		s.problems = append(s.problems, err)
+		return
+	}
+	for method, callers := range methods {
+		for _, c := range callers {
+			if _, ok := s.verifier.keys[c]; !ok {
+				s.problems = append(s.problems, fmt.Errorf("rpc: %s lets %q in, but RPC_ACCEPT has no key for it", method, c))
+			}
+		}
+	}
+	maps.Copy(s.access, methods)
+	s.grpc.RegisterService(desc, impl)
+}
+
+// Name is the service's.
+func (s *Server) Name() string { return s.name }
+
+// Check reports what keeps the server from serving: a method without the option urr.common.v1.access, or one that names a caller whose
+// key is missing.
+func (s *Server) Check() error { return errors.Join(s.problems...) }
+
+// Serve answers calls on l until Stop. It refuses to begin when Check fails.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.Check(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("rpc: serve: %w", err)
+	}
+	return nil
+}
+
+// SetServing is what gRPC health answers from now on.
+func (s *Server) SetServing(ok bool) {
+	st := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if ok {
+		st = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", st)
+}
+
+// Stop ends streams (their clients see UNAVAILABLE and go to another replica) and lets running calls end, but no longer than ctx; then
+// it cuts them off and returns the context's error.
+func (s *Server) Stop(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.grpc.Stop() // makes GracefulStop return
+		<-done
+		return ctx.Err()
+	}
+}
+
+func serviceOf(fullMethod string) string {
+	service, _, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
+	return service
+}

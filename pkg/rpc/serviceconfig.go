@@ -1,0 +1,72 @@
+package rpc
+
+import (
+	"encoding/json"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// A replica that restarts is back within seconds; waiting longer between attempts would only prolong the outage.
+var connectParams = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 3 * time.Second},
+	MinConnectTimeout: 3 * time.Second,
+}
+
+type methodName struct {
+	Service string `json:"service"`
+	Method  string `json:"method"`
+}
+
+type retryPolicy struct {
+	MaxAttempts          int      `json:"maxAttempts"`
+	InitialBackoff       string   `json:"initialBackoff"`
+	MaxBackoff           string   `json:"maxBackoff"`
+	BackoffMultiplier    float64  `json:"backoffMultiplier"`
+	RetryableStatusCodes []string `json:"retryableStatusCodes"`
+}
+
+type methodConfig struct {
+	Name  []methodName `json:"name"`
+	Retry retryPolicy  `json:"retryPolicy"`
+}
+
+// serviceConfig spreads calls over every replica and retries UNAVAILABLE, with grpc's jitter, for the methods of the package
+// urr.<callee>.v1 that declare themselves idempotent. The budget is grpc's throttle: half of 20 tokens gone (a failure costs 1, a success
+// gives 0.1 back) and nothing is retried, so that an outage meets at most about one call in ten more.
+func serviceConfig(callee string) string {
+	cfg := map[string]any{
+		"loadBalancingConfig": []any{map[string]any{"round_robin": map[string]any{}}},
+		"retryThrottling":     map[string]any{"maxTokens": 20, "tokenRatio": 0.1},
+	}
+	if names := idempotentMethods(protoreflect.FullName("urr." + callee + ".v1")); len(names) > 0 {
+		cfg["methodConfig"] = []methodConfig{{Name: names, Retry: retryPolicy{
+			MaxAttempts: 3, InitialBackoff: "0.05s", MaxBackoff: "0.5s", BackoffMultiplier: 2,
+			RetryableStatusCodes: []string{"UNAVAILABLE"},
+		}}}
+	}
+	b, err := json.Marshal(cfg)
+	if err != nil { // nothing in it can fail to marshal
+		panic("rpc: service config: " + err.Error())
+	}
+	return string(b)
+}
+
+func idempotentMethods(pkg protoreflect.FullName) []methodName {
+	var names []methodName
+	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(fd protoreflect.FileDescriptor) bool {
+		for i := range fd.Services().Len() {
+			sd := fd.Services().Get(i)
+			for j := range sd.Methods().Len() {
+				if md := sd.Methods().Get(j); idempotent(md) {
+					names = append(names, methodName{Service: string(sd.FullName()), Method: string(md.Name())})
+				}
+			}
+		}
+		return true
+	})
+	return names
+}

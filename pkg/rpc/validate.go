@@ -1,0 +1,54 @@
+package rpc
+
+import (
+	"errors"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+)
+
+// Validate checks a message against its buf.validate rules; a violation becomes errs.ErrInvalidRequest with one field per rule broken.
+// The gateway and the servers share it, so that a rule is written once, in the proto.
+func Validate(m proto.Message) error {
+	err := protovalidate.Validate(m)
+	if err == nil {
+		return nil
+	}
+	var bad *protovalidate.ValidationError
+	if !errors.As(err, &bad) {
+		return errs.ErrInternal.Wrap(err) // a rule that does not compile
+	}
+	fields := make([]errs.Field, len(bad.Violations))
+	for i, v := range bad.Violations {
+		fields[i] = errs.Field{Path: lowerCamel(protovalidate.FieldPathString(v.Proto.GetField())), Message: v.Proto.GetMessage()}
+	}
+	return errs.ErrInvalidRequest.WithFields(fields...)
+}
+
+// lowerCamel turns a path of proto names into the JSON names that clients wrote: sections[0].seats_per_row → sections[0].seatsPerRow.
+func lowerCamel(path string) string {
+	if !strings.Contains(path, "_") {
+		return path
+	}
+	var b strings.Builder
+	b.Grow(len(path))
+	up, quoted := false, false
+	for i := range len(path) {
+		c := path[i]
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '_' && !quoted: // a map's key in quotes is data, not a name
+			up = true
+			continue
+		case up && c >= 'a' && c <= 'z':
+			c -= 'a' - 'A'
+		}
+		up = false
+		b.WriteByte(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,124 @@
+// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike. Unlike protojson it writes 64-bit integers
+// as numbers (all of ours are below 2^53) and zero values always, so that a client reads every member of a type without asking whether
+// it is there:
+//
+//   - members are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and maps ({}, sorted) are always written;
+//   - unset `optional` members, unset messages and unset oneof members are absent;
+//   - enums are names, bytes are base64, google.protobuf.Timestamp is RFC 3339 in UTC with milliseconds.
+package wire
+
+import (
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// maxPooled keeps one huge answer from holding its memory for ever, in bytes.
+const maxPooled = 64 << 10
+
+// Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known types other than Timestamp and Empty.
+func Marshal(m proto.Message) ([]byte, error) {
+	p := buffers.Get().(*[]byte) //nolint:forcetypeassert // the pool's only type
+	b, err := Append((*p)[:0], m)
+	var out []byte
+	if err == nil {
+		out = append(make([]byte, 0, len(b)), b...)
+	}
+	if cap(b) <= maxPooled {
+		*p = b[:0]
+		buffers.Put(p)
+	}
+	return out, err
+}
+
+// Append is Marshal into a buffer of the caller's.
+func Append(b []byte, m proto.Message) ([]byte, error) {
+	out, err := appendMessage(b, m.ProtoReflect())
+	if err != nil {
+		return b, fmt.Errorf("wire: %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return out, nil
+}
+
+// field is what is known about a field before any message is seen.
+type field struct {
+	fd  protoreflect.FieldDescriptor
+	key []byte // `"name":`
+	// always: written also when it has its zero value.
+	always bool
+	put    func([]byte, protoreflect.Value) ([]byte, error)
+}
+
+var plans sync.Map // protoreflect.MessageDescriptor → []field
+
+func planOf(md protoreflect.MessageDescriptor) []field {
+	if p, ok := plans.Load(md); ok {
+		return p.([]field) //nolint:forcetypeassert // the map's only type
+	}
+	fields := make([]field, md.Fields().Len())
+	for i := range fields {
+		fd := md.Fields().Get(i)
+		fields[i] = field{
+			fd: fd, key: append(appendString(nil, fd.JSONName()), ':'),
+			always: !fd.HasPresence(), put: putter(fd),
+		}
+	}
+	p, _ := plans.LoadOrStore(md, fields)
+	return p.([]field) //nolint:forcetypeassert // the map's only type
+}
+
+func putter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
+	switch {
+	case fd.IsMap():
+		return mapPutter(fd)
+	case fd.IsList():
+		return listPutter(fd)
+	default:
+		return single(fd)
+	}
+}
+
+func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
+	if full := m.Descriptor().FullName(); full.Parent() == "google.protobuf" {
+		return appendWellKnown(b, m, full)
+	}
+	b = append(b, '{')
+	first := true
+	for _, f := range planOf(m.Descriptor()) {
+		if !f.always && !m.Has(f.fd) {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, f.key...)
+		var err error
+		if b, err = f.put(b, m.Get(f.fd)); err != nil {
+			return b, fmt.Errorf("%s: %w", f.fd.JSONName(), err)
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func listPutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
+	put := single(fd)
+	return func(b []byte, v protoreflect.Value) ([]byte, error) {
+		l := v.List()
+		b = append(b, '[')
+		for i := range l.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = put(b, l.Get(i)); err != nil {
+				return b, fmt.Errorf("[%d]: %w", i, err)
+			}
+		}
+		return append(b, ']'), nil
+	}
+}

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// offsetOf turns protojson's position (line and column from 1, columns in runes) into an offset in bytes.
+func offsetOf(b []byte, line, column int) int {
+	off := 0
+	for ; line > 1; line-- {
+		i := bytes.IndexByte(b[off:], '\n')
+		if i < 0 {
+			return len(b)
+		}
+		off += i + 1
+	}
+	for ; column > 1 && off < len(b); column-- {
+		_, n := utf8.DecodeRune(b[off:])
+		off += n
+	}
+	return off
+}
+
+// level is one object or array around the place that the walk has reached.
+type level struct {
+	array bool
+	name  string // object: the member at hand
+	index int    // array: the element at hand
+	value bool   // object: a name was read, its value comes next
+}
+
+// pathAt returns the path of the member whose name or value begins at offset; ok is false when b is not JSON up to there.
+func pathAt(b []byte, offset int) (path string, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var stack []level
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return "", false
+		}
+		delim, isDelim := tok.(json.Delim)
+		if isDelim && (delim == '}' || delim == ']') {
+			stack = stack[:len(stack)-1]
+			if int(dec.InputOffset()) > offset {
+				return "", false
+			}
+			valueRead(stack)
+			continue
+		}
+		if n := len(stack); n > 0 && !stack[n-1].array && !stack[n-1].value {
+			stack[n-1].name, _ = tok.(string)
+			stack[n-1].value = true
+			if int(dec.InputOffset()) > offset {
+				return join(stack), true
+			}
+			continue
+		}
+		if int(dec.InputOffset()) > offset {
+			return join(stack), true
+		}
+		if isDelim {
+			stack = append(stack, level{array: delim == '['})
+			continue
+		}
+		valueRead(stack)
+	}
+}
+
+// valueRead moves the innermost level past a value.
+func valueRead(stack []level) {
+	if n := len(stack); n > 0 {
+		stack[n-1].value = false
+		stack[n-1].index++
+	}
+}
+
+func join(stack []level) string {
+	var s strings.Builder
+	for _, l := range stack {
+		switch {
+		case l.array:
+			s.WriteString("[" + strconv.Itoa(l.index) + "]")
+		case s.Len() > 0:
+			s.WriteString("." + l.name)
+		default:
+			s.WriteString(l.name)
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/internal/callers"
+)
+
+// Unmarshal reads JSON into m, strictly: members that m does not have, repeated members, values of another type and numbers out of range
+// are refused, and so is any Caller, which only the gateway's own code may set. Members that are absent keep what m has. The error is
+// errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is the path of the member, as "sections[0].price".
+func Unmarshal(b []byte, m proto.Message) error {
+	if !utf8.Valid(b) {
+		return errs.ErrInvalidUTF8
+	}
+	if err := (protojson.UnmarshalOptions{}).Unmarshal(b, m); err != nil {
+		return explain(b, err)
+	}
+	if path := callers.Find(m); path != "" {
+		return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: "is not known"})
+	}
+	return nil
+}
+
+var (
+	positionRE = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
+	kindRE     = regexp.MustCompile(`invalid (?:value for )?(\w+)`)
+	unknownRE  = regexp.MustCompile(`unknown field`)
+	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
+)
+
+// explain finds the member that protojson stumbled over. Its errors have a position, but no path and no stable text; what cannot be told
+// is reported without.
+func explain(b []byte, err error) error {
+	text := err.Error()
+	pos := positionRE.FindStringSubmatch(text)
+	if pos == nil {
+		return errs.ErrInvalidRequest.Wrap(err)
+	}
+	line, _ := strconv.Atoi(pos[1])
+	column, _ := strconv.Atoi(pos[2])
+	path, ok := pathAt(b, offsetOf(b, line, column))
+	if !ok {
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{
+			Message: fmt.Sprintf("is not valid JSON (line %d, column %d)", line, column),
+		})
+	}
+	switch {
+	case unknownRE.MatchString(text):
+		return errs.ErrUnknownField.Wrap(err).WithFields(errs.Field{Path: path, Message: "is not known"})
+	case repeatedRE.MatchString(text):
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: path, Message: "is there twice"})
+	}
+	message := "is of the wrong type"
+	if kind := kindRE.FindStringSubmatch(text); kind != nil {
+		message = wanted(kind[1])
+	}
+	return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: path, Message: message})
+}
+
+func wanted(kind string) string {
+	switch kind {
+	case "int32", "int64", "sint32", "sint64", "uint32", "uint64", "fixed32", "fixed64", "sfixed32", "sfixed64":
+		return "must be a whole number in range"
+	case "float", "double":
+		return "must be a number"
+	case "bool":
+		return "must be true or false"
+	case "string":
+		return "must be a string"
+	case "bytes":
+		return "must be base64"
+	case "enum":
+		return "is not one of the known values"
+	case "google":
+		return "must be a time as 2026-01-31T20:00:00Z"
+	default:
+		return "is of the wrong type"
+	}
+}
