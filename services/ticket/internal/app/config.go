@@ -1,0 +1,50 @@
+// Package app wires the service.
+package app
+
+import (
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/rpc"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Config is what the service reads from its environment.
+type Config struct {
+	lifecycle.Config
+	RPC      rpc.ServerConfig
+	Postgres postgres.Config
+	Kafka    kafka.Config
+	// HoldSeconds is how long a hold lives where the event does not say, 5–3600 s.
+	HoldSeconds int `env:"HOLD_SECONDS, default=300" min:"5" max:"3600"`
+	// HoldConcurrency is how many requests for named seats are in transactions at once; below DATABASE_MAX_CONNS, so that payments find
+	// a connection too. 0: three quarters of them.
+	HoldConcurrency int `env:"HOLD_CONCURRENCY, default=0" min:"0" max:"999"`
+	// SweepInterval is how often holds are looked for whose time is over.
+	SweepInterval time.Duration `env:"SWEEP_INTERVAL, default=1s" min:"100ms" max:"1m"`
+	// TicketCodeKey are the Ed25519 seeds that sign ticket codes: kid:seed[,kid:seed…], 32 bytes each in base64; the first signs, all verify.
+	TicketCodeKey config.Secret `env:"TICKET_CODE_KEY"`
+
+	keys ticket.Keys
+}
+
+// Validate checks what needs more than one variable, or more than a range.
+func (c *Config) Validate() error {
+	keys, err := ticket.ParseKeys(c.TicketCodeKey.Reveal())
+	if err != nil {
+		return config.Bad("TICKET_CODE_KEY", c.TicketCodeKey, err.Error())
+	}
+	c.keys = keys
+	if c.HoldConcurrency == 0 {
+		c.HoldConcurrency = max(1, c.Postgres.MaxConns*3/4)
+	}
+	if c.HoldConcurrency >= c.Postgres.MaxConns && c.Postgres.MaxConns > 1 {
+		return config.Bad("HOLD_CONCURRENCY", c.HoldConcurrency, "must be below DATABASE_MAX_CONNS")
+	}
+	return nil
+}
+
+func (c *Config) holdFor() time.Duration { return time.Duration(c.HoldSeconds) * time.Second }

@@ -1,0 +1,16 @@
+package event
+
+import "urr.guru/pkg/errs"
+
+// What can be wrong with an event or its sale.
+var (
+	ErrNotFound        = errs.ErrEventNotFound
+	ErrLocked          = errs.ErrEventLocked
+	ErrCancelled       = errs.ErrEventCancelled
+	ErrWrongEvent      = errs.ErrWrongEvent
+	ErrSaleNotOpen     = errs.ErrSaleNotOpen
+	ErrSeatingMismatch = errs.ErrSeatingMismatch
+	ErrSectionNotFound = errs.ErrSectionNotFound
+	ErrSeatNotFound    = errs.ErrSeatNotFound
+	ErrInvalid         = errs.ErrInvalidRequest
+)

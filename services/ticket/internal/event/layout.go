@@ -1,0 +1,137 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strconv"
+)
+
+// aisle is the space between two sections on the map, in seats.
+const aisle = 2
+
+// Layout is the seat map: where everything stands, not what is free.
+type Layout struct {
+	Sections []LayoutSection
+	// Seats in all; the length of the availability bitmap.
+	Seats int
+	// ETag changes whenever anything on the map does.
+	ETag string
+}
+
+// LayoutSection is a section's place on the map; without rows for general admission.
+type LayoutSection struct {
+	Name  string
+	Price int64
+	Rows  []LayoutRow
+}
+
+// LayoutRow is a row: its seat n stands at (X + n − 1, Y). The stage is above y = 0.
+type LayoutRow struct {
+	Name  string
+	Seats int
+	X, Y  int
+}
+
+// Layout draws the map. It follows from the sections alone, so that it never has to be stored: sections stand side by side in bands,
+// each band centred, the first sections nearest to the stage.
+func (e *Event) Layout() Layout {
+	l := Layout{Sections: make([]LayoutSection, len(e.Sections))}
+	for i, s := range e.Sections {
+		l.Sections[i] = LayoutSection{Name: s.Name, Price: s.Price}
+		l.Seats += s.Rows * s.SeatsPerRow
+	}
+	if e.Seating == Assigned {
+		bands, width := e.bands()
+		y := 0
+		for _, b := range bands {
+			x := (width - b.width) / 2
+			for i := b.from; i < b.to; i++ {
+				l.Sections[i].Rows = e.Sections[i].rows(x, y)
+				x += e.Sections[i].SeatsPerRow + aisle
+			}
+			y += b.height + aisle
+		}
+	}
+	l.ETag = l.hash()
+	return l
+}
+
+// band is a run of sections that stand side by side.
+type band struct{ from, to, width, height int }
+
+// bands fills one band after the other up to a width that makes the whole about half as deep again as a square.
+func (e *Event) bands() (bands []band, width int) {
+	area := 0
+	for _, s := range e.Sections {
+		area += (s.SeatsPerRow + aisle) * (s.Rows + aisle)
+	}
+	limit := int(math.Sqrt(1.5 * float64(area)))
+	for i, s := range e.Sections {
+		last := len(bands) - 1
+		if last < 0 || bands[last].width+aisle+s.SeatsPerRow > limit {
+			bands = append(bands, band{from: i, to: i + 1, width: s.SeatsPerRow, height: s.Rows})
+			continue
+		}
+		b := &bands[last]
+		b.to, b.width, b.height = i+1, b.width+aisle+s.SeatsPerRow, max(b.height, s.Rows)
+	}
+	for _, b := range bands {
+		width = max(width, b.width)
+	}
+	return bands, width
+}
+
+func (s *Section) rows(x, y int) []LayoutRow {
+	rows := make([]LayoutRow, s.Rows)
+	for r := range rows {
+		rows[r] = LayoutRow{Name: strconv.Itoa(r + 1), Seats: s.SeatsPerRow, X: x, Y: y + r}
+	}
+	return rows
+}
+
+func (l *Layout) hash() string {
+	h := sha256.New()
+	number := func(n int64) { _ = binary.Write(h, binary.BigEndian, n) } // a hash never fails
+	for _, s := range l.Sections {
+		number(int64(len(s.Name)))
+		h.Write([]byte(s.Name))
+		number(s.Price)
+		number(int64(len(s.Rows)))
+		for _, r := range s.Rows {
+			number(int64(r.Seats))
+			number(int64(r.X))
+			number(int64(r.Y))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// SeatID names seat number of a row, both from 1: section-row-number.
+func SeatID(section string, row, number int) string {
+	return section + "-" + strconv.Itoa(row) + "-" + strconv.Itoa(number)
+}
+
+// SeatsAt returns the ids of the seats with those indexes; "" for one that does not exist.
+func (e *Event) SeatsAt(indexes []int) []string {
+	ids := make([]string, len(indexes))
+	for n, index := range indexes {
+		for _, s := range e.Sections {
+			if i := index - s.First; i >= 0 && i < s.Rows*s.SeatsPerRow {
+				ids[n] = SeatID(s.Name, i/s.SeatsPerRow+1, i%s.SeatsPerRow+1)
+			}
+		}
+	}
+	return ids
+}
+
+// Section finds a section by name.
+func (e *Event) Section(name string) (Section, bool) {
+	for _, s := range e.Sections {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Section{}, false
+}

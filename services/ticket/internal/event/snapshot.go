@@ -1,0 +1,104 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+	"time"
+)
+
+// Snapshot is an event at one moment: which places are free, holds whose time is over counted as free.
+type Snapshot struct {
+	Event Event
+	// At is the database's clock when it was taken.
+	At time.Time
+	// Bitmap has bit i (most significant first within a byte) set when the seat of index i is free; empty for general admission.
+	Bitmap []byte
+	// Free places by section, in the event's order.
+	Free []int64
+	// ETag is a hash of what is free.
+	ETag string
+}
+
+// NewAssigned makes the snapshot of an event with assigned seating from the indexes of the seats that are not free.
+func NewAssigned(e Event, at time.Time, taken []int32) Snapshot {
+	seats := 0
+	for _, s := range e.Sections {
+		seats += s.Rows * s.SeatsPerRow
+	}
+	bitmap := make([]byte, (seats+7)/8)
+	for i := range bitmap {
+		bitmap[i] = 0xff
+	}
+	if rest := seats % 8; rest > 0 {
+		bitmap[len(bitmap)-1] = 0xff << (8 - rest)
+	}
+	for _, i := range taken {
+		bitmap[i/8] &^= 0x80 >> (i % 8)
+	}
+	s := Snapshot{Event: e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections))}
+	for i, sec := range e.Sections {
+		s.Free[i] = countBits(bitmap, sec.First, sec.First+sec.Rows*sec.SeatsPerRow)
+	}
+	s.ETag = s.hash()
+	return s
+}
+
+// NewGeneral makes the snapshot of an event with general admission from its sections' free places.
+func NewGeneral(e Event, at time.Time, free []int64) Snapshot {
+	s := Snapshot{Event: e, At: at, Free: free}
+	s.ETag = s.hash()
+	return s
+}
+
+// TotalFree is the number of free places of the whole event.
+func (s *Snapshot) TotalFree() int64 {
+	var n int64
+	for _, f := range s.Free {
+		n += f
+	}
+	return n
+}
+
+// FreeIn is the number of free places of a section, 0 when it does not exist.
+func (s *Snapshot) FreeIn(section string) int64 {
+	for i, sec := range s.Event.Sections {
+		if sec.Name == section {
+			return s.Free[i]
+		}
+	}
+	return 0
+}
+
+// Status is the event's at the moment of the snapshot.
+func (s *Snapshot) Status() Status { return s.Event.Status(s.At, s.TotalFree()) }
+
+// IsFree reports whether the seat of index i is free.
+func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }
+
+func (s *Snapshot) hash() string {
+	h := sha256.New()
+	h.Write(s.Bitmap)
+	for _, n := range s.Free {
+		_ = binary.Write(h, binary.BigEndian, n) // a hash never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// countBits counts the bits set in [from, to).
+func countBits(bitmap []byte, from, to int) int64 {
+	n := 0
+	for i := from; i < to; {
+		if i%8 == 0 && i+8 <= to {
+			n += bits.OnesCount8(bitmap[i/8])
+			i += 8
+			continue
+		}
+		if bitmap[i/8]&(0x80>>(i%8)) != 0 {
+			n++
+		}
+		i++
+	}
+	return int64(n)
+}

@@ -1,0 +1,150 @@
+package event_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/event"
+)
+
+var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+func assigned() event.Spec {
+	return event.Spec{
+		ID: "e", Title: "T", StartsAt: noon.Add(48 * time.Hour), SalesOpenAt: noon, SalesCloseAt: noon.Add(24 * time.Hour),
+		Seating: event.Assigned, Currency: "KRW", MaxPerUser: 4, HoldSeconds: ptr(int32(60)),
+		Sections: []event.SectionSpec{
+			{Name: "A", Price: 70, Rows: ptr(int32(2)), SeatsPerRow: ptr(int32(5))},
+			{Name: "B", Price: 50, Rows: ptr(int32(3)), SeatsPerRow: ptr(int32(4)), Capacity: ptr(int64(12))},
+		},
+	}
+}
+
+func general() event.Spec {
+	s := assigned()
+	s.Seating, s.Sections = event.General, []event.SectionSpec{{Name: "A", Price: 70, Capacity: ptr(int64(9))}}
+	return s
+}
+
+func TestSpecDescribesAnEvent(t *testing.T) {
+	t.Parallel()
+	s := assigned()
+	e, err := s.Event()
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, e.HoldFor)
+	require.Equal(t, []event.Section{
+		{Name: "A", Price: 70, Capacity: 10, Rows: 2, SeatsPerRow: 5, First: 0},
+		{Name: "B", Price: 50, Capacity: 12, Rows: 3, SeatsPerRow: 4, First: 10},
+	}, e.Sections)
+	s = general()
+	e, err = s.Event()
+	require.NoError(t, err)
+	require.Equal(t, []event.Section{{Name: "A", Price: 70, Capacity: 9}}, e.Sections)
+}
+
+func TestSpecRefuses(t *testing.T) {
+	t.Parallel()
+	for path, c := range map[string]struct {
+		spec   event.Spec
+		change func(*event.Spec)
+	}{
+		"salesCloseAt":         {assigned(), func(s *event.Spec) { s.SalesCloseAt = s.SalesOpenAt }},
+		"startsAt":             {assigned(), func(s *event.Spec) { s.StartsAt = s.SalesOpenAt }},
+		"sections[1].section":  {assigned(), func(s *event.Spec) { s.Sections[1].Name = "A" }},
+		"sections[0].rows":     {assigned(), func(s *event.Spec) { s.Sections[0].Rows = nil }},
+		"sections[1].capacity": {assigned(), func(s *event.Spec) { s.Sections[1].Capacity = ptr(int64(13)) }},
+		"sections": {assigned(), func(s *event.Spec) {
+			s.Sections[0].Rows, s.Sections[0].SeatsPerRow = ptr(int32(1000)), ptr(int32(1000))
+		}},
+		"sections[0].capacity": {general(), func(s *event.Spec) { s.Sections[0].Capacity = nil }},
+		"sections[0].rows ":    {general(), func(s *event.Spec) { s.Sections[0].Rows = ptr(int32(1)) }},
+	} {
+		c.change(&c.spec)
+		_, err := c.spec.Event()
+		require.ErrorIs(t, err, event.ErrInvalid, path)
+		e := errs.From(err)
+		require.Len(t, e.Fields, 1, path)
+		require.Equal(t, path, e.Fields[0].Path+map[bool]string{true: " "}[path[len(path)-1] == ' '])
+	}
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*event.Spec)
+		want   event.Changes
+	}{
+		"nothing":  {func(*event.Spec) {}, event.Changes{}},
+		"zone":     {func(s *event.Spec) { s.StartsAt = s.StartsAt.In(time.FixedZone("KST", 9*3600)) }, event.Changes{}},
+		"title":    {func(s *event.Spec) { s.Title = "new" }, event.Changes{Any: true}},
+		"artist":   {func(s *event.Spec) { s.Artist = "new" }, event.Changes{Any: true}},
+		"venue":    {func(s *event.Spec) { s.Venue = "new" }, event.Changes{Any: true}},
+		"start":    {func(s *event.Spec) { s.StartsAt = s.StartsAt.Add(1000) }, event.Changes{Any: true}},
+		"opening":  {func(s *event.Spec) { s.SalesOpenAt = s.SalesOpenAt.Add(1000) }, event.Changes{Any: true}},
+		"closing":  {func(s *event.Spec) { s.SalesCloseAt = s.SalesCloseAt.Add(1000) }, event.Changes{Any: true}},
+		"limit":    {func(s *event.Spec) { s.MaxPerUser++ }, event.Changes{Any: true}},
+		"hold":     {func(s *event.Spec) { s.HoldSeconds = nil }, event.Changes{Any: true}},
+		"price":    {func(s *event.Spec) { s.Sections[0].Price++ }, event.Changes{Any: true}},
+		"currency": {func(s *event.Spec) { s.Currency = "USD" }, event.Changes{Structure: true, Any: true}},
+		"rows":     {func(s *event.Spec) { s.Sections[0].Rows = ptr(int32(3)) }, event.Changes{Structure: true, Any: true}},
+		"turned": {func(s *event.Spec) { s.Sections[0].Rows, s.Sections[0].SeatsPerRow = ptr(int32(5)), ptr(int32(2)) },
+			event.Changes{Structure: true, Any: true}},
+		"order": {func(s *event.Spec) { s.Sections[0], s.Sections[1] = s.Sections[1], s.Sections[0] }, event.Changes{Structure: true, Any: true}},
+		"fewer": {func(s *event.Spec) { s.Sections = s.Sections[:1] }, event.Changes{Structure: true, Any: true}},
+	} {
+		before, after := assigned(), assigned()
+		c.change(&after)
+		a, err := before.Event()
+		require.NoError(t, err)
+		b, err := after.Event()
+		require.NoError(t, err)
+		require.Equal(t, c.want, event.Compare(&a, &b), name)
+	}
+	one, two := general(), general()
+	two.Sections[0].Capacity = ptr(int64(10))
+	a, _ := one.Event()
+	b, _ := two.Event()
+	require.Equal(t, event.Changes{Any: true}, event.Compare(&a, &b), "more general admission is no change of structure")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	s := assigned()
+	e, err := s.Event()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		state event.State
+		at    time.Time
+		free  int64
+		want  event.Status
+		admit error
+	}{
+		{event.Open, noon.Add(-1), 5, event.StatusScheduled, event.ErrSaleNotOpen},
+		{event.Open, noon, 5, event.StatusOnSale, nil},
+		{event.Open, noon, 0, event.StatusSoldOut, nil},
+		{event.Open, e.SalesCloseAt.Add(-1), 5, event.StatusOnSale, nil},
+		{event.Open, e.SalesCloseAt, 5, event.StatusClosed, event.ErrSaleNotOpen},
+		{event.Paused, noon, 5, event.StatusPaused, event.ErrSaleNotOpen},
+		{event.Paused, e.SalesCloseAt, 5, event.StatusClosed, event.ErrSaleNotOpen},
+		{event.Cancelled, noon, 5, event.StatusCancelled, event.ErrCancelled},
+		{event.Cancelled, e.SalesCloseAt, 5, event.StatusCancelled, event.ErrCancelled},
+	} {
+		e.State = c.state
+		require.Equal(t, c.want, e.Status(c.at, c.free))
+		err := e.Sale().Admits(c.at)
+		if c.admit == nil {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, c.admit)
+		if errors.Is(err, event.ErrSaleNotOpen) {
+			require.Equal(t, map[string]string{"saleStatus": string(c.want), "salesOpenAt": "2030-05-01T12:00:00Z"}, errs.From(err).Metadata)
+		}
+	}
+}

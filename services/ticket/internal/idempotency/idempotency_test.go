@@ -1,0 +1,41 @@
+package idempotency_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/idempotency"
+)
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	none, err := idempotency.New("u", "r", "", "body")
+	require.NoError(t, err)
+	require.Nil(t, none)
+	for _, bad := range []string{strings.Repeat("k", 256), "tab\t", "ü", "\x7f"} {
+		_, err := idempotency.New("u", "r", bad)
+		require.ErrorIs(t, err, idempotency.ErrInvalid, bad)
+	}
+	_, err = idempotency.New("u", "r", strings.Repeat("k", 255))
+	require.NoError(t, err)
+}
+
+func TestKeysAndFingerprintsDoNotCollide(t *testing.T) {
+	t.Parallel()
+	make := func(user, route, key string, asked ...string) *idempotency.Key {
+		k, err := idempotency.New(user, route, key, asked...)
+		require.NoError(t, err)
+		return k
+	}
+	base := make("u", "r", "k", "ab", "c")
+	require.Equal(t, base, make("u", "r", "k", "ab", "c"))
+	require.Equal(t, base.Lock(), make("u", "r", "k", "other").Lock(), "the lock is the key's, whatever is asked")
+	for _, other := range []*idempotency.Key{make("ur", "", "k"), make("u", "rk", ""+"x"), make("v", "r", "k"), make("u", "s", "k"), make("u", "r", "l")} {
+		require.NotEqual(t, base.Lock(), other.Lock())
+	}
+	for _, other := range []*idempotency.Key{make("u", "r", "k", "a", "bc"), make("u", "r", "k", "abc"), make("u", "r", "k", "ab", "c", "")} {
+		require.NotEqual(t, base.Fingerprint, other.Fingerprint)
+	}
+}

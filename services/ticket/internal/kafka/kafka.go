@@ -1,0 +1,89 @@
+// Package kafka consumes what payment tells of payments, and names the topics that this service owns.
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/kafka"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// Group is the consumer group of all replicas.
+const Group = "ticket-service-group"
+
+// Topics.
+const (
+	PaymentEvents     = "payment-events"
+	ReservationEvents = "reservation-events"
+)
+
+// maxBatch bounds the payments of one transaction, and with them the seats it has locked.
+const maxBatch = 200
+
+// Settler applies payment events, each once.
+type Settler interface {
+	Settle(ctx context.Context, group string, events []reservation.PaymentEvent) error
+}
+
+// NewConsumer makes the consumer of payment-events.
+func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
+	return kafka.NewConsumer(cfg, Group, []string{PaymentEvents}, kafka.Batch(maxBatch, Handle(s)), log)
+}
+
+// Handle settles records of payment-events. A record that cannot be read is poison; so is one of a payment type that this service does
+// not sell, since nobody else would give the money back.
+func Handle(s Settler) func(context.Context, []kafka.Record) error {
+	return func(ctx context.Context, recs []kafka.Record) error {
+		events := make([]reservation.PaymentEvent, 0, len(recs))
+		for _, rec := range recs {
+			e, err := decode(rec)
+			if err != nil {
+				return err
+			}
+			events = append(events, e)
+		}
+		return s.Settle(ctx, Group, events)
+	}
+}
+
+// The seeds' names of what payment-events carries. An absent payment type means a reservation.
+const (
+	typeConfirmed      = "PAYMENT_CONFIRMED"
+	typeRefunded       = "PAYMENT_REFUNDED"
+	paidForReservation = "reservation"
+)
+
+func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
+	var p eventsv1.PaymentEvent
+	if err := kafka.Decode(rec, &p); err != nil {
+		return reservation.PaymentEvent{}, err
+	}
+	bad := func(format string, args ...any) (reservation.PaymentEvent, error) {
+		return reservation.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
+	}
+	if t := p.GetPaymentType(); t != "" && t != paidForReservation {
+		return bad("payment type %q is not sold here", t)
+	}
+	if t := p.GetType(); t != typeConfirmed && t != typeRefunded {
+		return bad("type %q is not known", t)
+	}
+	payment, err := uuid.Parse(p.GetPaymentId())
+	if err != nil {
+		return bad("payment id: %w", err)
+	}
+	reference, err := uuid.Parse(p.GetReferenceId())
+	if err != nil {
+		return bad("reference id: %w", err)
+	}
+	return reservation.PaymentEvent{
+		Key: rec.EventID, ReservationID: reference, Refunded: p.GetType() == typeRefunded, Cause: reservation.Cause(p.GetCause()),
+		Payment: reservation.Payment{
+			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
+		},
+	}, nil
+}

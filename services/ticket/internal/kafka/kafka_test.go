@@ -1,0 +1,69 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/kafka"
+	ticket "urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// settler notes what it is asked to settle.
+type settler struct {
+	events []reservation.PaymentEvent
+	err    error
+}
+
+func (s *settler) Settle(_ context.Context, group string, events []reservation.PaymentEvent) error {
+	if group != "ticket-service-group" {
+		return errors.New("wrong group")
+	}
+	s.events = append(s.events, events...)
+	return s.err
+}
+
+var payment, reference = uuid.New(), uuid.New()
+
+func record(id, value string) kafka.Record {
+	return kafka.Record{Topic: "payment-events", EventID: id, Value: []byte(value)}
+}
+
+func TestHandleReadsWhatPaymentWrites(t *testing.T) {
+	t.Parallel()
+	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
+	var s settler
+	require.NoError(t, ticket.Handle(&s)(t.Context(), []kafka.Record{
+		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","new":"member",`+ids+`}`),
+		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER",`+ids+`}`),
+	}))
+	require.Equal(t, []reservation.PaymentEvent{
+		{Key: "1", ReservationID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
+		{Key: "2", ReservationID: reference, Refunded: true, Cause: reservation.CauseUser, Payment: reservation.Payment{ID: payment}},
+	}, s.events)
+
+	s.err = errors.New("away")
+	err := ticket.Handle(&s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+	require.ErrorIs(t, err, s.err)
+	require.False(t, kafka.IsPoison(err), "it is tried again")
+}
+
+func TestHandleRefusesPoison(t *testing.T) {
+	t.Parallel()
+	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
+	for _, value := range []string{
+		``, `{`, `[]`, `{"type":1,` + ids + `}`, `{` + ids + `}`, `{"type":"PAYMENT_LOST",` + ids + `}`,
+		`{"type":"PAYMENT_CONFIRMED","paymentType":"transfer",` + ids + `}`, `{"type":"PAYMENT_CONFIRMED","paymentType":"gift",` + ids + `}`,
+		`{"type":"PAYMENT_CONFIRMED","paymentId":"` + payment.String() + `"}`, `{"type":"PAYMENT_CONFIRMED","referenceId":"` + reference.String() + `"}`,
+		`{"type":"PAYMENT_CONFIRMED","paymentId":"1","referenceId":"` + reference.String() + `"}`,
+	} {
+		var s settler
+		err := ticket.Handle(&s)(t.Context(), []kafka.Record{record("1", value)})
+		require.True(t, kafka.IsPoison(err), "%s: %v", value, err)
+		require.Empty(t, s.events)
+	}
+}

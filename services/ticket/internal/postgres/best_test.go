@@ -1,0 +1,107 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+func TestHoldBestSeats(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, spec("e", event.Assigned, rows("A", 70, 2, 7), rows("B", 50, 1, 4)))
+
+	first, err := b.best(t.Context(), "u1", 2)
+	require.NoError(t, err)
+	require.Equal(t, []string{"A-1-3", "A-1-4"}, first.SeatIDs(), "the middle of the front row")
+	second, err := b.best(t.Context(), "u2", 3)
+	require.NoError(t, err)
+	require.Equal(t, []string{"A-1-5", "A-1-6", "A-1-7"}, second.SeatIDs())
+
+	b.lapse(t, first.ID)
+	free := replica(t, b.pool) // whose snapshot is not from before
+	third, err := free.best(t.Context(), "u3", 4)
+	require.NoError(t, err)
+	require.Equal(t, []string{"A-1-1", "A-1-2", "A-1-3", "A-1-4"}, third.SeatIDs(), "over the hold whose time is over")
+	require.Equal(t, reservation.Expired, b.find(t, first.ID).Status)
+
+	_, err = b.reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "u", Section: "C", Quantity: 1})
+	require.ErrorIs(t, err, event.ErrSectionNotFound)
+	b.requireInvariants(t)
+}
+
+func TestHoldBestTellsSoldOutFromScattered(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 4)))
+	b.mustHold(t, "u1", "A-1-2")
+	b.mustHold(t, "u2", "A-1-4")
+
+	_, err := b.best(t.Context(), "u", 2)
+	require.ErrorIs(t, err, reservation.ErrTryAgain, "two are free, but not next to each other")
+	_, err = b.best(t.Context(), "u", 3)
+	require.ErrorIs(t, err, reservation.ErrSoldOut)
+	loose, err := b.reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 2})
+	require.NoError(t, err)
+	require.Equal(t, []string{"A-1-1", "A-1-3"}, loose.SeatIDs())
+	_, err = b.best(t.Context(), "v", 1)
+	require.ErrorIs(t, err, reservation.ErrSoldOut)
+	_, err = b.best(t.Context(), "v", 5)
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "which trying again would not mend")
+	_, err = b.pool.Exec(t.Context(), `UPDATE events SET state = 'PAUSED'`)
+	require.NoError(t, err)
+	_, err = replica(t, b.pool).best(t.Context(), "v", 1)
+	require.ErrorIs(t, err, event.ErrSaleNotOpen)
+	b.requireInvariants(t)
+}
+
+// A crowd that wants as many seats as there are gets them all; who comes while others are choosing is never told that the hall is sold
+// out.
+func TestHoldBestConcurrently(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		adjacent  bool
+		crowd     int
+		remaining int64
+	}{
+		"any seats":  {adjacent: false, crowd: 100, remaining: 0},
+		"neighbours": {adjacent: true, crowd: 60, remaining: 80},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			other := replica(t, b.pool)
+			b.put(t, spec("e", event.Assigned, rows("A", 70, 10, 20)))
+			deadline := time.Now().Add(time.Minute)
+			var wg sync.WaitGroup
+			for i := range c.crowd {
+				wg.Go(func() {
+					from := b
+					if i%2 == 0 {
+						from = other
+					}
+					req := reservation.BestRequest{EventID: "e", UserID: fmt.Sprintf("u%d", i), Section: "A", Quantity: 2, Adjacent: c.adjacent}
+					r, err := from.reservations.HoldBest(t.Context(), req)
+					for errors.Is(err, reservation.ErrTryAgain) && time.Now().Before(deadline) {
+						r, err = from.reservations.HoldBest(t.Context(), req)
+					}
+					if assert.NoError(t, err) && c.adjacent {
+						assert.Equal(t, r.Seats[0].Row, r.Seats[1].Row)
+						assert.Equal(t, r.Seats[0].Number+1, r.Seats[1].Number)
+					}
+				})
+			}
+			wg.Wait()
+			require.Equal(t, c.remaining, b.count(t, `SELECT count(*) FROM seats WHERE status = 'FREE'`))
+			b.requireInvariants(t)
+		})
+	}
+}

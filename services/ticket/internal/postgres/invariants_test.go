@@ -1,0 +1,98 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// invariants are queries that return what contradicts a rule of the service: nothing, at every instant. They read the tables only, so
+// that they do not repeat a mistake of the code.
+var invariants = map[string]string{
+	"sold + held + free = capacity, seat by seat": `
+		SELECT s.event_id || ' ' || s.section
+		FROM sections s JOIN events e USING (event_id)
+		LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
+		WHERE e.seating = 'ASSIGNED'
+		GROUP BY s.event_id, s.section, s.capacity
+		HAVING count(x.*) <> s.capacity`,
+	"sold + held + free = capacity, by the counters": `
+		SELECT s.event_id || ' ' || s.section
+		FROM sections s JOIN events e USING (event_id)
+		LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
+		WHERE e.seating = 'GENERAL'
+		GROUP BY s.event_id, s.section, s.capacity, s.held, s.sold
+		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
+		    OR s.sold <> coalesce(sum(r.quantity) FILTER (WHERE r.status = 'CONFIRMED'), 0)
+		    OR s.held + s.sold > s.capacity`,
+	"a seat is what its reservation says": `
+		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
+		WHERE x.status <> 'FREE' AND (r.reservation_id IS NULL
+		   OR (x.status = 'SOLD') <> (r.status = 'CONFIRMED')
+		   OR (x.status = 'HELD') <> (r.status IN ('HELD', 'PAYING'))
+		   OR (x.status = 'HELD' AND x.held_until <> r.expires_at))`,
+	"a live reservation has its seats": `
+		SELECT rs.reservation_id || ' ' || rs.seat_id
+		FROM reservation_seats rs JOIN reservations r USING (reservation_id) LEFT JOIN seats x
+		  ON x.event_id = rs.event_id AND x.seat_id = rs.seat_id
+		WHERE rs.live <> (r.status IN ('HELD', 'PAYING', 'CONFIRMED')) OR rs.live <> (x.reservation_id IS NOT DISTINCT FROM r.reservation_id)`,
+	"nobody has more than the limit": `
+		SELECT r.event_id || ' ' || r.user_id
+		FROM reservations r JOIN events e USING (event_id)
+		WHERE r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > now())
+		GROUP BY r.event_id, r.user_id, e.max_per_user
+		HAVING sum(r.quantity) > e.max_per_user`,
+	"every place that is paid has one valid ticket": `
+		SELECT r.reservation_id::text
+		FROM reservations r LEFT JOIN tickets t ON t.reservation_id = r.reservation_id AND t.status = 'VALID'
+		GROUP BY r.reservation_id, r.status, r.quantity
+		HAVING count(t.*) <> CASE WHEN r.status = 'CONFIRMED' THEN r.quantity ELSE 0 END`,
+	"every state of a reservation was told": `
+		SELECT r.reservation_id || ' ' || r.status
+		FROM reservations r
+		WHERE r.status NOT IN ('HELD', 'PAYING') AND NOT EXISTS (
+			SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.payload::json->>'status' = r.status)
+		   OR NOT EXISTS (SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.type = 'RESERVATION_CREATED')`,
+	"events of a reservation have growing versions": `
+		SELECT key FROM (SELECT key, entity_version, lag(entity_version) OVER (PARTITION BY key ORDER BY id) AS before FROM outbox) o
+		WHERE entity_version <= before`,
+}
+
+// violations reads all invariants from one snapshot.
+func (b *bundle) violations(ctx context.Context) (string, error) {
+	var found []string
+	err := pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		for rule, sql := range invariants {
+			rows, err := tx.Query(ctx, sql)
+			if err != nil {
+				return err
+			}
+			bad, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			if len(bad) > 0 {
+				found = append(found, rule+": "+strings.Join(bad, ", "))
+			}
+		}
+		return nil
+	})
+	return strings.Join(found, "\n"), err
+}
+
+func (b *bundle) requireInvariants(t *testing.T) {
+	t.Helper()
+	found, err := b.violations(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+// requireNoDeadlocks: transactions that keep the one order of locks never meet head-on. (Those that did would be run again and succeed, so
+// nothing else shows it.)
+func (b *bundle) requireNoDeadlocks(t *testing.T) {
+	t.Helper()
+	require.Zero(t, b.count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))
+}

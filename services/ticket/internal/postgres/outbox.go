@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// insertEvents writes what happened into the outbox. The reservations' rows must be locked, or new.
+func (s *Store) insertEvents(ctx context.Context, tx pgx.Tx, events []reservation.Event) error {
+	out := make([]outbox.Event, len(events))
+	for i, e := range events {
+		out[i] = outbox.Event{
+			Topic: s.topic, Key: e.Reservation.ID.String(), Type: string(e.Type), EntityVersion: e.Reservation.Version,
+			Payload: payload(&e),
+		}
+	}
+	return outbox.Insert(ctx, tx, Source, out...)
+}
+
+func payload(e *reservation.Event) *eventsv1.ReservationEvent {
+	r := &e.Reservation
+	p := &eventsv1.ReservationEvent{
+		Type: string(e.Type), ReservationId: r.ID.String(), EventId: r.EventID, UserId: r.UserID, SlotId: r.SlotID,
+		Status: string(r.Status), SeatIds: r.SeatIDs(), Section: r.Section, Quantity: int64(r.Quantity), Amount: r.Amount,
+		Currency: r.Currency, Version: r.Version, OccurredAt: timestamppb.New(e.At),
+	}
+	if e.PaymentID != uuid.Nil {
+		p.PaymentId = proto.String(e.PaymentID.String())
+	}
+	if e.Reason != "" {
+		p.Reason = proto.String(e.Reason)
+	}
+	if e.Type == reservation.Created {
+		p.ExpiresAt = timestamppb.New(r.ExpiresAt)
+	}
+	return p
+}

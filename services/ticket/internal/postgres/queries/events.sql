@@ -1,0 +1,102 @@
+-- name: FindEvent :one
+SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
+       slot_seconds, threshold, state, now()::timestamptz AS now
+FROM events
+WHERE event_id = $1;
+
+-- name: LockEvent :one
+SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
+       slot_seconds, threshold, state, now()::timestamptz AS now
+FROM events
+WHERE event_id = $1
+FOR UPDATE;
+
+-- name: ListEvents :many
+SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
+       slot_seconds, threshold, state, now()::timestamptz AS now
+FROM events
+WHERE sqlc.narg(before_start)::timestamptz IS NULL
+   OR (starts_at, event_id) < (sqlc.narg(before_start)::timestamptz, @before_id::text)
+ORDER BY starts_at DESC, event_id DESC
+LIMIT @max::int;
+
+-- Sections with what is free of general admission: holds whose time is over are free, though the counter still has them.
+-- name: Sections :many
+SELECT s.event_id, s.section, s.price, s.capacity, s.seat_rows, s.seats_per_row, s.first_idx,
+       (s.capacity - s.sold - s.held + coalesce((
+           SELECT sum(r.quantity)
+           FROM reservations r
+           WHERE r.event_id = s.event_id AND r.section = s.section
+             AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= now()), 0))::bigint AS free
+FROM sections s
+WHERE s.event_id = ANY (@event_ids::text[])
+ORDER BY s.event_id, s.ordinal;
+
+-- One array instead of a row per seat: a sold-out hall has 50,000 of them.
+-- name: TakenSeats :one
+SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken
+FROM seats
+WHERE event_id = $1 AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()));
+
+-- name: CountTaken :many
+SELECT event_id, split_part(seat_id, '-', 1)::text AS section, count(*) AS taken
+FROM seats
+WHERE event_id = ANY (@event_ids::text[]) AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))
+GROUP BY 1, 2;
+
+-- name: CountFree :one
+SELECT count(*)
+FROM seats
+WHERE seats.event_id = $1
+  AND idx BETWEEN (SELECT first_idx FROM sections s WHERE s.event_id = $1 AND s.section = $2)
+              AND (SELECT first_idx + capacity - 1 FROM sections s WHERE s.event_id = $1 AND s.section = $2)
+  AND (status = 'FREE' OR (status = 'HELD' AND held_until <= now()));
+
+-- name: InsertEvent :execrows
+INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
+                    hold_seconds, slot_seconds, threshold)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT DO NOTHING;
+
+-- name: UpdateEvent :exec
+UPDATE events
+SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
+    max_per_user = $10, hold_seconds = $11, slot_seconds = $12, threshold = $13, version = version + 1, updated_at = now()
+WHERE event_id = $1;
+
+-- name: HasLiveReservations :one
+SELECT EXISTS (SELECT 1 FROM reservations WHERE event_id = $1 AND status IN ('HELD', 'PAYING', 'CONFIRMED'));
+
+-- name: InsertSections :exec
+INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, first_idx)
+SELECT @event_id::text, n.section, n.ordinal, n.price, n.capacity, nullif(n.seat_rows, 0), nullif(n.seats_per_row, 0), n.first_idx
+FROM (SELECT unnest(@sections::text[]) AS section, unnest(@ordinals::int[]) AS ordinal, unnest(@prices::bigint[]) AS price,
+             unnest(@capacities::bigint[]) AS capacity, unnest(@seat_rows::int[]) AS seat_rows,
+             unnest(@seats_per_row::int[]) AS seats_per_row, unnest(@first_idx::int[]) AS first_idx) n;
+
+-- name: InsertSeats :execrows
+INSERT INTO seats (event_id, seat_id, idx)
+SELECT s.event_id, s.section || '-' || r || '-' || n, s.first_idx + (r - 1) * s.seats_per_row + n - 1
+FROM sections s, generate_series(1, s.seat_rows) r, generate_series(1, s.seats_per_row) n
+WHERE s.event_id = $1
+ORDER BY 3;
+
+-- name: DeleteFreeSeats :execrows
+DELETE FROM seats WHERE event_id = $1 AND status = 'FREE';
+
+-- name: DeleteUnusedSections :execrows
+DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0;
+
+-- name: LockSections :many
+SELECT section, price, (capacity - held - sold)::bigint AS free
+FROM sections
+WHERE event_id = @event_id AND section = ANY (@sections::text[])
+ORDER BY section
+FOR UPDATE;
+
+-- Prices of holds to come, and capacities down to what is held and sold.
+-- name: UpdateSections :execrows
+UPDATE sections s
+SET price = n.price, capacity = n.capacity
+FROM (SELECT unnest(@sections::text[]) AS section, unnest(@prices::bigint[]) AS price, unnest(@capacities::bigint[]) AS capacity) n
+WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold <= n.capacity;

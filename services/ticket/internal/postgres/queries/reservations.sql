@@ -1,0 +1,104 @@
+-- name: FindReservation :one
+SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
+       payment_id, version, created_at, now()::timestamptz AS now
+FROM reservations
+WHERE reservation_id = $1;
+
+-- name: ListReservations :many
+SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
+       payment_id, version, created_at, now()::timestamptz AS now
+FROM reservations
+WHERE user_id = @user_id AND reservation_id < @before::uuid
+ORDER BY reservation_id DESC
+LIMIT @max::int;
+
+-- name: SeatsOf :many
+SELECT reservation_id, seat_id, price
+FROM reservation_seats
+WHERE reservation_id = ANY (@reservation_ids::uuid[]);
+
+-- name: UsersOf :many
+SELECT DISTINCT event_id, user_id
+FROM reservations
+WHERE reservation_id = ANY (@reservation_ids::uuid[]);
+
+-- First of the locks of a change after the users': the seats, in the order of their indexes.
+-- name: LockSeatsOf :many
+SELECT rs.reservation_id
+FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+WHERE rs.reservation_id = ANY (@reservation_ids::uuid[]) AND rs.live
+ORDER BY s.event_id, s.idx
+FOR UPDATE OF s;
+
+-- name: LockFreeSeatsOf :many
+SELECT rs.reservation_id
+FROM seats s JOIN reservation_seats rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
+WHERE rs.reservation_id = ANY (@reservation_ids::uuid[]) AND rs.live
+ORDER BY s.event_id, s.idx
+FOR UPDATE OF s SKIP LOCKED;
+
+-- The counters stand for the seats of general admission.
+-- name: LockSectionsOf :exec
+SELECT 1
+FROM (SELECT DISTINCT event_id, section FROM reservations
+      WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND section <> '') r
+JOIN sections s ON s.event_id = r.event_id AND s.section = r.section
+ORDER BY s.event_id, s.section
+FOR UPDATE OF s;
+
+-- Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
+-- reservations expired.
+-- name: LockReservations :many
+SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
+       payment_id, version, created_at, clock_timestamp()::timestamptz AS now
+FROM reservations
+WHERE reservation_id = ANY (@reservation_ids::uuid[])
+ORDER BY reservation_id
+FOR UPDATE;
+
+-- name: UpdateReservations :execrows
+UPDATE reservations r
+SET status = c.status, reason = c.reason, expires_at = c.expires_at, version = c.version,
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_versions::bigint[]) AS was_version,
+             unnest(@statuses::text[]) AS status, unnest(@reasons::text[]) AS reason, unnest(@expires_at::timestamptz[]) AS expires_at,
+             unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) c
+WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version;
+
+-- name: UpdateSeats :execrows
+UPDATE seats s
+SET status = c.status,
+    reservation_id = CASE WHEN c.status <> 'FREE' THEN c.id END,
+    held_until = CASE WHEN c.status = 'HELD' THEN c.held_until END
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@statuses::text[]) AS status,
+             unnest(@held_until::timestamptz[]) AS held_until) c
+JOIN reservation_seats rs ON rs.reservation_id = c.id AND rs.live
+WHERE s.event_id = rs.event_id AND s.seat_id = rs.seat_id AND s.reservation_id = c.id AND s.status = c.was;
+
+-- name: EndSeats :execrows
+UPDATE reservation_seats SET live = false WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND live;
+
+-- name: MoveCounters :execrows
+UPDATE sections s
+SET held = s.held + d.held, sold = s.sold + d.sold
+FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@held::bigint[]) AS held,
+             unnest(@sold::bigint[]) AS sold) d
+WHERE s.event_id = d.event_id AND s.section = d.section;
+
+-- name: DueReservations :many
+SELECT reservation_id
+FROM reservations
+WHERE status IN ('HELD', 'PAYING') AND expires_at <= now()
+ORDER BY expires_at
+LIMIT @max::int;
+
+-- name: SoldByEvent :many
+SELECT e.event_id, r.sold::bigint AS sold
+FROM (SELECT event_id FROM events
+      WHERE sales_open_at <= now() AND sales_close_at > now() - interval '1 day'
+      ORDER BY sales_open_at DESC LIMIT @max::int) e
+CROSS JOIN LATERAL (SELECT coalesce(sum(quantity), 0) AS sold FROM reservations
+                    WHERE reservations.event_id = e.event_id AND status = 'CONFIRMED') r;
+
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz AS now;

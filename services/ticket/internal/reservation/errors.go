@@ -1,0 +1,18 @@
+package reservation
+
+import "urr.guru/pkg/errs"
+
+// What can keep a hold, a reservation or its payment from going on.
+var (
+	ErrSeatTaken         = errs.ErrSeatTaken
+	ErrLimitExceeded     = errs.ErrLimitExceeded
+	ErrSoldOut           = errs.ErrSoldOut
+	ErrTryAgain          = errs.ErrTryAgain
+	ErrNotFound          = errs.ErrReservationNotFound
+	ErrNotHeld           = errs.ErrReservationNotHeld
+	ErrHoldExpired       = errs.ErrHoldExpired
+	ErrReferenceNotFound = errs.ErrReferenceNotFound
+	ErrNotPayable        = errs.ErrNotPayable
+	ErrAlreadyPaid       = errs.ErrAlreadyPaid
+	ErrPaymentInProgress = errs.ErrPaymentInProgress
+)

@@ -1,0 +1,54 @@
+package reservation
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// EventType names what happened to a reservation.
+type EventType string
+
+// What can happen to a reservation, as others hear of it.
+const (
+	Created           EventType = "RESERVATION_CREATED"
+	WasConfirmed      EventType = "RESERVATION_CONFIRMED"
+	WasCancelled      EventType = "RESERVATION_CANCELLED"
+	HasExpired        EventType = "RESERVATION_EXPIRED"
+	PaymentWasRefused EventType = "RESERVATION_REJECTED"
+)
+
+// Event is one thing that happened, with the reservation as it was right after.
+type Event struct {
+	Type        EventType
+	Reservation Reservation
+	// Reason is why; empty when there is nothing to say.
+	Reason string
+	// PaymentID is the payment that confirmed the reservation or was rejected; zero: none.
+	PaymentID uuid.UUID
+	At        time.Time
+}
+
+// TakeEvents returns what happened since the reservation was read, and forgets it. It is written in the transaction of the change.
+func (r *Reservation) TakeEvents() []Event {
+	events := r.events
+	r.events = nil
+	return events
+}
+
+func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now time.Time) {
+	seen := *r
+	seen.events = nil
+	r.events = append(r.events, Event{Type: t, Reservation: seen, Reason: reason, PaymentID: payment, At: now})
+}
+
+// RejectUnknown is the event of a payment whose reservation does not exist: it has to be refunded like every other that cannot be
+// honoured.
+func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
+	return Event{
+		Type: PaymentWasRefused, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
+		Reservation: Reservation{
+			ID: id, EventID: p.EventID, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency, Status: Rejected, Version: 1,
+		},
+	}
+}

@@ -1,0 +1,174 @@
+package reservation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/idempotency"
+)
+
+// Events is what holds need to know of what is on sale.
+type Events interface {
+	// Head returns an event, at most 1 s old.
+	Head(ctx context.Context, id string) (event.Event, error)
+	// Snapshot returns what is free, at most 100 ms old.
+	Snapshot(ctx context.Context, id string) (event.Snapshot, error)
+}
+
+// Holder makes holds.
+type Holder interface {
+	// HoldSeats holds all the seats or none: Taken, event.ErrSeatNotFound, ErrLimitExceeded, event.ErrSaleNotOpen… Seats of holds whose
+	// time is over are taken over.
+	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
+	// HoldGeneral holds a number of general admissions; ErrSoldOut.
+	HoldGeneral(ctx context.Context, req BestRequest) (*Reservation, error)
+	// Made returns what an earlier request with the key made, as it was then; nil when there was none, idempotency.ErrInProgress while
+	// it runs.
+	Made(ctx context.Context, key *idempotency.Key) (*Reservation, error)
+	// CountFree counts the free seats of a section with assigned seating.
+	CountFree(ctx context.Context, eventID, section string) (int64, error)
+}
+
+// Store keeps reservations.
+type Store interface {
+	// Find returns a reservation and the database's time; ErrNotFound.
+	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
+	// List returns a user's reservations, newest first, those older than before (zero: all).
+	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
+	// Change locks a reservation with its seats, lets fn change it, and writes what it changed together with the events. An error of fn
+	// is returned and nothing is written.
+	Change(ctx context.Context, id uuid.UUID, fn func(r *Reservation, now time.Time) error) (*Reservation, time.Time, error)
+}
+
+// Service holds seats, and leads reservations to their end.
+type Service struct {
+	events Events
+	holder Holder
+	store  Store
+	picker *picker
+}
+
+// NewService makes a Service.
+func NewService(events Events, holder Holder, store Store) *Service {
+	return &Service{events: events, holder: holder, store: store, picker: newPicker()}
+}
+
+// HoldSeats holds the named seats.
+func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error) {
+	return s.holder.HoldSeats(ctx, req)
+}
+
+// HoldBest holds the best seats that are free in a section, or general admissions. ErrSoldOut when fewer than that many are free;
+// ErrTryAgain when enough are, but not next to each other, or others were faster each time.
+func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
+	e, err := s.events.Head(ctx, req.EventID)
+	if err != nil {
+		return nil, err
+	}
+	if e.Seating == event.General {
+		return s.holder.HoldGeneral(ctx, req)
+	}
+	// Before anything is picked: once the section is sold out, a repeated request would no longer come as far as the transaction.
+	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+		return r, err
+	}
+	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, Once: req.Once, Impatient: true}
+	var snap event.Snapshot
+	for try := range maxTries {
+		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {
+			return nil, err
+		}
+		sec, ok := snap.Event.Section(req.Section)
+		if !ok {
+			return nil, event.ErrSectionNotFound
+		}
+		picked := s.picker.pick(&snap, sec, req.Quantity, req.Adjacent, try)
+		if len(picked) == 0 {
+			break
+		}
+		seats.SeatIDs = snap.Event.SeatsAt(picked)
+		r, err := s.holder.HoldSeats(ctx, seats)
+		if err == nil || !errors.Is(err, ErrSeatTaken) {
+			if err != nil {
+				s.picker.giveBack(req.EventID, picked)
+			}
+			return r, err
+		}
+	}
+	why := s.whyNone(ctx, req, &snap)
+	// Its own twin may have been faster: a double click is answered by the hold that it made.
+	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+		return r, err
+	}
+	return nil, why
+}
+
+// whyNone explains why nothing was held: the reasons that no seat can mend come first; then a section that is sold out is told, by a
+// count that waits for nobody, from one whose seats change hands too fast. The snapshot is such a count: in a section that is sold out,
+// nobody of all who still ask has the seats counted once more.
+func (s *Service) whyNone(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
+	if err := snap.Event.Sale().Admits(snap.At); err != nil {
+		return err
+	}
+	if err := CheckLimit(0, req.Quantity, snap.Event.MaxPerUser); err != nil {
+		return err
+	}
+	if snap.FreeIn(req.Section) < int64(req.Quantity) {
+		return ErrSoldOut
+	}
+	free, err := s.holder.CountFree(ctx, req.EventID, req.Section)
+	switch {
+	case err != nil:
+		return err
+	case free < int64(req.Quantity):
+		return ErrSoldOut
+	default:
+		return ErrTryAgain
+	}
+}
+
+// Get returns a user's own reservation as it is now: one whose time is over has expired. Whoever else asks is told ErrNotFound.
+func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
+	r, now, err := s.store.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if r.UserID != userID {
+		return nil, ErrNotFound
+	}
+	seen := r.At(now)
+	return &seen, nil
+}
+
+// List returns a user's own reservations, newest first, and where the next page begins (zero: there is none).
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
+	list, now, err := s.store.List(ctx, userID, limit+1, before)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	for i := range list {
+		list[i] = list[i].At(now)
+	}
+	if len(list) <= limit {
+		return list, uuid.Nil, nil
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Cancel gives a user's own hold back; eventID, unless empty, is the only event whose reservations may be reached this way.
+func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
+	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
+		if r.UserID != userID {
+			return ErrNotFound
+		}
+		if eventID != "" && r.EventID != eventID {
+			return event.ErrWrongEvent
+		}
+		return r.Cancel(now)
+	})
+	return err
+}

@@ -1,0 +1,67 @@
+package reservation_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/idempotency"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// hall is one section of four seats, some of which are taken, and counts how often its seats are counted.
+type hall struct {
+	reservation.Holder
+
+	taken  []int32
+	counts int
+}
+
+func (h *hall) event() event.Event {
+	return event.Event{
+		ID: "e", Seating: event.Assigned, State: event.Open, SalesOpenAt: noon.Add(-time.Hour), SalesCloseAt: noon.Add(time.Hour), MaxPerUser: 4,
+		Sections: []event.Section{{Name: "A", Capacity: 4, Rows: 1, SeatsPerRow: 4}},
+	}
+}
+
+func (h *hall) Head(context.Context, string) (event.Event, error) { return h.event(), nil }
+
+func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
+	return event.NewAssigned(h.event(), noon, h.taken), nil
+}
+
+func (h *hall) Made(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
+	return nil, nil //nolint:nilnil // nothing was made
+}
+
+func (h *hall) CountFree(context.Context, string, string) (int64, error) {
+	h.counts++
+	return 4 - int64(len(h.taken)), nil
+}
+
+// Once a section is sold out, those who still ask are most of all: they must not cost a look at every seat each.
+func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		taken  []int32
+		want   error
+		counts int
+	}{
+		"none is free":        {[]int32{0, 1, 2, 3}, reservation.ErrSoldOut, 0},
+		"one is free":         {[]int32{0, 1, 2}, reservation.ErrSoldOut, 0},
+		"two, but not a pair": {[]int32{0, 2}, reservation.ErrTryAgain, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &hall{taken: c.taken}
+			_, err := reservation.NewService(h, h, nil).HoldBest(t.Context(), reservation.BestRequest{
+				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
+			})
+			require.ErrorIs(t, err, c.want)
+			require.Equal(t, c.counts, h.counts)
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package reservation
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Expire ends a reservation whose time is over; false when it is not, or the reservation is not waiting for anything.
+func (r *Reservation) Expire(now time.Time) bool {
+	if !r.Due(now) {
+		return false
+	}
+	r.Status, r.Reason, r.PaymentID = Expired, ReasonHoldExpired, uuid.Nil
+	r.Version++
+	r.emit(HasExpired, ReasonHoldExpired, uuid.Nil, now)
+	return true
+}
+
+// Cancel gives a hold back. Repeating it is fine. ErrHoldExpired when its time is over, ErrNotHeld in any other status: a payment that
+// has begun must come to its end first.
+func (r *Reservation) Cancel(now time.Time) error {
+	switch {
+	case r.Due(now) || r.Status == Expired:
+		return ErrHoldExpired
+	case r.Status == Cancelled:
+		return nil
+	case r.Status != Held:
+		return ErrNotHeld
+	}
+	r.Status, r.Reason = Cancelled, ReasonUser
+	r.Version++
+	r.emit(WasCancelled, ReasonUser, uuid.Nil, now)
+	return nil
+}
+
+// Payable is nil while the reservation can be paid: held, or with a payment under way, and in time.
+func (r *Reservation) Payable(now time.Time) error {
+	switch {
+	case r.Due(now) || r.Status == Expired:
+		return ErrHoldExpired
+	case r.Status == Confirmed:
+		return ErrAlreadyPaid
+	case !r.Status.Unpaid():
+		return ErrNotPayable
+	default:
+		return nil
+	}
+}
+
+// BeginPayment gives the payment PayWithin from now, during which nobody can take the seats. Repeating it for the same payment changes
+// nothing, not even the time; while it lasts another payment is refused with ErrPaymentInProgress.
+func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time) error {
+	if err := r.Payable(now); err != nil {
+		return err
+	}
+	if r.Status == Paying {
+		if r.PaymentID != payment {
+			return ErrPaymentInProgress
+		}
+		return nil
+	}
+	r.Status, r.PaymentID, r.ExpiresAt = Paying, payment, now.Add(PayWithin)
+	r.Version++
+	return nil
+}
+
+// AbortPayment takes a payment back that was definitely declined: what is left of the hold, but at least RetryWithin. It does nothing
+// when that payment is not under way, or its time is over: what has expired is not brought back, since its user may hold other seats
+// by now.
+func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time) {
+	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
+		return
+	}
+	r.Status, r.PaymentID, r.ExpiresAt = Held, uuid.Nil, r.HoldEndsAt
+	if least := now.Add(RetryWithin); r.ExpiresAt.Before(least) {
+		r.ExpiresAt = least
+	}
+	r.Version++
+}

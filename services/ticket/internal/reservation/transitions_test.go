@@ -1,0 +1,165 @@
+package reservation_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func held() *reservation.Reservation {
+	return reservation.NewHeld(reservation.Hold{
+		ID: reservation.NewID(), EventID: "e", UserID: "u", SlotID: "s", Quantity: 1, Amount: 70, Currency: "KRW", For: 5 * time.Minute,
+		Seats: []reservation.Seat{{ID: "A-1-1", Section: "A", Row: "1", Number: 1, Price: 70}},
+	}, noon)
+}
+
+func pay(r *reservation.Reservation) reservation.Payment {
+	return reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}
+}
+
+func TestAHoldEndsExactlyWithItsTime(t *testing.T) {
+	t.Parallel()
+	end := noon.Add(5 * time.Minute)
+	r := held()
+	require.False(t, r.Due(end.Add(-time.Microsecond)))
+	require.True(t, r.Due(end))
+	require.Equal(t, reservation.Held, r.At(end.Add(-time.Microsecond)).Status)
+	seen := r.At(end)
+	require.Equal(t, reservation.Expired, seen.Status)
+	require.Equal(t, reservation.Held, r.Status, "seeing changes nothing")
+	require.False(t, r.Expire(end.Add(-time.Microsecond)))
+	require.True(t, r.Expire(end))
+	require.False(t, r.Expire(end), "once")
+	require.ErrorIs(t, r.BeginPayment(uuid.New(), noon), reservation.ErrHoldExpired)
+}
+
+func TestAPaymentExtendsTheHoldOnce(t *testing.T) {
+	t.Parallel()
+	r, p := held(), uuid.New()
+	at := noon.Add(4 * time.Minute)
+	require.NoError(t, r.BeginPayment(p, at))
+	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
+	require.NoError(t, r.BeginPayment(p, at.Add(time.Minute)))
+	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
+	require.ErrorIs(t, r.BeginPayment(uuid.New(), at), reservation.ErrPaymentInProgress)
+	require.ErrorIs(t, r.BeginPayment(p, at.Add(10*time.Minute)), reservation.ErrHoldExpired)
+	require.ErrorIs(t, r.Cancel(at), reservation.ErrNotHeld)
+	r.AbortPayment(p, at.Add(time.Minute))
+	require.Equal(t, at.Add(3*time.Minute), r.ExpiresAt, "two minutes from the decline")
+	require.EqualValues(t, 3, r.Version)
+}
+
+func TestEventsCarryTheReservationOfTheirMoment(t *testing.T) {
+	t.Parallel()
+	r := held()
+	require.NoError(t, r.BeginPayment(uuid.New(), noon))
+	p := pay(r)
+	r.Paid(p, noon.Add(time.Minute))
+	r.Refund(p.ID, reservation.CauseUser, noon.Add(2*time.Minute))
+	type seen struct {
+		Type    reservation.EventType
+		Status  reservation.Status
+		Version int64
+		Payment uuid.UUID
+		Reason  string
+		At      time.Duration
+	}
+	var got []seen
+	for _, e := range r.TakeEvents() {
+		got = append(got, seen{e.Type, e.Reservation.Status, e.Reservation.Version, e.PaymentID, e.Reason, e.At.Sub(noon)})
+	}
+	require.Equal(t, []seen{
+		{reservation.Created, reservation.Held, 1, uuid.Nil, "", 0},
+		{reservation.WasConfirmed, reservation.Confirmed, 3, p.ID, "", time.Minute},
+		{reservation.WasCancelled, reservation.Refunded, 4, uuid.Nil, "REFUNDED", 2 * time.Minute},
+	}, got)
+	require.Empty(t, r.TakeEvents())
+}
+
+func TestAsMade(t *testing.T) {
+	t.Parallel()
+	r := held()
+	first := *r.AsMade()
+	require.NoError(t, r.BeginPayment(uuid.New(), noon))
+	r.Paid(pay(r), noon)
+	require.Equal(t, first, *r.AsMade())
+}
+
+// The money of every payment is accounted for, whatever came before it: it confirms the reservation, or is told to be refunded.
+func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
+	t.Parallel()
+	steps := []func(r *reservation.Reservation, now time.Time){
+		func(r *reservation.Reservation, now time.Time) { _ = r.Cancel(now) },
+		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now) },
+		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now) },
+		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
+		func(r *reservation.Reservation, now time.Time) { r.Paid(pay(r), now) },
+		func(r *reservation.Reservation, now time.Time) { r.Refund(r.PaymentID, reservation.CauseUser, now) },
+		func(*reservation.Reservation, time.Time) {}, // time passes
+	}
+	for path := range 7 * 7 * 7 * 7 {
+		r, now := held(), noon
+		for p := path; p > 0; p /= len(steps) {
+			now = now.Add(2 * time.Minute)
+			steps[p%len(steps)](r, now)
+		}
+		r.TakeEvents()
+		was, p := *r, pay(r)
+		r.Paid(p, now)
+		var confirmed, refused int
+		for _, e := range r.TakeEvents() {
+			if e.PaymentID == p.ID && e.Type == reservation.WasConfirmed {
+				confirmed++
+			}
+			if e.PaymentID == p.ID && e.Type == reservation.PaymentWasRefused {
+				refused++
+			}
+		}
+		require.Equal(t, 1, confirmed+refused, "from %s", was.Status)
+		require.Equal(t, confirmed == 1, was.Status.Unpaid() && !was.Due(now), "from %s", was.Status)
+		require.Equal(t, confirmed == 1, r.Status == reservation.Confirmed && r.PaymentID == p.ID)
+		again := *r
+		if r.PaymentID == p.ID {
+			r.Paid(p, now)
+			require.Equal(t, again, *r, "settled once")
+		}
+	}
+}
+
+func TestAllotDecidesInOrder(t *testing.T) {
+	t.Parallel()
+	g := reservation.GeneralSale{
+		Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4}, Now: noon,
+		Free: map[string]int64{"A": 5, "B": 1}, Used: map[string]int64{"old": 3},
+	}
+	for i, c := range []struct {
+		user, section string
+		n             int
+		want          error
+	}{
+		{"u", "A", 3, nil},
+		{"u", "A", 2, reservation.ErrLimitExceeded},
+		{"old", "A", 2, reservation.ErrLimitExceeded},
+		{"v", "A", 3, reservation.ErrSoldOut},
+		{"v", "C", 1, event.ErrSectionNotFound},
+		{"v", "A", 2, nil}, // whoever was refused took nothing
+		{"u", "B", 1, nil},
+		{"w", "B", 1, reservation.ErrSoldOut},
+	} {
+		err := g.Allot(reservation.BestRequest{UserID: c.user, Section: c.section, Quantity: c.n})
+		if c.want == nil {
+			require.NoError(t, err, i)
+		} else {
+			require.ErrorIs(t, err, c.want, i)
+		}
+	}
+	g.Now = noon.Add(time.Hour)
+	require.ErrorIs(t, g.Allot(reservation.BestRequest{UserID: "x", Section: "A", Quantity: 1}), event.ErrSaleNotOpen)
+}

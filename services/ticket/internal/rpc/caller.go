@@ -1,0 +1,90 @@
+// Package rpc serves the service's RPCs: one file per group, conversions at the edge.
+package rpc
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	"urr.guru/services/ticket/internal/event"
+)
+
+// roleAdmin is what operators' calls need; the gateway has checked it too.
+const roleAdmin = "admin"
+
+// defaultLimit is a page's length when the request does not say.
+const defaultLimit = 20
+
+func limitOf(limit int32) int {
+	if limit == 0 {
+		return defaultLimit
+	}
+	return int(limit)
+}
+
+// ofEvent returns the signed-in user of a caller whose verified entry token opens exactly this event.
+func ofEvent(c *commonv1.Caller, eventID string) (user string, err error) {
+	switch {
+	case c.GetUserId() == "":
+		return "", errs.ErrUnauthenticated
+	case !ids.User(c.GetUserId()):
+		return "", errs.ErrInvalidID
+	case c.GetEventId() == "" || c.GetEventId() != eventID:
+		return "", event.ErrWrongEvent
+	default:
+		return c.GetUserId(), nil
+	}
+}
+
+// Cursors are opaque to clients, so that their content may change.
+
+func encodeIDCursor(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+func decodeIDCursor(s string) (uuid.UUID, error) {
+	if s == "" {
+		return uuid.Nil, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return uuid.Nil, errs.ErrInvalidCursor
+	}
+	id, err := uuid.FromBytes(b)
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, errs.ErrInvalidCursor
+	}
+	return id, nil
+}
+
+func encodeEventCursor(c *event.Cursor) string {
+	if c == nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.StartsAt.UnixMicro(), 10) + "." + c.ID))
+}
+
+func decodeEventCursor(s string) (event.Cursor, error) {
+	if s == "" {
+		return event.Cursor{}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return event.Cursor{}, errs.ErrInvalidCursor
+	}
+	at, id, _ := strings.Cut(string(b), ".")
+	micros, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || !ids.Event(id) {
+		return event.Cursor{}, errs.ErrInvalidCursor
+	}
+	return event.Cursor{StartsAt: time.UnixMicro(micros).UTC(), ID: id}, nil
+}

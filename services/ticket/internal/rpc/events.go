@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"context"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/rpc"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/idempotency"
+)
+
+// Events implements EventService.
+type Events struct {
+	ticketv1.UnimplementedEventServiceServer
+
+	events *event.Service
+}
+
+// NewEvents serves what is on sale.
+func NewEvents(s *event.Service) *Events { return &Events{events: s} }
+
+// ListEvents implements EventService: the latest to start first, at most 1 s old.
+func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
+	after, err := decodeEventCursor(req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := s.events.List(ctx, limitOf(req.GetLimit()), after)
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListEventsResponse{Items: make([]*ticketv1.Event, len(list)), NextCursor: encodeEventCursor(next)}
+	for i := range list {
+		res.Items[i] = fromSnapshot(&list[i])
+	}
+	return res, nil
+}
+
+// GetEvent implements EventService.
+func (s *Events) GetEvent(ctx context.Context, req *ticketv1.GetEventRequest) (*ticketv1.Event, error) {
+	snap, err := s.events.Snapshot(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromSnapshot(&snap), nil
+}
+
+// GetSeatMap implements EventService. The caller needs an entry token of the event.
+func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
+	if _, err := ofEvent(req.GetCaller(), req.GetEventId()); err != nil {
+		return nil, err
+	}
+	e, err := s.events.Head(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromLayout(&e), nil
+}
+
+// GetAvailability implements EventService. The caller needs an entry token of the event.
+func (s *Events) GetAvailability(ctx context.Context, req *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
+	if _, err := ofEvent(req.GetCaller(), req.GetEventId()); err != nil {
+		return nil, err
+	}
+	snap, err := s.events.Snapshot(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromAvailability(&snap), nil
+}
+
+// GetEventInfo implements EventService.
+func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
+	e, err := s.events.Head(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating)}, nil
+}
+
+// GetLineSettings implements EventService: the defaults for a line that nobody has set anything of.
+func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	return lineSettings(s.events.LineSettings(ctx, req.GetEventId()))
+}
+
+// PutLineSettings implements EventService.
+func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	if u := req.GetBlockUser(); u != "" && !ids.User(u) {
+		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "blockUser", Message: "is not a user id"})
+	}
+	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), event.LineChange{
+		Threshold: req.Threshold, Paused: req.Paused, BlockUser: req.GetBlockUser(),
+	}))
+}
+
+func lineSettings(l event.LineSettings, err error) (*ticketv1.LineSettings, error) {
+	if err != nil {
+		return nil, err
+	}
+	return fromLineSettings(l), nil
+}
+
+// EventAdmin implements EventAdminService.
+type EventAdmin struct {
+	ticketv1.UnimplementedEventAdminServiceServer
+
+	events *event.Service
+}
+
+// NewEventAdmin serves operators.
+func NewEventAdmin(s *event.Service) *EventAdmin { return &EventAdmin{events: s} }
+
+// CreateEvent implements EventAdminService.
+func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
+	user, err := rpc.RequireRole(req, roleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := fingerprint(req)
+	if err != nil {
+		return nil, err
+	}
+	once, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.events.Create(ctx, toSpec(req), once)
+	if err != nil {
+		return nil, err
+	}
+	return fromSnapshot(&snap), nil
+}
+
+// PutEvent implements EventAdminService.
+func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest) (*ticketv1.Event, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	spec := toSpec(req)
+	spec.ID = req.GetEventId()
+	snap, err := s.events.Put(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return fromSnapshot(&snap), nil
+}

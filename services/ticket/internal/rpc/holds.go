@@ -1,0 +1,157 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/idempotency"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// maxPlaces is the most places of one request, as of an event's limit per person.
+const maxPlaces = 1000
+
+// Holder holds places.
+type Holder interface {
+	HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error)
+	HoldBest(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error)
+}
+
+var _ Holder = (*reservation.Service)(nil)
+
+// Holds implements HoldService. The items of a call have nothing to do with each other: each is answered by itself, in its place.
+type Holds struct {
+	ticketv1.UnimplementedHoldServiceServer
+
+	holder Holder
+}
+
+// NewHolds serves buyers.
+func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
+
+// HoldSeats implements HoldService.
+func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
+	return each(req.GetItems(), func(item *ticketv1.HoldSeatsItem) (*reservation.Reservation, error) {
+		r, err := toSeatsRequest(item)
+		if err != nil {
+			return nil, err
+		}
+		return s.holder.HoldSeats(ctx, r)
+	}), nil
+}
+
+// HoldBest implements HoldService.
+func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
+	return each(req.GetItems(), func(item *ticketv1.HoldBestItem) (*reservation.Reservation, error) {
+		r, err := toBestRequest(item)
+		if err != nil {
+			return nil, err
+		}
+		return s.holder.HoldBest(ctx, r)
+	}), nil
+}
+
+// each runs the items side by side. What they wait for is bounded behind Holder, which refuses what is too much.
+func each[I any](items []I, fn func(I) (*reservation.Reservation, error)) *ticketv1.HoldResponse {
+	res := &ticketv1.HoldResponse{Results: make([]*ticketv1.HoldResult, len(items))}
+	run := func(i int) {
+		r, err := guarded(items[i], fn)
+		countHold(err)
+		res.Results[i] = holdResult(r, err)
+	}
+	if len(items) == 1 {
+		run(0)
+		return res
+	}
+	var wg sync.WaitGroup
+	for i := range items {
+		wg.Go(func() { run(i) })
+	}
+	wg.Wait()
+	return res
+}
+
+// guarded makes a panic one item's failure: in a goroutine of its own it would end the process.
+func guarded[I any](item I, fn func(I) (*reservation.Reservation, error)) (r *reservation.Reservation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return fn(item)
+}
+
+func holdResult(r *reservation.Reservation, err error) *ticketv1.HoldResult {
+	if err != nil {
+		return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Problem{Problem: errs.ToProblem(err)}}
+	}
+	return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Reservation{Reservation: fromReservation(r)}}
+}
+
+func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, error) {
+	user, err := buyer(item.GetCaller(), item.GetEventId())
+	if err != nil {
+		return reservation.SeatsRequest{}, err
+	}
+	seats := item.GetSeatIds()
+	if len(seats) < 1 || len(seats) > maxPlaces {
+		return reservation.SeatsRequest{}, invalid("seatIds", "must have between 1 and 1000 members")
+	}
+	for i, id := range seats {
+		if !ids.Seat(id) {
+			return reservation.SeatsRequest{}, errs.ErrInvalidID.WithFields(
+				errs.Field{Path: "seatIds[" + strconv.Itoa(i) + "]", Message: "is not a seat id"})
+		}
+	}
+	sorted := slices.Sorted(slices.Values(seats))
+	if len(slices.Compact(slices.Clone(sorted))) != len(seats) {
+		return reservation.SeatsRequest{}, invalid("seatIds", "must not name a seat twice")
+	}
+	once, err := idempotency.New(user, "HoldSeats", item.GetCaller().GetIdempotencyKey(), append([]string{item.GetEventId()}, sorted...)...)
+	if err != nil {
+		return reservation.SeatsRequest{}, err
+	}
+	return reservation.SeatsRequest{
+		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, Once: once,
+	}, nil
+}
+
+func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error) {
+	user, err := buyer(item.GetCaller(), item.GetEventId())
+	if err != nil {
+		return reservation.BestRequest{}, err
+	}
+	if !ids.Part(item.GetSection()) {
+		return reservation.BestRequest{}, errs.ErrInvalidID.WithFields(errs.Field{Path: "section", Message: "is not a section"})
+	}
+	if item.GetQuantity() < 1 || item.GetQuantity() > maxPlaces {
+		return reservation.BestRequest{}, invalid("quantity", "must be between 1 and 1000")
+	}
+	req := reservation.BestRequest{
+		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
+		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
+	}
+	req.Once, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
+		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
+	return req, err
+}
+
+// buyer is ofEvent for an item, whose ids no validation has seen yet.
+func buyer(c *commonv1.Caller, eventID string) (string, error) {
+	if !ids.Event(eventID) {
+		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
+	}
+	return ofEvent(c, eventID)
+}
+
+func invalid(path, message string) error {
+	return errs.ErrInvalidRequest.WithFields(errs.Field{Path: path, Message: message})
+}

@@ -1,0 +1,371 @@
+package rpc_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+func TestHoldSeatsAnswersEachItemInItsPlace(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 2, 10)))
+	c.put(t, putEvent("g", "GENERAL", admissions("S", 3)))
+	c.holdSeats(t, "other", "A-2-1", "A-2-2")
+	keyed := inside("k", "e")
+	keyed.IdempotencyKey = "tab\t"
+	type item = ticketv1.HoldSeatsItem
+	items := []struct {
+		item   *item
+		reason string
+	}{
+		{&item{Caller: inside("u1", "e"), EventId: "e", SeatIds: []string{"A-1-1", "A-1-2"}}, ""},
+		{&item{EventId: "e", SeatIds: []string{"A-1-3"}}, "UNAUTHENTICATED"},
+		{&item{Caller: signedIn("u"), EventId: "e", SeatIds: []string{"A-1-3"}}, "WRONG_EVENT"},
+		{&item{Caller: inside("u", "g"), EventId: "e", SeatIds: []string{"A-1-3"}}, "WRONG_EVENT"},
+		{&item{Caller: inside("a b", "e"), EventId: "e", SeatIds: []string{"A-1-3"}}, "INVALID_ID"},
+		{&item{Caller: inside("u", "e#"), EventId: "e#", SeatIds: []string{"A-1-3"}}, "INVALID_ID"},
+		{&item{Caller: inside("u", "e"), EventId: "e"}, "INVALID_REQUEST"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: make([]string, 1001)}, "INVALID_REQUEST"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-1-3", "A-1-3"}}, "INVALID_REQUEST"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-1-03"}}, "INVALID_ID"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"'; DROP"}}, "INVALID_ID"},
+		{&item{Caller: keyed, EventId: "e", SeatIds: []string{"A-1-3"}}, "IDEMPOTENCY_KEY_INVALID"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"Z-1-3"}}, "SEAT_NOT_FOUND"},
+		{&item{Caller: inside("u", "x"), EventId: "x", SeatIds: []string{"A-1-3"}}, "EVENT_NOT_FOUND"},
+		{&item{Caller: inside("u", "g"), EventId: "g", SeatIds: []string{"A-1-3"}}, "SEATING_MISMATCH"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-2-1", "A-1-3"}}, "SEAT_TAKEN"},
+		{&item{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-1-3", "A-1-4", "A-1-5", "A-1-6", "A-1-7"}}, "LIMIT_EXCEEDED"},
+		{&item{Caller: inside("u2", "e"), EventId: "e", SeatIds: []string{"A-1-4"}}, ""},
+	}
+	req := &ticketv1.HoldSeatsRequest{}
+	for _, i := range items {
+		req.Items = append(req.Items, i.item)
+	}
+	res, err := c.HoldSeats(t.Context(), req)
+	require.NoError(t, err)
+	require.Len(t, res.GetResults(), len(items))
+	for i, r := range res.GetResults() {
+		require.Equal(t, items[i].reason, r.GetProblem().GetReason(), "item %d", i)
+		require.Equal(t, items[i].reason == "", r.GetReservation() != nil, "item %d", i)
+		if items[i].reason == "SEAT_TAKEN" {
+			require.Equal(t, map[string]string{"seatIds": "A-2-1"}, r.GetProblem().GetMetadata())
+			require.Equal(t, "conflict", r.GetProblem().GetKind())
+		}
+	}
+	held := res.GetResults()[0].GetReservation()
+	require.Equal(t, "HELD", held.GetStatus())
+	require.Equal(t, "u1", held.GetUserId())
+	require.EqualValues(t, 110000, held.GetAmount())
+	require.EqualValues(t, 2, held.GetQuantity())
+	require.Equal(t, "A-1-2", held.GetSeats()[1].GetSeatId())
+	require.EqualValues(t, 2, held.GetSeats()[1].GetNumber())
+	require.WithinDuration(t, time.Now().Add(time.Minute), held.GetExpiresAt().AsTime(), 10*time.Second)
+
+	_, err = c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{})
+	requireReason(t, err, "INVALID_REQUEST", "items")
+}
+
+func TestHoldBestAnswersEachItemInItsPlace(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	c.put(t, putEvent("g", "GENERAL", admissions("S", 30)))
+	type item = ticketv1.HoldBestItem
+	req := &ticketv1.HoldBestRequest{Items: []*item{
+		{Caller: inside("u", "g"), EventId: "g", Section: "S", Quantity: 0},
+		{Caller: inside("u", "g"), EventId: "g", Section: "S-1", Quantity: 1},
+		{Caller: inside("u", "g"), EventId: "e", Section: "A", Quantity: 1},
+		{Caller: inside("u", "g"), EventId: "g", Section: "T", Quantity: 1},
+		{Caller: inside("u", "g"), EventId: "g", Section: "S", Quantity: 5},
+		{Caller: inside("u", "e"), EventId: "e", Section: "A", Quantity: 3},
+		{Caller: inside("v", "e"), EventId: "e", Section: "B", Quantity: 3},
+	}}
+	want := []string{"INVALID_REQUEST", "INVALID_ID", "WRONG_EVENT", "SECTION_NOT_FOUND", "LIMIT_EXCEEDED", "", "SECTION_NOT_FOUND"}
+	for i := range 9 {
+		req.Items = append(req.Items, &item{Caller: inside(fmt.Sprintf("b%d", i), "g"), EventId: "g", Section: "S", Quantity: 4})
+	}
+	res, err := c.HoldBest(t.Context(), req)
+	require.NoError(t, err)
+	for i, w := range want {
+		require.Equal(t, w, res.GetResults()[i].GetProblem().GetReason(), "item %d", i)
+	}
+	held, soldOut := 0, 0
+	for _, r := range res.GetResults()[len(want):] {
+		switch {
+		case r.GetReservation() != nil:
+			held++
+			require.Equal(t, "S", r.GetReservation().GetSection())
+			require.EqualValues(t, 4*33000, r.GetReservation().GetAmount())
+		case r.GetProblem().GetReason() == "SOLD_OUT":
+			soldOut++
+		}
+	}
+	require.Equal(t, [2]int{7, 2}, [2]int{held, soldOut}, "28 of 30 places in fours")
+
+	// What is adjacent unless the buyer says otherwise.
+	scattered := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
+	require.NotNil(t, scattered)
+}
+
+// firstFree is a seat of the row A-1 that the hold of three in the middle left over.
+func firstFree(r *ticketv1.Reservation) string {
+	taken := map[string]bool{}
+	for _, s := range r.GetSeats() {
+		taken[s.GetSeatId()] = true
+	}
+	for i := 1; ; i++ {
+		if id := fmt.Sprintf("A-1-%d", i); !taken[id] {
+			return id
+		}
+	}
+}
+
+func TestHoldIdempotencyOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	hold := func(key string, seats ...string) *ticketv1.HoldResult {
+		caller := inside("u", "e")
+		caller.IdempotencyKey = key
+		res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{Caller: caller, EventId: "e", SeatIds: seats}}})
+		require.NoError(t, err)
+		return res.GetResults()[0]
+	}
+	first := hold("k", "A-1-1", "A-1-2").GetReservation()
+	require.NotNil(t, first)
+	require.Equal(t, first.GetReservationId(), hold("k", "A-1-2", "A-1-1").GetReservation().GetReservationId(), "the order means nothing")
+	require.Equal(t, "IDEMPOTENCY_KEY_REUSED", hold("k", "A-1-1").GetProblem().GetReason())
+	best := inside("u", "e")
+	best.IdempotencyKey = "k"
+	res, err := c.HoldBest(t.Context(), &ticketv1.HoldBestRequest{Items: []*ticketv1.HoldBestItem{{Caller: best, EventId: "e", Section: "A", Quantity: 1}}})
+	require.NoError(t, err)
+	require.NotNil(t, res.GetResults()[0].GetReservation(), "a key belongs to its route")
+}
+
+func TestReservationsOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	ctx := t.Context()
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 3, 5)))
+	c.put(t, putEvent("f", "ASSIGNED", rows("A", 1, 5)))
+	r := c.holdSeats(t, "u", "A-1-1")
+	get := func(caller *commonv1.Caller, id string) error {
+		_, err := c.GetReservation(ctx, &ticketv1.GetReservationRequest{Caller: caller, ReservationId: id})
+		return err
+	}
+	mine := func(caller *commonv1.Caller, id string) error {
+		_, err := c.GetMyReservation(ctx, &ticketv1.GetReservationRequest{Caller: caller, ReservationId: id})
+		return err
+	}
+	cancel := func(caller *commonv1.Caller, id string) error {
+		_, err := c.CancelReservation(ctx, &ticketv1.CancelReservationRequest{Caller: caller, ReservationId: id})
+		return err
+	}
+	cancelMine := func(caller *commonv1.Caller, id string) error {
+		_, err := c.CancelMyReservation(ctx, &ticketv1.CancelReservationRequest{Caller: caller, ReservationId: id})
+		return err
+	}
+	id := r.GetReservationId()
+	for name, call := range map[string]func(*commonv1.Caller, string) error{"get": get, "mine": mine, "cancel": cancel, "cancelMine": cancelMine} {
+		requireReason(t, call(inside("u", "e"), "not-a-uuid"), "INVALID_REQUEST", "reservationId")
+		requireReason(t, call(inside("v", "e"), id), "RESERVATION_NOT_FOUND")
+		requireReason(t, call(inside("u", "e"), uuid.NewString()), "RESERVATION_NOT_FOUND")
+		requireReason(t, call(&commonv1.Caller{EventId: "e"}, id), "UNAUTHENTICATED")
+		if name == "get" || name == "cancel" {
+			requireReason(t, call(inside("u", "f"), id), "WRONG_EVENT")
+			requireReason(t, call(signedIn("u"), id), "WRONG_EVENT")
+		}
+	}
+	require.NoError(t, get(inside("u", "e"), id))
+	require.NoError(t, mine(signedIn("u"), id))
+	require.NoError(t, cancelMine(signedIn("u"), id))
+	require.NoError(t, cancel(inside("u", "e"), id), "again")
+	got, err := c.GetMyReservation(ctx, &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: id})
+	require.NoError(t, err)
+	require.Equal(t, "CANCELLED", got.GetStatus())
+
+	var want []string
+	for i := range 3 {
+		want = append([]string{c.holdSeats(t, "u", fmt.Sprintf("A-2-%d", i+1)).GetReservationId()}, want...)
+	}
+	want = append(want, id)
+	page, err := c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Limit: 3})
+	require.NoError(t, err)
+	rest, err := c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Limit: 3, Cursor: page.GetNextCursor()})
+	require.NoError(t, err)
+	require.Empty(t, rest.GetNextCursor())
+	var ids []string
+	for _, r := range append(page.GetItems(), rest.GetItems()...) {
+		ids = append(ids, r.GetReservationId())
+	}
+	require.Equal(t, want, ids)
+	_, err = c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Cursor: "AAAA"})
+	requireReason(t, err, "INVALID_CURSOR")
+	_, err = c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{})
+	requireReason(t, err, "UNAUTHENTICATED")
+
+	_, err = c.pool.Exec(ctx, `UPDATE reservations SET expires_at = now() WHERE status = 'HELD'`)
+	require.NoError(t, err)
+	got, err = c.GetReservation(ctx, &ticketv1.GetReservationRequest{Caller: inside("u", "e"), ReservationId: want[0]})
+	require.NoError(t, err)
+	require.Equal(t, "EXPIRED", got.GetStatus(), "before anybody swept it")
+	page, err = c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u")})
+	require.NoError(t, err)
+	require.Equal(t, "EXPIRED", page.GetItems()[0].GetStatus())
+	requireReason(t, cancelMine(signedIn("u"), want[0]), "HOLD_EXPIRED")
+}
+
+func TestPayablesOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	ctx := t.Context()
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	c.put(t, putEvent("g", "GENERAL", admissions("S", 5)))
+	r := c.holdSeats(t, "u", "A-1-1", "A-1-2")
+	id, payment := r.GetReservationId(), uuid.NewString()
+	get := func(typ, id, user string) (*ticketv1.Payable, error) {
+		return c.GetPayable(ctx, &ticketv1.GetPayableRequest{PaymentType: typ, ReferenceId: id, UserId: user})
+	}
+	p, err := get("reservation", id, "u")
+	require.NoError(t, err)
+	require.EqualValues(t, 110000, p.GetAmount())
+	require.Equal(t, "KRW", p.GetCurrency())
+	require.Equal(t, "e", p.GetEventId())
+	require.Equal(t, "Concert: A-1-1, A-1-2", p.GetDescription())
+	require.Equal(t, r.GetExpiresAt().AsTime(), p.GetExpiresAt().AsTime())
+	for _, typ := range []string{"transfer", "membership"} {
+		_, err = get(typ, id, "u")
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+		_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: typ, ReferenceId: id, PaymentId: payment, UserId: "u"})
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+		_, err = c.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{PaymentType: typ, ReferenceId: id, PaymentId: payment})
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+	}
+	_, err = get("gift", id, "u")
+	requireReason(t, err, "INVALID_REQUEST", "paymentType")
+	_, err = get("reservation", id, "v")
+	requireReason(t, err, "REFERENCE_NOT_FOUND")
+	_, err = get("reservation", id, "")
+	requireReason(t, err, "INVALID_REQUEST", "userId")
+
+	begin := &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment, UserId: "u"}
+	p, err = c.BeginPayment(ctx, begin)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(reservation.PayWithin), p.GetExpiresAt().AsTime(), 10*time.Second)
+	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: uuid.NewString(), UserId: "u"})
+	requireReason(t, err, "PAYMENT_IN_PROGRESS")
+	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: "x", UserId: "u"})
+	requireReason(t, err, "INVALID_REQUEST", "paymentId")
+	_, err = c.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment})
+	require.NoError(t, err)
+	got, err := c.GetMyReservation(ctx, &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: id})
+	require.NoError(t, err)
+	require.Equal(t, "HELD", got.GetStatus())
+
+	res, err := c.HoldBest(ctx, &ticketv1.HoldBestRequest{Items: []*ticketv1.HoldBestItem{{Caller: inside("u", "g"), EventId: "g", Section: "S", Quantity: 3}}})
+	require.NoError(t, err)
+	p, err = get("reservation", res.GetResults()[0].GetReservation().GetReservationId(), "u")
+	require.NoError(t, err)
+	require.Equal(t, "Concert: 3 × S", p.GetDescription())
+}
+
+func TestTicketsOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	ctx := t.Context()
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	r := c.holdSeats(t, "u", "A-1-1", "A-1-2", "A-1-3")
+	require.NoError(t, c.store.Settle(ctx, "group", []reservation.PaymentEvent{{
+		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
+	}}))
+	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, page.GetItems(), 2)
+	rest, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2, Cursor: page.GetNextCursor()})
+	require.NoError(t, err)
+	require.Len(t, rest.GetItems(), 1)
+	for _, tk := range append(page.GetItems(), rest.GetItems()...) {
+		require.Equal(t, "VALID", tk.GetStatus())
+		require.Equal(t, r.GetReservationId(), tk.GetReservationId())
+		code, err := c.keys.Verify(tk.GetCode())
+		require.NoError(t, err)
+		require.Equal(t, tk.GetTicketId(), code.TicketID.String())
+		require.Equal(t, tk.GetSeat().GetSeatId(), code.Place)
+		require.Equal(t, "e", code.EventID)
+		one, err := c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{Caller: signedIn("u"), TicketId: tk.GetTicketId()})
+		require.NoError(t, err)
+		require.Equal(t, tk.GetCode(), one.GetCode())
+		_, err = c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{Caller: signedIn("v"), TicketId: tk.GetTicketId()})
+		requireReason(t, err, "TICKET_NOT_FOUND")
+	}
+	none, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("v")})
+	require.NoError(t, err)
+	require.Empty(t, none.GetItems())
+	_, err = c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{})
+	requireReason(t, err, "UNAUTHENTICATED")
+	_, err = c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Cursor: "?"})
+	requireReason(t, err, "INVALID_CURSOR")
+	_, err = c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{Caller: signedIn("u"), TicketId: "x"})
+	requireReason(t, err, "INVALID_REQUEST", "ticketId")
+	_, err = c.GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{TicketId: uuid.NewString()})
+	requireReason(t, err, "UNAUTHENTICATED")
+}
+
+func TestHoldsAreCounted(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	before := holds(t)
+	c.holdSeats(t, "u", "A-1-1")
+	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{Caller: inside("v", "e"), EventId: "e", SeatIds: []string{"A-1-1"}}}})
+	require.NoError(t, err)
+	require.NotNil(t, res.GetResults()[0].GetProblem())
+	after := holds(t)
+	require.Greater(t, after["HELD"], before["HELD"])
+	require.Greater(t, after["SEAT_TAKEN"], before["SEAT_TAKEN"])
+}
+
+// holds reads urr_holds_total by result.
+func holds(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	counts := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != "urr_holds_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			counts[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	return counts
+}
+
+// Without its database the service says so at once, item by item.
+func TestWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	c.pool.Close()
+	start := time.Now()
+	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{
+		{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-1-1"}}, {Caller: inside("v", "e"), EventId: "e", SeatIds: []string{"A-1-2"}},
+	}})
+	require.NoError(t, err)
+	for _, r := range res.GetResults() {
+		require.Equal(t, "UNAVAILABLE", r.GetProblem().GetReason())
+	}
+	_, err = c.GetMyReservation(t.Context(), &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: uuid.NewString()})
+	requireReason(t, err, "UNAVAILABLE")
+	require.Less(t, time.Since(start), 3*time.Second)
+}

@@ -1,0 +1,21 @@
+package rpc
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/errs"
+)
+
+var holdsTotal = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_holds_total",
+	Help: "Requests to hold places, by result: HELD, or the reason of the refusal.",
+}, []string{"result"})
+
+func countHold(err error) {
+	result := "HELD"
+	if err != nil {
+		result = errs.From(err).Reason
+	}
+	holdsTotal.WithLabelValues(result).Inc()
+}

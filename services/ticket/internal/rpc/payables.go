@@ -1,0 +1,98 @@
+package rpc
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// typeReservation is the payment type that is sold; nothing of another type exists, so nothing is found.
+const typeReservation = "reservation"
+
+// Payables implements PayableService.
+type Payables struct {
+	ticketv1.UnimplementedPayableServiceServer
+
+	reservations *reservation.Service
+}
+
+// NewPayables serves payment.
+func NewPayables(s *reservation.Service) *Payables { return &Payables{reservations: s} }
+
+// GetPayable implements PayableService.
+func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
+	if req.GetPaymentType() != typeReservation {
+		return nil, reservation.ErrReferenceNotFound
+	}
+	id, err := parseID(req.GetReferenceId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.reservations.Payable(ctx, req.GetUserId(), id)
+	if err != nil {
+		return nil, err
+	}
+	return fromPayable(p), nil
+}
+
+// BeginPayment implements PayableService.
+func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
+	if req.GetPaymentType() != typeReservation {
+		return nil, reservation.ErrReferenceNotFound
+	}
+	id, err := parseID(req.GetReferenceId())
+	if err != nil {
+		return nil, err
+	}
+	payment, err := parseID(req.GetPaymentId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.reservations.BeginPayment(ctx, req.GetUserId(), id, payment)
+	if err != nil {
+		return nil, err
+	}
+	return fromPayable(p), nil
+}
+
+// AbortPayment implements PayableService.
+func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
+	if req.GetPaymentType() != typeReservation {
+		return nil, reservation.ErrReferenceNotFound
+	}
+	id, err := parseID(req.GetReferenceId())
+	if err != nil {
+		return nil, err
+	}
+	payment, err := parseID(req.GetPaymentId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reservations.AbortPayment(ctx, id, payment); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func fromPayable(p *reservation.Payable) *ticketv1.Payable {
+	r := &p.Reservation
+	return &ticketv1.Payable{
+		PaymentType: typeReservation, ReferenceId: r.ID.String(), UserId: r.UserID, EventId: r.EventID, Amount: r.Amount,
+		Currency: r.Currency, ExpiresAt: timestamppb.New(r.ExpiresAt), Description: describe(p),
+	}
+}
+
+// describe is what a provider's page shows: the title and the places.
+func describe(p *reservation.Payable) string {
+	r := &p.Reservation
+	if len(r.Seats) > 0 {
+		return p.EventTitle + ": " + strings.Join(r.SeatIDs(), ", ")
+	}
+	return p.EventTitle + ": " + strconv.Itoa(r.Quantity) + " × " + r.Section
+}

@@ -1,0 +1,117 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// Reservations implements ReservationService.
+type Reservations struct {
+	ticketv1.UnimplementedReservationServiceServer
+
+	reservations *reservation.Service
+}
+
+// NewReservations serves people their reservations.
+func NewReservations(s *reservation.Service) *Reservations { return &Reservations{reservations: s} }
+
+// GetReservation implements ReservationService: the caller's own, of the event that the entry token opens.
+func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	r, err := s.own(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if r.EventID != req.GetCaller().GetEventId() {
+		return nil, event.ErrWrongEvent
+	}
+	return fromReservation(r), nil
+}
+
+// GetMyReservation implements ReservationService.
+func (s *Reservations) GetMyReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	r, err := s.own(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return fromReservation(r), nil
+}
+
+func (s *Reservations) own(ctx context.Context, req *ticketv1.GetReservationRequest) (*reservation.Reservation, error) {
+	user, err := rpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetReservationId())
+	if err != nil {
+		return nil, err
+	}
+	return s.reservations.Get(ctx, user, id)
+}
+
+// CancelReservation implements ReservationService.
+func (s *Reservations) CancelReservation(ctx context.Context, req *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	if req.GetCaller().GetEventId() == "" {
+		return nil, event.ErrWrongEvent
+	}
+	return s.cancel(ctx, req, req.GetCaller().GetEventId())
+}
+
+// CancelMyReservation implements ReservationService.
+func (s *Reservations) CancelMyReservation(ctx context.Context, req *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	return s.cancel(ctx, req, "")
+}
+
+func (s *Reservations) cancel(ctx context.Context, req *ticketv1.CancelReservationRequest, eventID string) (*emptypb.Empty, error) {
+	user, err := rpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetReservationId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reservations.Cancel(ctx, user, eventID, id); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// ListMyReservations implements ReservationService.
+func (s *Reservations) ListMyReservations(
+	ctx context.Context, req *ticketv1.ListMyReservationsRequest,
+) (*ticketv1.ListMyReservationsResponse, error) {
+	user, err := rpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	before, err := decodeIDCursor(req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := s.reservations.List(ctx, user, limitOf(req.GetLimit()), before)
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListMyReservationsResponse{Items: make([]*ticketv1.Reservation, len(list)), NextCursor: encodeIDCursor(next)}
+	for i := range list {
+		res.Items[i] = fromReservation(&list[i])
+	}
+	return res, nil
+}
+
+// parseID reads an id that the validation has let pass already.
+func parseID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return uuid.Nil, errs.ErrInvalidID.Wrap(err)
+	}
+	return id, nil
+}

@@ -1,0 +1,129 @@
+package rpc_test
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/rpc/rpctest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/rpc"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// client is the whole service behind the production interceptors, on a database of its own.
+type client struct {
+	ticketv1.EventServiceClient
+	ticketv1.EventAdminServiceClient
+	ticketv1.HoldServiceClient
+	ticketv1.ReservationServiceClient
+	ticketv1.PayableServiceClient
+	ticketv1.TicketServiceClient
+
+	pool  *pgxpool.Pool
+	store *postgres.Store
+	keys  ticket.Keys
+}
+
+func serve(t *testing.T, opts ...rpctest.Option) *client {
+	t.Helper()
+	pool := postgrestest.New(t, postgres.Migrations, outbox.Migrations, inbox.Migrations)
+	store := postgres.NewStore(pool, postgres.Options{ReservationTopic: "reservation-events", HoldFor: time.Minute})
+	holds := postgres.NewHolds(store, 4)
+	t.Cleanup(func() { require.NoError(t, holds.Close(context.Background())) })
+	events := event.NewService(store, store, store)
+	reservations := reservation.NewService(events, holds, store)
+	keys, err := ticket.ParseKeys(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(events))
+		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(events))
+		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservations))
+		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservations))
+		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservations))
+		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(store, keys)))
+	}, opts...)
+	return &client{
+		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
+		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
+		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
+		pool: pool, store: store, keys: keys,
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func admin() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
+
+// inside is a buyer with a verified entry token of the event.
+func inside(user, eventID string) *commonv1.Caller {
+	return &commonv1.Caller{UserId: user, EventId: eventID, SlotId: "slot-" + user, Epoch: 7}
+}
+
+// signedIn is someone with a session alone.
+func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: user} }
+
+func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
+	now := time.Now()
+	return &ticketv1.PutEventRequest{
+		Caller: admin(), EventId: id, Title: "Concert", Artist: "Artist", Venue: "Hall", StartsAt: timestamppb.New(now.Add(48 * time.Hour)),
+		SalesOpenAt: timestamppb.New(now.Add(-time.Hour)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating,
+		Currency: "KRW", MaxPerUser: 4, Sections: sections,
+	}
+}
+
+func rows(name string, n, perRow int32) *ticketv1.SectionSpec {
+	return &ticketv1.SectionSpec{Section: name, Price: 55000, Rows: &n, SeatsPerRow: &perRow}
+}
+
+func admissions(name string, capacity int64) *ticketv1.SectionSpec {
+	return &ticketv1.SectionSpec{Section: name, Price: 33000, Capacity: &capacity}
+}
+
+func (c *client) put(t *testing.T, req *ticketv1.PutEventRequest) *ticketv1.Event {
+	t.Helper()
+	e, err := c.PutEvent(t.Context(), req)
+	require.NoError(t, err)
+	return e
+}
+
+// holdSeats holds seats of the event e.
+func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1.Reservation {
+	t.Helper()
+	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{
+		Items: []*ticketv1.HoldSeatsItem{{Caller: inside(user, "e"), EventId: "e", SeatIds: seats}},
+	})
+	require.NoError(t, err)
+	require.Nil(t, res.GetResults()[0].GetProblem())
+	return res.GetResults()[0].GetReservation()
+}
+
+// requireReason checks the stable code of an error and which fields it names.
+func requireReason(t *testing.T, err error, reason string, fields ...string) {
+	t.Helper()
+	require.Error(t, err)
+	e := errs.From(err)
+	require.Equal(t, reason, e.Reason, "%v", err)
+	var got []string
+	for _, f := range e.Fields {
+		got = append(got, f.Path)
+	}
+	if len(fields) > 0 {
+		require.Equal(t, fields, got)
+	}
+}

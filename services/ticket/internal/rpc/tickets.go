@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+
+	"urr.guru/pkg/rpc"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Tickets implements TicketService.
+type Tickets struct {
+	ticketv1.UnimplementedTicketServiceServer
+
+	tickets *ticket.Service
+}
+
+// NewTickets serves holders their tickets.
+func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
+
+// ListMyTickets implements TicketService.
+func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
+	user, err := rpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	before, err := decodeIDCursor(req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := s.tickets.List(ctx, user, limitOf(req.GetLimit()), before)
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListMyTicketsResponse{Items: make([]*ticketv1.Ticket, len(list)), NextCursor: encodeIDCursor(next)}
+	for i := range list {
+		res.Items[i] = fromTicket(&list[i], s.tickets.Code(&list[i]))
+	}
+	return res, nil
+}
+
+// GetMyTicket implements TicketService.
+func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
+	user, err := rpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetTicketId())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.tickets.Get(ctx, user, id)
+	if err != nil {
+		return nil, err
+	}
+	return fromTicket(t, s.tickets.Code(t)), nil
+}

@@ -1,0 +1,148 @@
+package ticket_test
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+func seed(b byte) string {
+	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(b)), ed25519.SeedSize)))
+}
+
+func keys(t *testing.T, s string) ticket.Keys {
+	t.Helper()
+	k, err := ticket.ParseKeys(s)
+	require.NoError(t, err)
+	return k
+}
+
+var sample = ticket.Code{TicketID: uuid.MustParse("0197f2c0-0000-7000-8000-000000000001"), Serial: 3, EventID: "e-1", Place: "A-1-12"}
+
+func TestCodeSurvivesTheTrip(t *testing.T) {
+	t.Parallel()
+	k := keys(t, "a:"+seed('x'))
+	code := k.Sign(sample)
+	require.Regexp(t, `^[A-Za-z0-9_-]+$`, code)
+	require.Less(t, len(code), 160, "fits a small QR code")
+	got, err := k.Verify(code)
+	require.NoError(t, err)
+	require.Equal(t, sample, got)
+	require.Equal(t, code, k.Sign(sample), "the same again")
+}
+
+// A door needs nothing but the public key and the layout.
+func TestCodeVerifiesOffline(t *testing.T) {
+	t.Parallel()
+	k := keys(t, "kid:"+seed('x'))
+	b, err := base64.RawURLEncoding.DecodeString(k.Sign(sample))
+	require.NoError(t, err)
+	want := append([]byte{1, 3}, "kid"...)
+	want = append(want, sample.TicketID[:]...)
+	want = append(want, 0, 0, 0, 3)
+	want = append(append(want, 3), "e-1"...)
+	want = append(append(want, 6), "A-1-12"...)
+	require.Equal(t, want, b[:len(b)-ed25519.SignatureSize])
+	public, err := base64.StdEncoding.DecodeString(k.Public()["kid"])
+	require.NoError(t, err)
+	require.True(t, ed25519.Verify(public, append([]byte("urr/ticket/1"), want...), b[len(want):]))
+}
+
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	old, both := keys(t, "a:"+seed('x')), keys(t, "b:"+seed('y')+",a:"+seed('x'))
+	got, err := both.Verify(old.Sign(sample))
+	require.NoError(t, err)
+	require.Equal(t, sample, got)
+	_, err = old.Verify(both.Sign(sample))
+	require.ErrorIs(t, err, ticket.ErrCodeInvalid)
+	require.Len(t, both.Public(), 2)
+}
+
+func TestForgedCodesAreRefused(t *testing.T) {
+	t.Parallel()
+	k := keys(t, "a:"+seed('x'))
+	code := k.Sign(sample)
+	b, err := base64.RawURLEncoding.DecodeString(code)
+	require.NoError(t, err)
+	for i := range b {
+		for _, bit := range []byte{1, 0x80} {
+			forged := append([]byte(nil), b...)
+			forged[i] ^= bit
+			_, err := k.Verify(base64.RawURLEncoding.EncodeToString(forged))
+			require.ErrorIs(t, err, ticket.ErrCodeInvalid, "byte %d", i)
+		}
+	}
+	for n := range b {
+		_, err := k.Verify(base64.RawURLEncoding.EncodeToString(b[:n]))
+		require.ErrorIs(t, err, ticket.ErrCodeInvalid, "cut to %d", n)
+	}
+	other := keys(t, "a:"+seed('z'))
+	for _, s := range []string{"", "!", code + "A", code + "=", " " + code, strings.Repeat("A", 4000), other.Sign(sample)} {
+		_, err := k.Verify(s)
+		require.ErrorIs(t, err, ticket.ErrCodeInvalid, s)
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	k, err := ticket.ParseKeys("a:" + seed('x'))
+	require.NoError(f, err)
+	genuine := k.Sign(sample)
+	f.Add(genuine)
+	f.Add("AQ")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := k.Verify(s); err == nil {
+			require.Equal(t, s, k.Sign(c))
+		}
+	})
+}
+
+func TestParseKeys(t *testing.T) {
+	t.Parallel()
+	urlSeed := base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", ed25519.SeedSize)))
+	for _, s := range []string{"a:" + seed('x'), seed('x'), " a:" + seed('x') + " , b:" + seed('y'), "a:" + urlSeed, urlSeed} {
+		_, err := ticket.ParseKeys(s)
+		require.NoError(t, err, s)
+	}
+	for s, want := range map[string]string{
+		"":                                   "no key",
+		"a:short":                            "32 bytes",
+		"a:" + seed('x')[:40]:                "32 bytes",
+		"a b:" + seed('x'):                   "kid",
+		":" + seed('x'):                      "kid",
+		"a:" + seed('x') + ",a:" + seed('y'): "twice",
+		"a:" + seed('x') + "," + seed('y'):   "kid",
+	} {
+		_, err := ticket.ParseKeys(s)
+		require.ErrorContains(t, err, want, s)
+		require.NotContains(t, err.Error(), seed('x'))
+	}
+}
+
+func TestIssue(t *testing.T) {
+	t.Parallel()
+	general := ticket.Issue(&reservation.Reservation{ID: uuid.New(), EventID: "e", UserID: "u", Section: "G", Quantity: 3, Amount: 165, Currency: "KRW"})
+	require.Len(t, general, 3)
+	ids := map[uuid.UUID]bool{}
+	for _, tk := range general {
+		ids[tk.ID] = true
+		require.EqualValues(t, 55, tk.Price)
+		require.Equal(t, "G", tk.Section)
+		require.Nil(t, tk.Seat)
+		require.Equal(t, ticket.Valid, tk.Status)
+		require.Equal(t, 1, tk.Serial)
+	}
+	require.Len(t, ids, 3)
+	seats := []reservation.Seat{{ID: "A-1-1", Section: "A", Price: 70}, {ID: "B-1-1", Section: "B", Price: 30}}
+	assigned := ticket.Issue(&reservation.Reservation{Quantity: 2, Amount: 100, Seats: seats})
+	require.Equal(t, seats[0], *assigned[0].Seat)
+	require.EqualValues(t, 30, assigned[1].Price)
+	require.Equal(t, "B", assigned[1].Section)
+}

@@ -1,0 +1,113 @@
+// Package ticket is what a confirmed reservation becomes: tickets, and the signed codes that doors verify.
+package ticket
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// What can be wrong with a ticket.
+var (
+	ErrNotFound    = errs.ErrTicketNotFound
+	ErrCodeInvalid = errs.ErrTicketCodeInvalid
+)
+
+// Status is where a ticket is in its life: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING → REFUNDED or back.
+type Status string
+
+// The statuses of a ticket.
+const (
+	Valid       Status = "VALID"
+	Used        Status = "USED"
+	Transferred Status = "TRANSFERRED"
+	Refunding   Status = "REFUNDING"
+	Refunded    Status = "REFUNDED"
+)
+
+// Ticket admits one person.
+type Ticket struct {
+	ID            uuid.UUID
+	ReservationID uuid.UUID
+	EventID       string
+	// UserID is the holder.
+	UserID  string
+	Section string
+	// Seat is nil for general admission.
+	Seat *reservation.Seat
+	// Price is the face value, in the currency's minor unit.
+	Price    int64
+	Currency string
+	Status   Status
+	// Serial grows with every new code, which voids those before it.
+	Serial   int
+	IssuedAt time.Time
+}
+
+// Issue makes the tickets of a confirmed reservation: one for each seat, or for each general admission.
+func Issue(r *reservation.Reservation) []Ticket {
+	tickets := make([]Ticket, r.Quantity)
+	for i := range tickets {
+		t := Ticket{
+			ID: uuid.Must(uuid.NewV7()), ReservationID: r.ID, EventID: r.EventID, UserID: r.UserID,
+			Section: r.Section, Price: r.Amount / int64(r.Quantity), Currency: r.Currency, Status: Valid, Serial: 1,
+		}
+		if len(r.Seats) > 0 {
+			seat := r.Seats[i]
+			t.Seat, t.Section, t.Price = &seat, seat.Section, seat.Price
+		}
+		tickets[i] = t
+	}
+	return tickets
+}
+
+// Store reads tickets.
+type Store interface {
+	// FindTicket returns a ticket; ErrNotFound.
+	FindTicket(ctx context.Context, id uuid.UUID) (*Ticket, error)
+	// ListTickets returns a user's tickets, newest first, those older than before (zero: all).
+	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
+}
+
+// Service shows holders their tickets.
+type Service struct {
+	store Store
+	keys  Keys
+}
+
+// NewService makes a Service whose codes are signed by keys.
+func NewService(store Store, keys Keys) *Service { return &Service{store: store, keys: keys} }
+
+// Get returns a user's own ticket; whoever else asks is told ErrNotFound.
+func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
+	t, err := s.store.FindTicket(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if t.UserID != userID {
+		return nil, ErrNotFound
+	}
+	return t, nil
+}
+
+// List returns a user's own tickets, newest first, and where the next page begins (zero: there is none).
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, uuid.UUID, error) {
+	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, uuid.Nil, err
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Code is the ticket's signed code. It follows from the ticket, so it is never stored: a stolen database opens no door.
+func (s *Service) Code(t *Ticket) string {
+	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1
+	if t.Seat != nil {
+		code.Place = t.Seat.ID
+	}
+	return s.keys.Sign(code)
+}
