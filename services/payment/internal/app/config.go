@@ -1,0 +1,49 @@
+// Package app wires the service.
+package app
+
+import (
+	"net/url"
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/rpc"
+	"urr.guru/services/payment/internal/sandbox"
+)
+
+// minSecret is the shortest secret, in bytes.
+const minSecret = 32
+
+// Config is what the service reads from its environment.
+type Config struct {
+	lifecycle.Config
+	RPC      rpc.ServerConfig
+	Ticket   rpc.Peer `env:", prefix=TICKET_"`
+	Postgres postgres.Config
+	Kafka    kafka.Config
+
+	// Provider takes the payments.
+	Provider string `env:"PAYMENT_PROVIDER, default=sandbox" oneof:"sandbox"`
+	// ProviderTimeout bounds one call to the provider; a charge that takes longer is unknown until it is settled.
+	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
+	// VoidAfter is how long a charge that the provider does not know may still arrive before it is made impossible.
+	VoidAfter     time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
+	SandboxURL    string        `env:"SANDBOX_URL"`
+	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
+}
+
+// Validate implements config's check of what depends on more than one variable.
+func (c *Config) Validate() error {
+	if c.Provider != sandbox.Name {
+		return nil
+	}
+	if u, err := url.Parse(c.SandboxURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return config.Bad("SANDBOX_URL", c.SandboxURL, "must be the sandbox provider's URL, as http://127.0.0.1:8092")
+	}
+	if len(c.WebhookSecret) < minSecret {
+		return config.Bad("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must have at least 32 bytes")
+	}
+	return nil
+}

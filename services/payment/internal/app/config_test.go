@@ -1,0 +1,44 @@
+package app_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+	"urr.guru/services/payment/internal/app"
+)
+
+func environment() map[string]string {
+	return map[string]string{
+		"GRPC_ADDR": "127.0.0.1:8088", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_payment", "KAFKA_BROKERS": "127.0.0.1:9092",
+		"RPC_ACCEPT":  "gateway:gateway-payment-key-of-32-bytes!!",
+		"TICKET_ADDR": "127.0.0.1:8086", "TICKET_RPC_KEY": "payment-ticket-key-of-thirty-two-b",
+		"SANDBOX_URL": "http://127.0.0.1:8092", "SANDBOX_WEBHOOK_SECRET": "sandbox-secret-of-thirty-two-bytes",
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.LoadFrom[app.Config](t.Context(), environment())
+	require.NoError(t, err)
+	require.Equal(t, "sandbox", cfg.Provider)
+	require.Equal(t, 8*time.Second, cfg.ProviderTimeout)
+	require.Equal(t, 20*time.Second, cfg.VoidAfter)
+
+	for name, value := range map[string]string{
+		"DATABASE_URL": "", "KAFKA_BROKERS": "", "PAYMENT_PROVIDER": "paypal", "PAYMENT_PROVIDER_TIMEOUT": "1h", "PAYMENT_VOID_AFTER": "0s",
+		"SANDBOX_URL": "127.0.0.1:8092", "SANDBOX_WEBHOOK_SECRET": "short", "KAFKA_REPLICATION_FACTOR": "0",
+	} {
+		env := environment()
+		maps.Copy(env, map[string]string{name: value})
+		if value == "" {
+			delete(env, name)
+		}
+		_, err := config.LoadFrom[app.Config](t.Context(), env)
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "short", "secrets are not shown")
+	}
+}

@@ -1,0 +1,57 @@
+// Package kafka consumes what other services say about payments.
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/kafka"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Reservations is the topic of reservations.
+const Reservations = "reservation-events"
+
+// rejected is the event of a reservation that was paid and cannot be honoured.
+const rejected = "RESERVATION_REJECTED"
+
+// Compensator gives back what was paid in vain.
+type Compensator interface {
+	// Compensate is repeatable; payment.ErrNotFound when there is no such payment.
+	Compensate(ctx context.Context, r payment.Rejection) error
+}
+
+// NewConsumer makes the consumer of rejections.
+func NewConsumer(cfg kafka.Config, c Compensator, log *slog.Logger) (*kafka.Consumer, error) {
+	return kafka.NewConsumer(cfg, payment.Group, []string{Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
+		return handle(ctx, c, rec)
+	}), log)
+}
+
+func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
+	if rec.Type != rejected {
+		return nil // most of the topic; not worth decoding
+	}
+	var e eventsv1.ReservationEvent
+	if err := kafka.Decode(rec, &e); err != nil {
+		return err
+	}
+	id, err := uuid.Parse(e.GetPaymentId())
+	if err != nil {
+		return kafka.Poison(fmt.Errorf("rejected reservation %s names no payment: %w", e.GetReservationId(), err))
+	}
+	reason := e.GetReason()
+	if reason == "" {
+		reason = rejected
+	}
+	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
+	if errors.Is(err, payment.ErrNotFound) {
+		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package kafka_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"urr.guru/pkg/errs"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/services/payment/internal/kafka"
+	"urr.guru/services/payment/internal/payment"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// compensator notes what it is told, and fails as told.
+type compensator struct {
+	mu    sync.Mutex
+	fails []error
+	got   []payment.Rejection
+}
+
+func (c *compensator) Compensate(_ context.Context, r payment.Rejection) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.fails) > 0 {
+		err := c.fails[0]
+		c.fails = c.fails[1:]
+		return err
+	}
+	c.got = append(c.got, r)
+	return nil
+}
+
+func (c *compensator) all() []payment.Rejection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]payment.Rejection(nil), c.got...)
+}
+
+func reservation(t *testing.T, eventType string, members map[string]any) pkgkafka.Record {
+	t.Helper()
+	members["type"] = eventType
+	value, err := json.Marshal(members)
+	require.NoError(t, err)
+	return pkgkafka.Record{
+		Topic: kafka.Reservations, Key: []byte("r"), Value: value,
+		Headers: pkgkafka.EventHeaders(uuid.New(), "ticket", eventType, time.Now()),
+	}
+}
+
+func TestRejectionsAreCompensated(t *testing.T) {
+	t.Parallel()
+	cfg := kafkatest.Config(t)
+	cfg.TopicPrefix = kafkatest.Name("p") + "."
+	cfg.GroupPrefix = cfg.TopicPrefix
+	require.NoError(t, pkgkafka.EnsureTopics(t.Context(), cfg, pkgkafka.Topic{Name: kafka.Reservations}))
+	topic := cfg.TopicPrefix + kafka.Reservations
+	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+pkgkafka.DLQSuffix) })
+
+	first, second := uuid.New(), uuid.New()
+	rejected := reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
+	p, err := pkgkafka.NewProducer(cfg, "test")
+	require.NoError(t, err)
+	defer func() { _ = p.Close(context.Background()) }()
+	require.NoError(t, p.Publish(t.Context(),
+		reservation(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
+		reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
+		reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here
+		rejected))
+
+	c := &compensator{fails: []error{payment.ErrNotFound, errs.ErrUnavailable}}
+	consumer, err := kafka.NewConsumer(cfg, c, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- consumer.Run(ctx) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-done)
+	}()
+	require.Eventually(t, func() bool { return len(c.all()) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, payment.Rejection{EventKey: rejected.Headers[pkgkafka.HeaderID], PaymentID: first, Reason: "HOLD_EXPIRED"}, c.all()[0])
+	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 2)
+	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")
+	require.Contains(t, letters[1].Headers[pkgkafka.HeaderError], "not known here")
+}

@@ -1,0 +1,196 @@
+package payment
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func in(status Status) Payment {
+	return Payment{
+		ID: uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), UserID: "ann", Amount: 1000, Status: status,
+		Reference: Reference{Type: Reservation}, ExpiresAt: now.Add(time.Minute), Lease: 3,
+	}
+}
+
+var all = []Status{Prepared, Confirming, Confirmed, Declined, Unknown, Expired, Refunding, Refunded}
+
+// Every decision in every status: what is missing from a row must change nothing.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		decide Decide
+		want   map[Status]Status
+	}{
+		"begin": {
+			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second), map[Status]Status{Prepared: Confirming},
+		},
+		"captured": {
+			captured("c"),
+			map[Status]Status{Prepared: Confirmed, Confirming: Confirmed, Unknown: Confirmed, Declined: Confirmed, Expired: Confirmed},
+		},
+		"declined":    {declined("X", ""), map[Status]Status{Confirming: Declined, Unknown: Declined}},
+		"refused":     {refused(3, "X"), map[Status]Status{Confirming: Declined}},
+		"unsettled":   {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
+		"postponed":   {postponed(3), map[Status]Status{Confirming: Prepared}},
+		"stale lease": {unsettled(2, ""), nil},
+		"expired":     {expired, nil},
+		"compensated": {compensated(uuid.New(), ""), map[Status]Status{Confirmed: Refunding, Refunding: Refunding}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range all {
+				change, err := c.decide(in(s), now)
+				require.NoError(t, err, s)
+				if want, ok := c.want[s]; ok {
+					require.NotNil(t, change, s)
+					require.Equal(t, want, change.Status, s)
+				} else {
+					require.Nil(t, change, s)
+				}
+			}
+		})
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	p := in(Prepared)
+	for _, decide := range []Decide{expired, begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second)} {
+		change, err := decide(p, p.ExpiresAt)
+		require.NoError(t, err)
+		require.Equal(t, Expired, change.Status, "the end itself is over")
+	}
+}
+
+func TestEndOfAPaymentThatTicketMayHold(t *testing.T) {
+	t.Parallel()
+	p := in(Prepared)
+	change, err := Superseded(p, now)
+	require.NoError(t, err)
+	require.False(t, change.AbortDue)
+	p.ConfirmingAt = now
+	for _, decide := range []Decide{Superseded, expired} {
+		change, err = decide(p, p.ExpiresAt)
+		require.NoError(t, err)
+		require.True(t, change.AbortDue)
+		require.Zero(t, change.Check, "at once")
+	}
+	_, err = Superseded(in(Confirming), now)
+	require.ErrorIs(t, err, ErrInProgress)
+}
+
+func TestBeginRefusesStrangersBeforeTheAmount(t *testing.T) {
+	t.Parallel()
+	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0)(in(Prepared), now)
+	require.ErrorIs(t, err, ErrNotFound, "a stranger learns nothing of the amount")
+	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0)(in(Prepared), now)
+	require.ErrorIs(t, err, ErrAmountMismatch)
+}
+
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	p := in(Refunding)
+	p.Refunded, p.Pending = 300, 700
+	change, err := refunded(Refund{Amount: 700})(p, now)
+	require.NoError(t, err)
+	require.Equal(t, Refunded, change.Status)
+	require.Equal(t, int64(700), change.GivenBack)
+
+	p.Refunded, p.Pending = 0, 300
+	change, err = refunded(Refund{Amount: 300})(p, now)
+	require.NoError(t, err)
+	require.Equal(t, Confirmed, change.Status, "a part was given back, the rest stays paid")
+
+	p.Pending = 500
+	change, err = refunded(Refund{Amount: 300})(p, now)
+	require.NoError(t, err)
+	require.Equal(t, Refunding, change.Status, "another part is on its way")
+}
+
+func TestCompensationGivesBackWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	p := in(Refunding)
+	p.Refunded, p.Pending = 300, 200
+	change, err := compensated(uuid.New(), "why")(p, now)
+	require.NoError(t, err)
+	require.Equal(t, int64(500), change.NewRefund.Amount)
+	require.Equal(t, Compensation, change.NewRefund.Cause)
+	p.Pending = 700
+	change, err = compensated(uuid.New(), "why")(p, now)
+	require.NoError(t, err)
+	require.Nil(t, change, "everything is on its way already")
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[Status]Status{
+		Prepared: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunding: Confirmed, Refunded: Confirmed, Declined: Declined,
+	} {
+		a, err := answer(in(status))
+		require.NoError(t, err)
+		require.Equal(t, want, a.Status, status)
+		require.Equal(t, want == Confirmed || want == Declined, Final(in(status)) != nil, status)
+	}
+	_, err := answer(in(Expired))
+	require.ErrorIs(t, err, ErrHoldExpired)
+	p := in(Expired)
+	p.Reference.Type = Transfer
+	_, err = answer(p)
+	require.ErrorIs(t, err, ErrExpired)
+	p = in(Declined)
+	p.DeclineCode = errs.ErrNotPayable.Reason
+	_, err = answer(p)
+	require.ErrorIs(t, err, errs.ErrNotPayable, "ticket's refusal")
+	require.Nil(t, Final(p))
+}
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	n := Payment{UserID: "ann", Amount: 1000}
+	for name, c := range map[string]struct {
+		change func(*Payment)
+		want   bool
+	}{
+		"the same":                 {func(*Payment) {}, true},
+		"another user":             {func(p *Payment) { p.UserID = "bob" }, false},
+		"another price":            {func(p *Payment) { p.Amount++ }, false},
+		"another price, charging":  {func(p *Payment) { p.Amount++; p.Status = Confirming }, true},
+		"over":                     {func(p *Payment) { p.ExpiresAt = now }, false},
+		"over, but charging":       {func(p *Payment) { p.ExpiresAt = now; p.Status = Unknown }, true},
+		"another user's, charging": {func(p *Payment) { p.UserID = "bob"; p.Status = Unknown }, false},
+	} {
+		p := in(Prepared)
+		c.change(&p)
+		require.Equal(t, c.want, p.Same(n, now), name)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	a, err := newKey("ann", routePrepare, "k", "ab", "c")
+	require.NoError(t, err)
+	b, err := newKey("ann", routePrepare, "k", "a", "bc")
+	require.NoError(t, err)
+	require.NotEqual(t, a.Fingerprint, b.Fingerprint)
+	for _, bad := range []string{"\n", "é", string(make([]byte, 256))} {
+		_, err := newKey("ann", routePrepare, bad)
+		require.ErrorIs(t, err, ErrKeyInvalid)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 100: maxLook} {
+		for range 50 {
+			got := backoff(n, maxLook)
+			require.InDelta(t, want.Seconds(), got.Seconds(), want.Seconds()/8)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package payment
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// PrepareRequest asks for a payment.
+type PrepareRequest struct {
+	Reference Reference
+	UserID    string
+	// IdempotencyKey is required.
+	IdempotencyKey string
+}
+
+// Prepare opens the payment of a reference, for the amount that ticket names. While one is open, it is returned again.
+//
+// Errors: ErrKeyRequired, ErrKeyInvalid, ErrKeyReused, ticket's refusals, ErrInProgress (another user's payment is being charged),
+// ErrAlreadyPaid.
+func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, error) {
+	key, err := newKey(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
+	if err != nil {
+		return Payment{}, err
+	}
+	// A repetition must get its first answer even when the reference can no longer be paid, so ticket is not asked first.
+	if p, err := s.store.Replay(ctx, key); err != nil || p != nil {
+		return deref(p), err
+	}
+	payable, err := s.tickets.Payable(ctx, r.Reference, r.UserID)
+	if err != nil {
+		return Payment{}, err
+	}
+	return s.store.Open(ctx, Payment{
+		ID:        newID(),
+		OrderID:   newID().String(),
+		Reference: r.Reference,
+		UserID:    r.UserID,
+		EventID:   payable.EventID,
+		Amount:    payable.Amount,
+		Currency:  payable.Currency,
+		Provider:  s.opts.Provider,
+		Status:    Prepared,
+		ExpiresAt: payable.ExpiresAt,
+	}, key)
+}
+
+// Params are what the provider's page needs to take the payment.
+func (s *Service) Params(p Payment) map[string]string { return s.checkout.ClientParams(p) }
+
+// Get returns a payment of the user (of anyone for an operator) with its timeline; ErrNotFound.
+func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Payment, []Entry, error) {
+	p, timeline, err := s.store.Get(ctx, id)
+	if err != nil {
+		return Payment{}, nil, err
+	}
+	if p.UserID != userID && !operator {
+		return Payment{}, nil, ErrNotFound
+	}
+	return p, timeline, nil
+}
+
+func deref(p *Payment) Payment {
+	if p == nil {
+		return Payment{}
+	}
+	return *p
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -1,0 +1,58 @@
+package payment
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// maxRefundWait is the longest time between two attempts to give money back.
+	maxRefundWait = 5 * time.Minute
+	// refundAlert is the age at which a refund that is not done is an error in the log; the alert on its age says the same.
+	refundAlert = 10 * time.Minute
+)
+
+// Group is the consumer group in whose name rejections are processed.
+const Group = "payment-service-group"
+
+// Rejection says that what was paid cannot be honoured.
+type Rejection struct {
+	// EventKey is unique per rejection; a repeated one changes nothing.
+	EventKey  string
+	PaymentID uuid.UUID
+	Reason    string
+}
+
+// Compensate has everything that is left of the payment given back. ErrNotFound when there is no such payment.
+func (s *Service) Compensate(ctx context.Context, r Rejection) error {
+	if err := s.refunds.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
+		return err
+	}
+	s.hurry()
+	return nil
+}
+
+// refund makes one attempt to give money back, under the same key as every other attempt.
+func (s *Service) refund(ctx context.Context, r Refund) error {
+	if r.Amount > 0 {
+		pctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+		defer cancel()
+		id, err := s.provider.Refund(pctx, r)
+		if err != nil {
+			level := s.log.WarnContext
+			if time.Since(r.CreatedAt) > refundAlert {
+				level = s.log.ErrorContext
+			}
+			level(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "attempt", r.Attempts, "error", err)
+			return s.refunds.Retry(ctx, r, backoff(r.Attempts, maxRefundWait), err)
+		}
+		r.ProviderID = id
+	}
+	if err := s.refunds.Finish(ctx, r, refunded(r)); err != nil {
+		return err
+	}
+	s.published()
+	return nil
+}

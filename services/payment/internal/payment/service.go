@@ -1,0 +1,196 @@
+package payment
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Times that are not configured.
+const (
+	// firstLook is when the provider is asked about an unknown charge for the first time; later looks are up to maxLook apart.
+	firstLook = time.Second
+	maxLook   = 30 * time.Second
+	// abortRetry is when ticket is told again that nothing was paid.
+	abortRetry = 5 * time.Second
+	// giveUp is the age past which a charge that the provider does not know never happened, even if it cannot be voided.
+	giveUp = 15 * time.Minute
+	// leaseTime is for how long a sweeper has a payment or refund for itself, well above the provider's time-out.
+	leaseTime = time.Minute
+	// answerMargin is what is left of a request's time when it is answered PENDING.
+	answerMargin = 250 * time.Millisecond
+)
+
+// Options of the service.
+type Options struct {
+	// Provider is the name of the only provider.
+	Provider string
+	// ProviderTimeout bounds one call to the provider.
+	ProviderTimeout time.Duration
+	// VoidAfter is how long a charge that the provider does not know may still arrive before it is voided.
+	VoidAfter time.Duration
+}
+
+// Tickets is the service that owns what is paid.
+type Tickets interface {
+	// Payable says what a user has to pay for a reference.
+	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
+	// Begin claims the reference for a payment, so that nobody else gets it while it is charged; repeatable.
+	Begin(ctx context.Context, p Payment) error
+	// Abort gives it up again; repeatable, and nothing when the reference was not claimed for this payment.
+	Abort(ctx context.Context, p Payment) error
+}
+
+// Provider charges cards. An error means that nothing is known, but for ErrNotSent.
+type Provider interface {
+	// Charge asks for the money, once per order.
+	Charge(ctx context.Context, p Payment) (Outcome, error)
+	// Lookup says what became of an order.
+	Lookup(ctx context.Context, orderID string) (Outcome, error)
+	// Void makes any later arrival of the charge impossible. The outcome is Void, or Captured when it is too late.
+	Void(ctx context.Context, orderID string) (Outcome, error)
+	// Refund gives money back, once per r.ID, and returns the provider's own number.
+	Refund(ctx context.Context, r Refund) (string, error)
+}
+
+// Checkout is what a provider's page and its calls need.
+type Checkout interface {
+	// ClientParams are handed to the page that collects the payment key.
+	ClientParams(p Payment) map[string]string
+	// Webhook checks a provider's call and returns the order it speaks of, "" for a call that is of no interest, or ErrWebhookSignature.
+	Webhook(headers map[string]string, body []byte, now time.Time) (orderID string, err error)
+}
+
+// State of a charge at the provider.
+type State int
+
+// The states.
+const (
+	// Absent: the provider does not know the order.
+	Absent State = iota
+	Captured
+	Refused
+	Pending
+	// Void: the order can never be charged any more.
+	Void
+)
+
+// Outcome is what a provider says about a charge.
+type Outcome struct {
+	State       State
+	ChargeID    string
+	DeclineCode string
+	// Amount that was captured.
+	Amount int64
+}
+
+// Store keeps payments; every method is one transaction.
+type Store interface {
+	// Open returns the open payment of the reference, a new one if there is none. A repeated key gives the payment that it gave before.
+	Open(ctx context.Context, n Payment, key Key) (Payment, error)
+	// Replay returns the payment that a key has opened, nil when it has opened none.
+	Replay(ctx context.Context, key Key) (*Payment, error)
+	// Begin is Apply for a confirmation.
+	Begin(ctx context.Context, orderID string, key Key, decide Decide) (Begun, error)
+	// Apply locks a payment, lets decide look at it, and writes the change; it returns the payment as it then is.
+	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
+}
+
+// Begun is how a confirmation starts.
+type Begun struct {
+	Payment Payment
+	// Mine: this request has to charge.
+	Mine bool
+	// Replayed is the first answer to a repeated key.
+	Replayed *Answer
+}
+
+// Reader reads payments.
+type Reader interface {
+	// Get returns a payment with its timeline; ErrNotFound.
+	Get(ctx context.Context, id uuid.UUID) (Payment, []Entry, error)
+	// Order finds a payment by its order; ErrNotFound.
+	Order(ctx context.Context, orderID string) (Payment, error)
+}
+
+// Sweeps is the store as the sweeper sees it.
+type Sweeps interface {
+	// ClaimDue takes up to n payments that are due, under new leases, and returns the database's time with them.
+	ClaimDue(ctx context.Context, n int, lease time.Duration) ([]Payment, time.Time, error)
+	// Reschedule sets the next look at a payment, while its lease holds; Never also notes that its reference has been released.
+	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
+	// Hurry makes a payment due at once, unless it is only prepared.
+	Hurry(ctx context.Context, id uuid.UUID) error
+	// Prune forgets Idempotency-Keys older than 24 hours.
+	Prune(ctx context.Context) error
+}
+
+// Refunds is the store of refunds.
+type Refunds interface {
+	// Compensate is Apply, once per event key.
+	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
+	// Claim takes up to n refunds that are due, under new leases.
+	Claim(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
+	// Finish marks a refund as done and applies decide to its payment; nothing when it was done already.
+	Finish(ctx context.Context, r Refund, decide Decide) error
+	// Retry sets the next attempt, while the lease holds.
+	Retry(ctx context.Context, r Refund, wait time.Duration, cause error) error
+}
+
+// Stores are the views of payments that the service needs.
+type Stores interface {
+	Store
+	Reader
+	Sweeps
+}
+
+// Service is what the platform asks of payments.
+type Service struct {
+	store    Stores
+	refunds  Refunds
+	tickets  Tickets
+	provider Provider
+	checkout Checkout
+	// published tells the outbox's relay that events were committed.
+	published func()
+	log       *slog.Logger
+	opts      Options
+
+	wake chan struct{}
+	work sync.WaitGroup // charges that outlast their request
+}
+
+// New makes the service.
+func New(store Stores, refunds Refunds, tickets Tickets, provider Provider, checkout Checkout, published func(), log *slog.Logger,
+	opts Options,
+) *Service {
+	return &Service{
+		store: store, refunds: refunds, tickets: tickets, provider: provider, checkout: checkout, published: published, log: log,
+		opts: opts, wake: make(chan struct{}, 1),
+	}
+}
+
+// Wait returns when no charge is under way any more, or when ctx ends: the sweeper of the next process then settles it.
+func (s *Service) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Service) hurry() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

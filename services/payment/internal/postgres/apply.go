@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres/db"
+)
+
+// source is the CloudEvents source of this service's events.
+const source = "payment"
+
+// Topic of this service's events, keyed by order.
+const Topic = "payment-events"
+
+// locked is a payment as its locked row has it.
+type locked struct {
+	payment.Payment
+	check *time.Time
+	now   time.Time
+}
+
+func lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
+	row, err := q.LockPayment(ctx, id)
+	if err != nil {
+		return locked{}, notFound(err)
+	}
+	return lockedRow(ctx, q, row)
+}
+
+func lockedRow(ctx context.Context, q *db.Queries, row db.Payment) (locked, error) {
+	l := locked{Payment: toPayment(row), check: row.CheckAt}
+	var err error
+	if l.now, err = q.Now(ctx); err != nil {
+		return locked{}, err
+	}
+	if l.Status == payment.Refunding {
+		if l.Pending, err = q.PendingRefundAmount(ctx, l.ID); err != nil {
+			return locked{}, err
+		}
+	}
+	return l, nil
+}
+
+// apply lets decide look at a locked payment and writes what it says: state, timeline, refund, event, answers. changed is false when it
+// says nothing.
+func apply(ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide) (after payment.Payment, changed bool, err error) {
+	c, err := decide(p.Payment, p.now)
+	if err != nil || c == nil {
+		return p.Payment, false, err
+	}
+	after = changedPayment(p, c)
+	n, err := q.UpdatePayment(ctx, db.UpdatePaymentParams{
+		ID: p.ID, SeenVersion: p.Version, SeenStatus: string(p.Status),
+		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, DeclineCode: after.DeclineCode,
+		RefundedAmount: after.Refunded, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
+		CheckAt: checkAt(p.now, c.Check), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
+	})
+	if err != nil {
+		return payment.Payment{}, false, fmt.Errorf("update payment %s: %w", p.ID, err)
+	}
+	if n != 1 {
+		return payment.Payment{}, false, fmt.Errorf("payment %s changed under its own lock", p.ID)
+	}
+	if err := q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note}); err != nil {
+		return payment.Payment{}, false, fmt.Errorf("timeline of payment %s: %w", p.ID, err)
+	}
+	if r := c.NewRefund; r != nil {
+		_, err := q.InsertRefund(ctx, db.InsertRefundParams{
+			ID: r.ID, PaymentID: p.ID, Amount: r.Amount, Cause: string(r.Cause), Reason: r.Reason,
+		})
+		if err != nil {
+			return payment.Payment{}, false, fmt.Errorf("refund of payment %s: %w", p.ID, err)
+		}
+	}
+	if c.Event != "" {
+		if err := outbox.Insert(ctx, tx, source, event(after, c, p.now)); err != nil {
+			return payment.Payment{}, false, err
+		}
+	}
+	return after, true, answerRunning(ctx, q, after, c.Answer)
+}
+
+// changedPayment is the payment after the change, as UpdatePayment writes it.
+func changedPayment(p locked, c *payment.Change) payment.Payment {
+	after := p.Payment
+	after.Status, after.AbortDue, after.Checks = c.Status, c.AbortDue, 0
+	after.Version++
+	after.Refunded += c.GivenBack
+	for _, set := range []struct{ to, value *string }{
+		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.DeclineCode, &c.DeclineCode},
+	} {
+		if *set.value != "" {
+			*set.to = *set.value
+		}
+	}
+	if c.Begins {
+		after.ConfirmingAt = p.now
+		after.Lease++
+	}
+	return after
+}
+
+// answerRunning gives requests that wait under an Idempotency-Key their final answer, or lets them go.
+func answerRunning(ctx context.Context, q *db.Queries, p payment.Payment, a *payment.Answer) error {
+	id := uuid.NullUUID{UUID: p.ID, Valid: true}
+	if a == nil {
+		if p.Status == payment.Confirming {
+			return nil
+		}
+		return q.ReleaseRunning(ctx, id)
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return q.AnswerRunning(ctx, db.AnswerRunningParams{PaymentID: id, Answer: b})
+}
+
+func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
+	e := &eventsv1.PaymentEvent{
+		Type: string(c.Event), PaymentType: string(p.Reference.Type), PaymentId: p.ID.String(), OrderId: p.OrderID, SagaId: p.ID.String(),
+		ReferenceId: p.Reference.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount, Currency: p.Currency,
+		Version: p.Version, OccurredAt: timestamppb.New(now),
+	}
+	if r := c.Refund; r != nil {
+		id, cause := r.ID.String(), string(r.Cause)
+		e.Amount, e.RefundId, e.Cause = r.Amount, &id, &cause
+	}
+	return outbox.Event{Topic: Topic, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
+}
+
+func checkAt(now time.Time, wait time.Duration) *time.Time {
+	if wait == payment.Never {
+		return nil
+	}
+	at := now.Add(wait)
+	return &at
+}
+
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func toPayment(row db.Payment) payment.Payment {
+	p := payment.Payment{
+		ID: row.ID, OrderID: row.OrderID, Reference: payment.Reference{Type: payment.Type(row.PaymentType), ID: row.ReferenceID},
+		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Provider: row.Provider,
+		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, DeclineCode: row.DeclineCode,
+		Refunded: row.RefundedAmount, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		AbortDue: row.AbortDue, Checks: int(row.Checks), Lease: row.Lease,
+	}
+	if row.ConfirmingAt != nil {
+		p.ConfirmingAt = *row.ConfirmingAt
+	}
+	return p
+}

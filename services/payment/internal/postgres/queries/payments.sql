@@ -1,0 +1,76 @@
+-- name: GetPayment :one
+SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
+       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+FROM payments WHERE id = $1;
+
+-- name: GetPaymentIDByOrder :one
+SELECT id FROM payments WHERE order_id = $1;
+
+-- name: LockPayment :one
+SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
+       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+FROM payments WHERE id = $1 FOR UPDATE;
+
+-- name: LockOpenPayment :one
+SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
+       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+FROM payments
+WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
+FOR UPDATE;
+
+-- name: InsertPayment :one
+INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at)
+ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
+RETURNING id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
+          decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease;
+
+-- name: IsPaid :one
+SELECT EXISTS (
+    SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status IN ('CONFIRMED', 'REFUNDING')
+);
+
+-- UpdatePayment writes a decision; the status and version that it was made on must still stand.
+-- name: UpdatePayment :execrows
+UPDATE payments
+SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, refunded_amount = $6, confirming_at = $7, abort_due = $8,
+    check_at = $9, checks = $10, lease = $11, version = version + 1
+WHERE id = $1 AND version = @seen_version AND status = @seen_status;
+
+-- ClaimDue takes payments that are due, each under a new lease that ends by itself.
+-- name: ClaimDue :many
+UPDATE payments AS p
+SET lease = p.lease + 1, checks = p.checks + 1, check_at = now() + make_interval(secs => @lease_seconds)
+FROM (
+    SELECT due.id FROM payments AS due WHERE due.check_at <= now() ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
+) AS d
+WHERE p.id = d.id
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status,
+          p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at,
+          p.abort_due, p.check_at, p.checks, p.lease;
+
+-- HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
+-- name: HurryPayment :exec
+UPDATE payments SET check_at = now(), lease = lease + 1 WHERE id = $1 AND status <> 'PREPARED';
+
+-- name: ReschedulePayment :exec
+UPDATE payments SET check_at = now() + make_interval(secs => @wait_seconds) WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
+
+-- name: SettlePayment :exec
+UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
+
+-- name: Now :one
+SELECT now()::timestamptz AS now;
+
+-- name: AddTimelineEntry :exec
+INSERT INTO payment_timeline (payment_id, status, note) VALUES ($1, $2, $3);
+
+-- name: Timeline :many
+SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id;
+
+-- name: Backlog :one
+SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
+       coalesce((SELECT extract(epoch FROM now() - min(p.confirming_at)) FROM payments AS p
+                 WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
+       (SELECT count(*) FROM refunds AS r WHERE r.status = 'PENDING') AS refunds,
+       coalesce((SELECT extract(epoch FROM now() - min(r.created_at)) FROM refunds AS r WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds;

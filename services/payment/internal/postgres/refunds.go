@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres/db"
+)
+
+// Refunds implements payment.Refunds.
+type Refunds struct{ store *Store }
+
+var _ payment.Refunds = Refunds{}
+
+// NewRefunds makes the store of refunds that belongs to the payments.
+func NewRefunds(s *Store) Refunds { return Refunds{store: s} }
+
+// Compensate implements payment.Refunds.
+func (r Refunds) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
+	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := lock(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if fresh, err := inbox.Claim(ctx, tx, eventKey, payment.Group); err != nil || !fresh {
+			return err
+		}
+		_, _, err = apply(ctx, tx, q, p, decide)
+		return err
+	})
+}
+
+// Claim implements payment.Refunds.
+func (r Refunds) Claim(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
+	rows, err := r.store.q.ClaimRefunds(ctx, db.ClaimRefundsParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	due := make([]payment.Refund, len(rows))
+	for i, row := range rows {
+		due[i] = payment.Refund{
+			ID: row.ID, PaymentID: row.PaymentID, OrderID: row.OrderID, Amount: row.Amount, Cause: payment.Cause(row.Cause),
+			Reason: row.Reason, Attempts: int(row.Attempts), Lease: row.Lease, CreatedAt: row.CreatedAt,
+		}
+	}
+	return due, nil
+}
+
+// Finish implements payment.Refunds.
+func (r Refunds) Finish(ctx context.Context, done payment.Refund, decide payment.Decide) error {
+	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := lock(ctx, q, done.PaymentID)
+		if err != nil {
+			return err
+		}
+		// Whoever holds the lease now: the provider has refunded under this id, and only the first to say so counts.
+		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID})
+		if err != nil || n == 0 {
+			return err
+		}
+		_, _, err = apply(ctx, tx, q, p, decide)
+		return err
+	})
+}
+
+// maxError bounds what is kept of a failed attempt's error, in bytes.
+const maxError = 500
+
+// Retry implements payment.Refunds.
+func (r Refunds) Retry(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
+	// PostgreSQL takes neither half characters nor NUL.
+	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
+	_, err := r.store.q.RetryRefund(ctx, db.RetryRefundParams{ID: failed.ID, Lease: failed.Lease, WaitSeconds: wait.Seconds(), LastError: text})
+	return postgres.Err(err)
+}

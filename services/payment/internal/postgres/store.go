@@ -1,0 +1,132 @@
+// Package postgres keeps payments, refunds and Idempotency-Keys in PostgreSQL, and their events in the outbox.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres/db"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Migrations are the service's own tables.
+var Migrations = postgres.MigrationSet{Name: "payment", FS: files}
+
+// Store implements the domain's views of payments. Locks are always taken in the order payment, refund, Idempotency-Key.
+type Store struct {
+	pool *pgxpool.Pool
+	q    *db.Queries
+}
+
+var _ payment.Stores = (*Store)(nil)
+
+// NewStore makes a store on the pool.
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New(pool)} }
+
+// inTx runs fn in a transaction, again when it is the victim of a deadlock.
+func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, q *db.Queries) error) error {
+	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
+}
+
+// Apply implements payment.Store.
+func (s *Store) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (after payment.Payment, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := lock(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		after, _, err = apply(ctx, tx, q, p, decide)
+		return err
+	})
+	return after, err
+}
+
+// Get implements payment.Reader.
+func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payment.Entry, error) {
+	row, err := s.q.GetPayment(ctx, id)
+	if err != nil {
+		return payment.Payment{}, nil, notFound(err)
+	}
+	rows, err := s.q.Timeline(ctx, id)
+	if err != nil {
+		return payment.Payment{}, nil, postgres.Err(err)
+	}
+	timeline := make([]payment.Entry, len(rows))
+	for i, r := range rows {
+		timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
+	}
+	return toPayment(row), timeline, nil
+}
+
+// Order implements payment.Reader.
+func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, error) {
+	id, err := s.q.GetPaymentIDByOrder(ctx, orderID)
+	if err != nil {
+		return payment.Payment{}, notFound(err)
+	}
+	row, err := s.q.GetPayment(ctx, id)
+	if err != nil {
+		return payment.Payment{}, notFound(err)
+	}
+	return toPayment(row), nil
+}
+
+// ClaimDue implements payment.Sweeps.
+func (s *Store) ClaimDue(ctx context.Context, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
+		rows, err := q.ClaimDue(ctx, db.ClaimDueParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
+		if err != nil {
+			return err
+		}
+		due = make([]payment.Payment, len(rows))
+		for i, row := range rows {
+			due[i] = toPayment(row)
+		}
+		now, err = q.Now(ctx)
+		return err
+	})
+	return due, now, err
+}
+
+// Reschedule implements payment.Sweeps.
+func (s *Store) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
+	if wait == payment.Never {
+		return postgres.Err(s.q.SettlePayment(ctx, db.SettlePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version}))
+	}
+	return postgres.Err(s.q.ReschedulePayment(ctx, db.ReschedulePaymentParams{ID: p.ID, Lease: p.Lease, WaitSeconds: wait.Seconds()}))
+}
+
+// Hurry implements payment.Sweeps.
+func (s *Store) Hurry(ctx context.Context, id uuid.UUID) error {
+	return postgres.Err(s.q.HurryPayment(ctx, id))
+}
+
+// pruneBatch bounds one statement of Prune: what a busy day leaves would not be deleted within the statement timeout.
+const pruneBatch = 5000
+
+// Prune implements payment.Sweeps.
+func (s *Store) Prune(ctx context.Context) error {
+	for {
+		n, err := s.q.PruneKeys(ctx, pruneBatch)
+		if err != nil || n < pruneBatch {
+			return postgres.Err(err)
+		}
+	}
+}
+
+func notFound(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return payment.ErrNotFound
+	}
+	return postgres.Err(err)
+}

@@ -1,0 +1,95 @@
+// Package rpc serves payments over gRPC.
+package rpc
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Server implements urr.payment.v1.PaymentService.
+type Server struct {
+	paymentv1.UnimplementedPaymentServiceServer
+	payments *payment.Service
+}
+
+// New makes the server.
+func New(payments *payment.Service) *Server { return &Server{payments: payments} }
+
+// Prepare implements paymentv1.PaymentServiceServer.
+func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(in.GetReferenceId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.payments.Prepare(ctx, payment.PrepareRequest{
+		Reference:      payment.Reference{Type: payment.Type(in.GetPaymentType()), ID: id},
+		UserID:         user,
+		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return toPrepared(p, s.payments.Params(p)), nil
+}
+
+// Confirm implements paymentv1.PaymentServiceServer.
+func (s *Server) Confirm(ctx context.Context, in *paymentv1.ConfirmRequest) (*paymentv1.ConfirmResponse, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.payments.Confirm(ctx, payment.ConfirmRequest{
+		OrderID:        in.GetOrderId(),
+		UserID:         user,
+		PaymentKey:     in.GetPaymentKey(),
+		Amount:         in.GetAmount(),
+		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return toConfirmed(a), nil
+}
+
+// GetPayment implements paymentv1.PaymentServiceServer.
+func (s *Server) GetPayment(ctx context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(in.GetPaymentId())
+	if err != nil {
+		return nil, err
+	}
+	p, timeline, err := s.payments.Get(ctx, id, user, rpc.HasRole(in.GetCaller(), "admin"))
+	if err != nil {
+		return nil, err
+	}
+	return toPayment(p, timeline), nil
+}
+
+// HandleWebhook implements paymentv1.PaymentServiceServer.
+func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {
+	if err := s.payments.Webhook(ctx, in.GetProvider(), in.GetHeaders(), in.GetBody()); err != nil {
+		return nil, err
+	}
+	return &paymentv1.HandleWebhookResponse{}, nil
+}
+
+func parseID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return uuid.UUID{}, errs.ErrInvalidID.Wrap(err)
+	}
+	return id, nil
+}

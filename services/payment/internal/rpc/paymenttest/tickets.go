@@ -1,0 +1,122 @@
+package paymenttest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// Hold is what can be paid.
+type Hold struct {
+	UserID    string
+	Amount    int64
+	ExpiresAt time.Time
+	// Payment that has it; empty when none has.
+	Payment string
+	// Aborted counts how often it was given back.
+	Aborted int
+}
+
+// Tickets implements ticketv1.PayableServiceServer over holds in memory.
+type Tickets struct {
+	ticketv1.UnimplementedPayableServiceServer
+
+	mu    sync.Mutex
+	holds map[string]Hold
+	fail  map[string][]error // by method: what the next calls answer
+}
+
+// NewTickets makes a ticket service without holds.
+func NewTickets() *Tickets { return &Tickets{holds: map[string]Hold{}, fail: map[string][]error{}} }
+
+// Add makes a hold of an amount for a user and returns its id.
+func (t *Tickets) Add(userID string, amount int64, life time.Duration) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := uuid.NewString()
+	t.holds[id] = Hold{UserID: userID, Amount: amount, ExpiresAt: time.Now().Add(life)}
+	return id
+}
+
+// Hold returns a hold's state.
+func (t *Tickets) Hold(id string) Hold {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holds[id]
+}
+
+// Fail lets the next calls of a method ("Payable", "Begin", "Abort") answer the errors, one each; "BeginAnswer" fails after the claim.
+func (t *Tickets) Fail(method string, answers ...error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fail[method] = answers
+}
+
+// failure takes the next error; the caller holds the lock.
+func (t *Tickets) failure(method string) error {
+	queue := t.fail[method]
+	if len(queue) == 0 {
+		return nil
+	}
+	t.fail[method] = queue[1:]
+	return queue[0]
+}
+
+// GetPayable implements ticketv1.PayableServiceServer.
+func (t *Tickets) GetPayable(_ context.Context, in *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("Payable"); err != nil {
+		return nil, err
+	}
+	h, ok := t.holds[in.GetReferenceId()]
+	if !ok || h.UserID != in.GetUserId() {
+		return nil, errs.ErrReferenceNotFound
+	}
+	return h.payable(in.GetReferenceId()), nil
+}
+
+// BeginPayment implements ticketv1.PayableServiceServer.
+func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("Begin"); err != nil {
+		return nil, err
+	}
+	h := t.holds[in.GetReferenceId()]
+	if h.Payment != "" && h.Payment != in.GetPaymentId() || time.Now().After(h.ExpiresAt) {
+		return nil, errs.ErrHoldExpired
+	}
+	h.Payment = in.GetPaymentId()
+	t.holds[in.GetReferenceId()] = h
+	return h.payable(in.GetReferenceId()), t.failure("BeginAnswer")
+}
+
+// AbortPayment implements ticketv1.PayableServiceServer.
+func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("Abort"); err != nil {
+		return nil, err
+	}
+	if h := t.holds[in.GetReferenceId()]; h.Payment == in.GetPaymentId() {
+		h.Payment = ""
+		h.Aborted++
+		t.holds[in.GetReferenceId()] = h
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func (h Hold) payable(id string) *ticketv1.Payable {
+	return &ticketv1.Payable{
+		PaymentType: "reservation", ReferenceId: id, UserId: h.UserID, EventId: "demo", Amount: h.Amount, Currency: "KRW",
+		ExpiresAt: timestamppb.New(h.ExpiresAt),
+	}
+}

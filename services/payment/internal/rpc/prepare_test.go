@@ -1,0 +1,135 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+)
+
+func TestPrepareTakesTheAmountFromTicket(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, ref := b.prepared()
+	require.Equal(t, amount, p.GetAmount())
+	require.Equal(t, "KRW", p.GetCurrency())
+	require.Equal(t, "sandbox", p.GetProvider())
+	got := b.get(p)
+	require.Equal(t, "PREPARED", got.GetStatus())
+	require.Equal(t, ref, got.GetReferenceId())
+	require.Equal(t, "demo", got.GetEventId())
+	require.Len(t, got.GetTimeline(), 1)
+}
+
+func TestOneOpenPaymentPerReference(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	ref := b.tickets.Add(user, amount, time.Minute)
+	ids := make(chan string, 12)
+	for range cap(ids) {
+		go func() {
+			p, err := b.prepare(ref, newKey())
+			if err != nil {
+				t.Error(err)
+			}
+			ids <- p.GetPaymentId()
+		}()
+	}
+	first := <-ids
+	for range cap(ids) - 1 {
+		require.Equal(t, first, <-ids)
+	}
+}
+
+func TestPrepareErrors(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	ref := b.tickets.Add("bob", amount, time.Minute)
+	_, err := b.prepare(ref, newKey())
+	require.ErrorIs(t, err, errs.ErrReferenceNotFound, "somebody else's")
+	_, err = b.prepare(ref, "")
+	require.ErrorIs(t, err, errs.ErrIdempotencyKeyRequired)
+	_, err = b.prepare(ref, "ключ")
+	require.ErrorIs(t, err, errs.ErrIdempotencyKeyInvalid)
+	_, err = b.prepare("no-uuid", newKey())
+	require.Equal(t, errs.Invalid, errs.From(err).Kind)
+	_, err = b.client.Prepare(t.Context(), &paymentv1.PrepareRequest{PaymentType: "reservation", ReferenceId: ref})
+	require.ErrorIs(t, err, errs.ErrUnauthenticated)
+	b.tickets.Fail("Payable", errs.ErrNotPayable)
+	_, err = b.prepare(ref, newKey())
+	require.ErrorIs(t, err, errs.ErrNotPayable)
+}
+
+func TestPrepareIsRepeatableByKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	ref, key := b.tickets.Add(user, amount, time.Minute), newKey()
+	first, err := b.prepare(ref, key)
+	require.NoError(t, err)
+	_, err = b.confirm(first, "ok-1", newKey())
+	require.NoError(t, err)
+	b.tickets.Fail("Payable", errs.ErrAlreadyPaid)
+
+	again, err := b.prepare(ref, key)
+	require.NoError(t, err, "the first answer stands, whatever became of the reference")
+	require.Equal(t, first.GetPaymentId(), again.GetPaymentId())
+	_, err = b.prepare(b.tickets.Add(user, amount, time.Minute), key)
+	require.ErrorIs(t, err, errs.ErrIdempotencyKeyReused)
+
+	b.exec(`UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'`)
+	b.tickets.Fail("Payable")
+	other, err := b.prepare(b.tickets.Add(user, amount, time.Minute), key)
+	require.NoError(t, err, "keys are forgotten after a day")
+	require.NotEqual(t, first.GetPaymentId(), other.GetPaymentId())
+}
+
+func TestPaidReferenceIsNotPaidAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	_, ref := b.confirmed()
+	_, err := b.prepare(ref, newKey())
+	require.ErrorIs(t, err, errs.ErrAlreadyPaid, "also before ticket has heard of it")
+}
+
+func TestStalePaymentMakesRoom(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, ref := b.prepared()
+	b.exec(`UPDATE payments SET amount = amount + 1 WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
+	next, err := b.prepare(ref, newKey())
+	require.NoError(t, err)
+	require.NotEqual(t, p.GetPaymentId(), next.GetPaymentId())
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+}
+
+func TestPreparedPaymentExpires(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	ref := b.tickets.Add(user, amount, 1500*time.Millisecond)
+	p, err := b.prepare(ref, newKey())
+	require.NoError(t, err)
+	b.becomes(p, "EXPIRED")
+	_, err = b.confirm(p, "ok-1", newKey())
+	require.ErrorIs(t, err, errs.ErrHoldExpired)
+	require.Zero(t, b.provider.Calls(charges))
+}
+
+func TestPaymentsArePrivate(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.prepared()
+	in := &paymentv1.GetPaymentRequest{Caller: caller("bob", ""), PaymentId: p.GetPaymentId()}
+	_, err := b.client.GetPayment(t.Context(), in)
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+	in.Caller.Roles = []string{"admin"}
+	_, err = b.client.GetPayment(t.Context(), in)
+	require.NoError(t, err)
+	_, err = b.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
+		Caller: caller("bob", newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: amount,
+	})
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+}

@@ -1,0 +1,243 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+)
+
+func (b *bundle) pending(paymentKey string) (*paymentv1.PrepareResponse, string) {
+	b.t.Helper()
+	p, ref := b.prepared()
+	got, err := b.confirm(p, paymentKey, newKey())
+	require.NoError(b.t, err)
+	require.Equal(b.t, "PENDING", got.GetStatus())
+	return p, ref
+}
+
+func TestChargedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.pending("timeout-1")
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+	require.Equal(t, 1, b.provider.Calls(charges))
+}
+
+func TestNotChargedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, ref := b.pending("lost-1")
+	got := b.becomes(p, "DECLINED")
+	require.Equal(t, "NOT_CHARGED", got.GetDeclineCode())
+	require.Equal(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "not found is final only when it cannot be charged any more")
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Empty(t, b.eventTypes(p))
+}
+
+// A charge that is still on its way is let through for a while.
+func TestUnknownChargeIsNotVoidedAtOnce(t *testing.T) {
+	t.Parallel()
+	opts := options()
+	opts.VoidAfter = 10 * time.Minute
+	b := setup(t, opts)
+	p, _ := b.pending("lost-1")
+	require.Eventually(t, func() bool { return b.provider.Calls(lookups) > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "PENDING", b.get(p).GetStatus())
+	require.Zero(t, b.provider.Calls(voids))
+	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount)
+	b.becomes(p, "CONFIRMED")
+}
+
+// When the provider will not void, not having heard of the order for 15 minutes is enough.
+func TestNotFoundIsFinalAfterFifteenMinutes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	b.provider.Fail(voids, 1000)
+	p, _ := b.pending("lost-1")
+	require.Eventually(t, func() bool { return b.provider.Calls(voids) > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "PENDING", b.get(p).GetStatus())
+	b.exec(`UPDATE payments SET confirming_at = confirming_at - interval '15 minutes', check_at = now()`)
+	b.becomes(p, "DECLINED")
+}
+
+func TestProviderDecidesLater(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]string{"CAPTURED": "CONFIRMED", "DECLINED": "DECLINED"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, options())
+			p, _ := b.pending("pending-1")
+			b.provider.Decide(p.GetOrderId(), status, amount)
+			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+			require.Equal(t, want, b.get(p).GetStatus(), "the provider's answer counts, not the webhook's word")
+			require.NoError(t, b.webhook("charge.captured", p.GetOrderId()), "again")
+			require.Equal(t, want, b.get(p).GetStatus())
+			require.LessOrEqual(t, len(b.eventTypes(p)), 1)
+		})
+	}
+}
+
+// The money is there after all: ticket must honour the payment or have it refunded.
+func TestLateChargeOfADeclinedPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.pending("lost-1")
+	b.becomes(p, "DECLINED")
+	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount)
+	b.provider.Fail(lookups, 1) // the webhook cannot be followed up at once, and the provider will not repeat it
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+func TestWebhookOfAnExpiredPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.prepared()
+	b.exec(`UPDATE payments SET status = 'EXPIRED', check_at = NULL WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus(), "the provider knows of no charge")
+}
+
+// What was charged is not what was asked for: nobody may take that for a payment.
+func TestAnotherAmountIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.pending("pending-1")
+	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount-1)
+	require.Error(t, b.webhook("charge.captured", p.GetOrderId()))
+	require.Equal(t, "PENDING", b.get(p).GetStatus())
+	require.Empty(t, b.eventTypes(p))
+}
+
+func TestWebhooksMustBeGenuine(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, _ := b.prepared()
+	headers, body := paymenttest.Webhook(secret, "charge.captured", p.GetOrderId(), time.Now())
+	call := func(provider string, headers map[string]string, body []byte) error {
+		_, err := b.client.HandleWebhook(t.Context(), &paymentv1.HandleWebhookRequest{Provider: provider, Headers: headers, Body: body})
+		return err
+	}
+	require.NoError(t, call("sandbox", headers, body))
+	require.ErrorIs(t, call("stripe", headers, body), errs.ErrProviderUnknown)
+	require.ErrorIs(t, call("sandbox", headers, append(body, ' ')), errs.ErrWebhookSignature)
+	require.ErrorIs(t, call("sandbox", nil, body), errs.ErrWebhookSignature)
+	for _, signature := range []string{"t=x,v1=00", "v1=00", "t=1", "t=1,v1=zz"} {
+		require.ErrorIs(t, call("sandbox", map[string]string{"x-sandbox-signature": signature}, body), errs.ErrWebhookSignature, signature)
+	}
+	old, oldBody := paymenttest.Webhook(secret, "charge.captured", p.GetOrderId(), time.Now().Add(-6*time.Minute))
+	require.ErrorIs(t, call("sandbox", old, oldBody), errs.ErrWebhookSignature, "recorded and sent again much later")
+	other, otherBody := paymenttest.Webhook("another-secret-of-thirty-two-bytes", "charge.captured", p.GetOrderId(), time.Now())
+	require.ErrorIs(t, call("sandbox", other, otherBody), errs.ErrWebhookSignature)
+	unknown, unknownBody := paymenttest.Webhook(secret, "charge.captured", "no-such-order", time.Now())
+	require.ErrorIs(t, call("sandbox", unknown, unknownBody), errs.ErrPaymentNotFound)
+}
+
+func (b *bundle) reject(p *paymentv1.PrepareResponse, eventKey string) {
+	b.t.Helper()
+	require.NoError(b.t, b.service.Compensate(b.t.Context(), payment.Rejection{
+		EventKey: eventKey, PaymentID: uuid.MustParse(p.GetPaymentId()), Reason: "HOLD_EXPIRED",
+	}))
+}
+
+func TestCompensation(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, ref := b.confirmed()
+	b.provider.Fail(refunds, 2)
+	b.reject(p, "e1")
+	b.reject(p, "e1") // delivered again
+	b.reject(p, "e2") // said again
+	got := b.becomes(p, "REFUNDED")
+	require.Equal(t, amount, got.GetRefundedAmount())
+	require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
+	require.Equal(t, 3, b.provider.Calls(refunds), "two that failed and one")
+
+	events := b.events(p)
+	require.Len(t, events, 2)
+	refund := events[1]
+	require.Equal(t, "PAYMENT_REFUNDED", refund.GetType())
+	require.Equal(t, "COMPENSATION", refund.GetCause())
+	require.Equal(t, amount, refund.GetAmount())
+	require.Equal(t, ref, refund.GetReferenceId())
+	require.NotEmpty(t, refund.GetRefundId())
+	require.Greater(t, refund.GetVersion(), events[0].GetVersion())
+}
+
+// Replicas share the refunds; each is made once and told once, whoever makes it.
+func TestManySweepers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	for range 3 {
+		b.newService(options())
+	}
+	var paid []*paymentv1.PrepareResponse
+	for range 12 {
+		p, _ := b.confirmed()
+		paid = append(paid, p)
+	}
+	for _, p := range paid {
+		b.reject(p, newKey())
+	}
+	for _, p := range paid {
+		b.becomes(p, "REFUNDED")
+		require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
+		require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, b.eventTypes(p))
+	}
+}
+
+func TestFreePaymentIsRefundedWithoutTheProvider(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	p, err := b.prepare(b.tickets.Add(user, 0, time.Minute), newKey())
+	require.NoError(t, err)
+	_, err = b.confirm(p, "free", newKey())
+	require.NoError(t, err)
+	b.reject(p, "e1")
+	b.becomes(p, "REFUNDED")
+	require.Zero(t, b.provider.Calls(refunds))
+}
+
+func TestRejectionOfAnUnknownPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	err := b.service.Compensate(t.Context(), payment.Rejection{EventKey: "e", PaymentID: uuid.New()})
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+}
+
+// The reference is still to be released when the money shows up: what is said of it meanwhile must not be forgotten with the release.
+func TestLateChargeWhileTheReferenceIsReleased(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)
+	p, _ := b.prepared()
+	got, err := b.confirm(p, "decline-1", newKey())
+	require.NoError(t, err)
+	require.Equal(t, "DECLINED", got.GetStatus())
+	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount)
+	b.provider.Fail(lookups, 1)
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+// A visitor whose card was declined waits for the release, to pay with another one: it is tried again within seconds, not when the
+// sweeper's lease ends.
+func TestAReleaseThatFailsIsRepeatedSoon(t *testing.T) {
+	t.Parallel()
+	b := setup(t, options())
+	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)
+	p, ref := b.prepared()
+	_, err := b.confirm(p, "decline-1", newKey())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 25*time.Second, 50*time.Millisecond)
+}

@@ -1,0 +1,184 @@
+// Package sandbox speaks to the sandbox provider, which declines, times out and answers late on demand.
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"urr.guru/pkg/config"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Name of the provider.
+const Name = "sandbox"
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 10
+
+// Client implements payment.Provider and payment.Checkout.
+type Client struct {
+	base   string
+	secret config.Secret
+	http   *http.Client
+}
+
+var (
+	_ payment.Provider = (*Client)(nil)
+	_ payment.Checkout = (*Client)(nil)
+)
+
+// NewClient makes a client of the sandbox at base (its URL) whose webhooks are signed with secret.
+func NewClient(base string, secret config.Secret) *Client {
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     time.Minute,
+	}
+	// No time-out here: every call has its context's.
+	return &Client{base: strings.TrimSuffix(base, "/"), secret: secret, http: &http.Client{Transport: transport}}
+}
+
+// Close gives up idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// charge is the sandbox's answer to most calls.
+type charge struct {
+	ChargeID       string `json:"chargeId"`
+	Status         string `json:"status"`
+	DeclineCode    string `json:"declineCode"`
+	Amount         int64  `json:"amount"`
+	RefundedAmount int64  `json:"refundedAmount"`
+	RefundID       string `json:"refundId"`
+}
+
+// Charge implements payment.Provider.
+func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges", map[string]any{
+		"paymentKey": p.PaymentKey, "orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "idempotencyKey": p.ID.String(),
+	})
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
+	case err != nil:
+		return payment.Outcome{}, err
+	case code == http.StatusOK:
+		return payment.Outcome{State: payment.Captured, ChargeID: got.ChargeID, Amount: p.Amount}, nil
+	case code == http.StatusAccepted:
+		return payment.Outcome{State: payment.Pending, ChargeID: got.ChargeID}, nil
+	case code == http.StatusPaymentRequired:
+		return payment.Outcome{State: payment.Refused, DeclineCode: got.DeclineCode}, nil
+	default:
+		return payment.Outcome{}, fmt.Errorf("charge: status %d", code)
+	}
+}
+
+// Lookup implements payment.Provider.
+func (c *Client) Lookup(ctx context.Context, orderID string) (payment.Outcome, error) {
+	code, got, err := c.call(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(orderID), nil)
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	switch code {
+	case http.StatusOK:
+		return outcome(got)
+	case http.StatusNotFound:
+		return payment.Outcome{State: payment.Absent}, nil
+	default:
+		return payment.Outcome{}, fmt.Errorf("look up: status %d", code)
+	}
+}
+
+func outcome(got charge) (payment.Outcome, error) {
+	o := payment.Outcome{ChargeID: got.ChargeID, DeclineCode: got.DeclineCode, Amount: got.Amount}
+	switch got.Status {
+	case "CAPTURED":
+		o.State = payment.Captured
+	case "DECLINED":
+		o.State = payment.Refused
+	case "PENDING":
+		o.State = payment.Pending
+	case "VOIDED":
+		o.State = payment.Void
+	default:
+		return payment.Outcome{}, fmt.Errorf("charge has the unknown status %q", got.Status)
+	}
+	return o, nil
+}
+
+// Void implements payment.Provider.
+func (c *Client) Void(ctx context.Context, orderID string) (payment.Outcome, error) {
+	code, _, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(orderID)+"/void", map[string]any{"idempotencyKey": "void-" + orderID})
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	switch code {
+	case http.StatusOK:
+		return payment.Outcome{State: payment.Void}, nil
+	case http.StatusConflict:
+		return payment.Outcome{State: payment.Captured}, nil
+	default:
+		return payment.Outcome{}, fmt.Errorf("void: status %d", code)
+	}
+}
+
+// Refund implements payment.Provider.
+func (c *Client) Refund(ctx context.Context, r payment.Refund) (string, error) {
+	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds",
+		map[string]any{"idempotencyKey": r.ID.String(), "amount": r.Amount})
+	if err != nil {
+		return "", err
+	}
+	if code != http.StatusOK {
+		return "", fmt.Errorf("refund: status %d", code)
+	}
+	return got.RefundID, nil
+}
+
+// call sends one request and reads its answer, whatever its status.
+func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got charge, err error) {
+	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, charge{}, fmt.Errorf("sandbox request: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return 0, charge{}, fmt.Errorf("sandbox request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		span.RecordError(err)
+		return 0, charge{}, fmt.Errorf("sandbox: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
+	}
+	// Errors may come without JSON; their status says enough.
+	if err := json.Unmarshal(b, &got); err != nil && resp.StatusCode < http.StatusBadRequest {
+		return 0, charge{}, fmt.Errorf("sandbox answer: %w", err)
+	}
+	return resp.StatusCode, got, nil
+}

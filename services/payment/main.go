@@ -1,0 +1,11 @@
+// Command payment takes payments and gives them back.
+package main
+
+import (
+	"os"
+
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/services/payment/internal/app"
+)
+
+func main() { os.Exit(lifecycle.Main("payment", app.Run, app.Migrate)) }
