@@ -1,0 +1,25 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/charttest"
+	"urr.guru/services/stats/internal/app"
+)
+
+// What the chart sets must be what the service reads.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	dev := charttest.Development[app.Config](t, "stats")
+	require.Equal(t, "postgres://urr@postgres:5432/urr_stats", dev.Postgres.URL.Reveal())
+	require.Equal(t, []string{"kafka:9092"}, dev.Kafka.Brokers)
+	require.Contains(t, dev.RPC.Accept, "gateway")
+
+	prod := charttest.Production[app.Config](t, "stats", "--set", "kafka.brokers={k1:9092}", "--set", "kafka.prefix=blue-",
+		"--set", "telemetry.otlpEndpoint=http://collector:4317")
+	require.Equal(t, "blue-", prod.Kafka.TopicPrefix)
+	require.Equal(t, "blue-", prod.Kafka.GroupPrefix)
+	require.Equal(t, "http://collector:4317", prod.OTLPEndpoint)
+}

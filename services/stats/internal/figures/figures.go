@@ -1,0 +1,150 @@
+// Package figures turns domain events into counts: what each event and day of a sale adds up to.
+package figures
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Seoul is the zone in which days begin: the organisers'. It has no daylight saving time, so a fixed offset holds without a
+// time zone database in the image.
+var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
+
+// Kinds of events that are counted; others are skipped, since producers may learn new ones first.
+const (
+	ReservationCreated   = "RESERVATION_CREATED"
+	ReservationConfirmed = "RESERVATION_CONFIRMED"
+	ReservationCancelled = "RESERVATION_CANCELLED"
+	ReservationExpired   = "RESERVATION_EXPIRED"
+	ReservationRejected  = "RESERVATION_REJECTED"
+	PaymentConfirmed     = "PAYMENT_CONFIRMED"
+	PaymentRefunded      = "PAYMENT_REFUNDED"
+)
+
+// ReasonRefunded marks the cancellation of a reservation that had been sold.
+const ReasonRefunded = "REFUNDED"
+
+// What a transfer moves between two visitors is no revenue: neither the buyer's payment (its type) nor the partial refund by which the
+// seller is paid (its cause).
+const (
+	PaymentTransfer = "transfer"
+	CauseTransfer   = "TRANSFER"
+)
+
+// Reservation is one event of a reservation's life.
+type Reservation struct {
+	Type, EventID, Reason string
+	Quantity              int64
+	At                    time.Time
+}
+
+// Payment is one event of a payment's life; Amount in minor units, of the refund when it is one.
+type Payment struct {
+	Type, PaymentType, EventID, Currency string
+	// Cause of a refund.
+	Cause  string
+	Amount int64
+	At     time.Time
+}
+
+// Day is the key of counts. Date is midnight UTC of the calendar day in Seoul.
+type Day struct {
+	EventID string
+	Date    time.Time
+}
+
+// Counts of one event and day.
+type Counts struct {
+	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
+}
+
+// Money is the key of revenue.
+type Money struct {
+	Day
+	Currency string
+}
+
+// Revenue in minor units, and how many payments and refunds it came from.
+type Revenue struct {
+	Confirmed, Refunded, Payments, Refunds int64
+}
+
+// Delta is what a batch of events adds. The zero value is empty and ready.
+type Delta struct {
+	Counts  map[Day]Counts
+	Revenue map[Money]Revenue
+}
+
+// AddReservation counts one event of a reservation.
+func (d *Delta) AddReservation(r Reservation) {
+	key := day(r.EventID, r.At)
+	c := d.Counts[key]
+	switch r.Type {
+	case ReservationCreated:
+		c.Created++
+	case ReservationConfirmed:
+		c.Confirmed++
+		c.SeatsSold += r.Quantity
+	case ReservationCancelled:
+		c.Cancelled++
+		if r.Reason == ReasonRefunded {
+			c.SeatsSold -= r.Quantity
+		}
+	case ReservationExpired:
+		c.Expired++
+	case ReservationRejected:
+		c.Rejected++
+	default:
+		return
+	}
+	if d.Counts == nil {
+		d.Counts = map[Day]Counts{}
+	}
+	d.Counts[key] = c
+}
+
+// AddPayment counts one event of a payment. Money between visitors is left out.
+func (d *Delta) AddPayment(p Payment) {
+	if p.PaymentType == PaymentTransfer || p.Cause == CauseTransfer {
+		return
+	}
+	key := Money{Day: day(p.EventID, p.At), Currency: p.Currency}
+	r := d.Revenue[key]
+	switch p.Type {
+	case PaymentConfirmed:
+		r.Confirmed += p.Amount
+		r.Payments++
+	case PaymentRefunded:
+		r.Refunded += p.Amount
+		r.Refunds++
+	default:
+		return
+	}
+	if d.Revenue == nil {
+		d.Revenue = map[Money]Revenue{}
+	}
+	d.Revenue[key] = r
+}
+
+// Days lists the keys of the counts, sorted: batches that run side by side lock rows in one order.
+func (d *Delta) Days() []Day {
+	return slices.SortedFunc(maps.Keys(d.Counts), compareDays)
+}
+
+// Monies lists the keys of the revenue, sorted.
+func (d *Delta) Monies() []Money {
+	return slices.SortedFunc(maps.Keys(d.Revenue), func(a, b Money) int {
+		return cmp.Or(compareDays(a.Day, b.Day), cmp.Compare(a.Currency, b.Currency))
+	})
+}
+
+func compareDays(a, b Day) int {
+	return cmp.Or(cmp.Compare(a.EventID, b.EventID), a.Date.Compare(b.Date))
+}
+
+func day(eventID string, at time.Time) Day {
+	y, m, d := at.In(Seoul).Date()
+	return Day{EventID: eventID, Date: time.Date(y, m, d, 0, 0, 0, 0, time.UTC)}
+}

@@ -1,0 +1,4 @@
+package kafka
+
+// BatchOf is batch, for tests that need no broker.
+var BatchOf = batch

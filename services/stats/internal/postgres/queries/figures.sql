@@ -1,0 +1,41 @@
+-- name: AddCounts :exec
+-- Rows come sorted by key, so that two batches lock them in the same order.
+INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold)
+SELECT unnest(@event_ids::text[]), unnest(@days::date[]), unnest(@created::bigint[]), unnest(@confirmed::bigint[]),
+       unnest(@cancelled::bigint[]), unnest(@expired::bigint[]), unnest(@rejected::bigint[]), unnest(@seats_sold::bigint[])
+ON CONFLICT (event_id, day) DO UPDATE SET
+    created    = event_days.created + excluded.created,
+    confirmed  = event_days.confirmed + excluded.confirmed,
+    cancelled  = event_days.cancelled + excluded.cancelled,
+    expired    = event_days.expired + excluded.expired,
+    rejected   = event_days.rejected + excluded.rejected,
+    seats_sold = event_days.seats_sold + excluded.seats_sold,
+    updated_at = now();
+
+-- name: AddRevenue :exec
+INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds)
+SELECT unnest(@event_ids::text[]), unnest(@days::date[]), unnest(@currencies::text[]), unnest(@confirmed::bigint[]),
+       unnest(@refunded::bigint[]), unnest(@payments::bigint[]), unnest(@refunds::bigint[])
+ON CONFLICT (event_id, day, currency) DO UPDATE SET
+    confirmed = revenue_days.confirmed + excluded.confirmed,
+    refunded  = revenue_days.refunded + excluded.refunded,
+    payments  = revenue_days.payments + excluded.payments,
+    refunds   = revenue_days.refunds + excluded.refunds;
+
+-- name: SaveOffset :exec
+INSERT INTO consumer_offsets (topic, partition, next_offset) VALUES (@topic, @partition, @next_offset)
+ON CONFLICT (topic, partition) DO UPDATE SET next_offset = greatest(consumer_offsets.next_offset, excluded.next_offset);
+
+-- name: EventCounts :one
+-- An event that nothing has happened to has zeroes, updated at the epoch.
+SELECT coalesce(sum(created), 0)::bigint AS created, coalesce(sum(confirmed), 0)::bigint AS confirmed,
+       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(expired), 0)::bigint AS expired,
+       coalesce(sum(rejected), 0)::bigint AS rejected, coalesce(sum(seats_sold), 0)::bigint AS seats_sold,
+       coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
+FROM event_days WHERE event_id = @event_id;
+
+-- name: EventRevenue :many
+SELECT currency, sum(confirmed)::bigint AS confirmed, sum(refunded)::bigint AS refunded,
+       sum(payments)::bigint AS payments, sum(refunds)::bigint AS refunds
+FROM revenue_days WHERE event_id = @event_id
+GROUP BY currency ORDER BY currency;

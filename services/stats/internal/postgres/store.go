@@ -1,0 +1,134 @@
+// Package postgres keeps the figures.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/stats/internal/figures"
+	"urr.guru/services/stats/internal/postgres/db"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Migrations are the service's own tables.
+var Migrations = postgres.MigrationSet{Name: "stats", FS: files}
+
+// Store writes and reads the figures.
+type Store struct {
+	pool *pgxpool.Pool
+	q    *db.Queries
+}
+
+// NewStore keeps the figures in pool's database.
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
+
+// Apply counts a batch once: figures, processed ids and the offset are one transaction, so that whatever crashes, each event counts
+// exactly once.
+func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error {
+	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		fresh, err := inbox.ClaimAll(ctx, tx, b.EventIDs, group)
+		if err != nil {
+			return err
+		}
+		delta, err := b.Delta(fresh)
+		if err != nil {
+			return err
+		}
+		if err := s.addCounts(ctx, tx, &delta); err != nil {
+			return err
+		}
+		if err := s.addRevenue(ctx, tx, &delta); err != nil {
+			return err
+		}
+		err = s.q.SaveOffset(ctx, tx, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
+		if err != nil {
+			return fmt.Errorf("save offset: %w", err)
+		}
+		return nil
+	})
+}
+
+func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+	days := d.Days()
+	if len(days) == 0 {
+		return nil
+	}
+	var p db.AddCountsParams
+	for _, day := range days {
+		c := d.Counts[day]
+		p.EventIds = append(p.EventIds, day.EventID)
+		p.Days = append(p.Days, day.Date)
+		p.Created = append(p.Created, c.Created)
+		p.Confirmed = append(p.Confirmed, c.Confirmed)
+		p.Cancelled = append(p.Cancelled, c.Cancelled)
+		p.Expired = append(p.Expired, c.Expired)
+		p.Rejected = append(p.Rejected, c.Rejected)
+		p.SeatsSold = append(p.SeatsSold, c.SeatsSold)
+	}
+	if err := s.q.AddCounts(ctx, tx, p); err != nil {
+		return fmt.Errorf("add counts: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+	monies := d.Monies()
+	if len(monies) == 0 {
+		return nil
+	}
+	var p db.AddRevenueParams
+	for _, m := range monies {
+		r := d.Revenue[m]
+		p.EventIds = append(p.EventIds, m.EventID)
+		p.Days = append(p.Days, m.Date)
+		p.Currencies = append(p.Currencies, m.Currency)
+		p.Confirmed = append(p.Confirmed, r.Confirmed)
+		p.Refunded = append(p.Refunded, r.Refunded)
+		p.Payments = append(p.Payments, r.Payments)
+		p.Refunds = append(p.Refunds, r.Refunds)
+	}
+	if err := s.q.AddRevenue(ctx, tx, p); err != nil {
+		return fmt.Errorf("add revenue: %w", err)
+	}
+	return nil
+}
+
+// EventCounts sums an event's days; zeroes when nothing has happened.
+func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
+	row, err := s.q.EventCounts(ctx, s.pool, eventID)
+	if err != nil {
+		return figures.EventCounts{}, postgres.Err(fmt.Errorf("event counts: %w", err))
+	}
+	out := figures.EventCounts{Counts: figures.Counts{
+		Created: row.Created, Confirmed: row.Confirmed, Cancelled: row.Cancelled,
+		Expired: row.Expired, Rejected: row.Rejected, SeatsSold: row.SeatsSold,
+	}}
+	if row.UpdatedAt.Unix() > 0 {
+		out.UpdatedAt = row.UpdatedAt.In(time.UTC)
+	}
+	return out, nil
+}
+
+// EventRevenue sums an event's money, a row per currency.
+func (s *Store) EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error) {
+	rows, err := s.q.EventRevenue(ctx, s.pool, eventID)
+	if err != nil {
+		return nil, postgres.Err(fmt.Errorf("event revenue: %w", err))
+	}
+	out := make([]figures.EventRevenue, len(rows))
+	for i, r := range rows {
+		out[i] = figures.EventRevenue{Currency: r.Currency, Revenue: figures.Revenue{
+			Confirmed: r.Confirmed, Refunded: r.Refunded, Payments: r.Payments, Refunds: r.Refunds,
+		}}
+	}
+	return out, nil
+}

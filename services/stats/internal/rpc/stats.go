@@ -1,0 +1,79 @@
+// Package rpc answers for the figures.
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/rpc"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	"urr.guru/services/stats/internal/figures"
+)
+
+// Figures is where the counts come from.
+type Figures interface {
+	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
+	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
+}
+
+// Stats is the service of urr.stats.v1.
+type Stats struct {
+	statsv1.UnimplementedStatsServiceServer
+	figures Figures
+}
+
+var _ statsv1.StatsServiceServer = (*Stats)(nil)
+
+// New answers from f.
+func New(f Figures) *Stats { return &Stats{figures: f} }
+
+// GetEventStats gives the public counts. An event that nothing has happened to has zeroes: the figures know no list of events.
+func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
+	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return toCounts(req.GetEventId(), counts), nil
+}
+
+// roleAdmin is who may see money.
+const roleAdmin = "admin"
+
+// GetEventStatsForOperators gives the counts with the revenue.
+func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	revenue, err := s.figures.EventRevenue(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	out := &statsv1.OperatorEventStats{Counts: toCounts(req.GetEventId(), counts)}
+	for _, r := range revenue {
+		out.Revenue = append(out.Revenue, &statsv1.Revenue{
+			Currency: r.Currency, Confirmed: r.Confirmed, Refunded: r.Refunded, Net: r.Net(), Payments: r.Payments, Refunds: r.Refunds,
+		})
+	}
+	return out, nil
+}
+
+func toCounts(eventID string, c figures.EventCounts) *statsv1.EventStats {
+	return &statsv1.EventStats{
+		EventId: eventID, Created: c.Created, Confirmed: c.Confirmed, Cancelled: c.Cancelled, Expired: c.Expired, Rejected: c.Rejected,
+		SeatsSold: c.SeatsSold, UpdatedAt: toTime(c.UpdatedAt),
+	}
+}
+
+// toTime leaves the zero time out of the answer.
+func toTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
