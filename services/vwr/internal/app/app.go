@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/lifecycle"
+	pkgrpc "urr.guru/pkg/rpc"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/pass"
+	"urr.guru/services/vwr/internal/queue"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/rpc"
+)
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	a := lifecycle.New("vwr", cfg.Config, log)
+	if err := a.Telemetry(ctx); err != nil {
+		return err
+	}
+	passes, err := pass.New(cfg.TokenSecret)
+	if err != nil {
+		return err
+	}
+	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
+	if err != nil {
+		return fmt.Errorf("dynamodb: %w", err)
+	}
+	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, time.Now)
+	a.OnClose("store", store.Close)
+	claims := dynamo.NewClaims(store)
+	loads, err := queue.New(cfg.Queue)
+	if err != nil {
+		return err
+	}
+	a.OnClose("queue", loads.Close)
+
+	board := room.NewBoard()
+	advancer := room.NewAdvancer(board, store, loads, time.Now, log)
+	service := room.NewService(board, store, store, passes, claims, time.Now, rand.Float64)
+	admin := room.NewAdmin(board, store, time.Now)
+
+	server, err := pkgrpc.NewServer("vwr", cfg.ServerConfig, log)
+	if err != nil {
+		return err
+	}
+	vwrv1.RegisterVwrServiceServer(server, rpc.NewVisitors(service, board, log))
+	vwrv1.RegisterVwrAdminServiceServer(server, rpc.NewOperators(admin))
+
+	unregister, err := expose(board, advancer)
+	if err != nil {
+		return err
+	}
+	a.OnClose("metrics", unregister)
+	// The claims end after the servers, so that the last visitors count.
+	a.Go("claims", claims.Run)
+	a.Go("advancer", advancer.Run)
+	a.ServeGRPC(server)
+	// Only the first read counts: polls go on from memory when the store is gone, and no other replica would have it.
+	a.Ready("counters", func(context.Context) error {
+		if !board.Ready() {
+			return errors.New("the active events have not been read yet")
+		}
+		return nil
+	})
+	return a.Run(ctx)
+}
+
+// Migrate makes the tables.
+func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
+	if err != nil {
+		return fmt.Errorf("dynamodb: %w", err)
+	}
+	if err := dynamo.Migrate(ctx, db, cfg.Dynamo); err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "tables are there", "prefix", cfg.Dynamo.Prefix)
+	return nil
+}

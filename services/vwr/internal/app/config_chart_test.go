@@ -1,0 +1,28 @@
+package app_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/charttest"
+	"urr.guru/services/vwr/internal/app"
+)
+
+// What the chart sets must be what the service reads.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	dev := charttest.Development[app.Config](t, "vwr")
+	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
+	require.Equal(t, 100, dev.RecordsPerWrite)
+	require.Equal(t, "dns:///urr-queue-headless:9000", dev.Queue.Addr)
+	require.Contains(t, dev.Accept, "gateway")
+
+	prod := charttest.Production[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "aws.region=eu-west-1")
+	require.Empty(t, prod.Queue.Addr)
+	require.Empty(t, prod.Dynamo.Endpoint)
+	require.Equal(t, "eu-west-1", prod.Dynamo.Region)
+	require.True(t, prod.Dynamo.PITR)
+	require.Equal(t, 10*time.Second, prod.Drain)
+}

@@ -1,0 +1,37 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"urr.guru/pkg/config"
+	"urr.guru/services/vwr/internal/app"
+)
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	const key = "0123456789abcdef0123456789abcdef"
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string // in the error; empty: none
+	}{
+		"least":              {map[string]string{"VWR_TOKEN_SECRET": key}, ""},
+		"whole":              {map[string]string{"VWR_TOKEN_SECRET": "a:" + key, "QUEUE_ADDR": "q:1", "QUEUE_RPC_KEY": key, "DYNAMODB_PITR": "true"}, ""},
+		"no secret":          {map[string]string{}, "VWR_TOKEN_SECRET"},
+		"a short secret":     {map[string]string{"VWR_TOKEN_SECRET": "short"}, "32"},
+		"queue without key":  {map[string]string{"VWR_TOKEN_SECRET": key, "QUEUE_ADDR": "q:1"}, "QUEUE_RPC_KEY"},
+		"too many per write": {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_RECORDS_PER_WRITE": "101"}, "VWR_RECORDS_PER_WRITE"},
+		"a bad switch":       {map[string]string{"VWR_TOKEN_SECRET": key, "DYNAMODB_PITR": "perhaps"}, "DYNAMODB_PITR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.LoadFrom[app.Config](t.Context(), c.env)
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v, want one that names %s", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Read is a consistent read of one event that begins after the call; concurrent calls share reads.
+func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, error) {
+	got, err := s.reads.Do(ctx, eventID)
+	return got.counters, got.ok, err
+}
+
+func (s *Store) readGroup(ctx context.Context, ids []string) ([]counted, error) {
+	unique := slices.Clone(ids)
+	slices.Sort(unique)
+	counters, err := s.ReadMany(ctx, slices.Compact(unique))
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]room.Counters, len(counters))
+	for _, c := range counters {
+		byID[c.EventID] = c
+	}
+	out := make([]counted, len(ids))
+	for i, id := range ids {
+		out[i].counters, out[i].ok = byID[id]
+	}
+	return out, nil
+}
+
+// ReadMany is a consistent read of events; repeated ids count once.
+func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counters, error) {
+	unique := slices.Clone(eventIDs)
+	slices.Sort(unique)
+	_, counters, err := s.read(ctx, slices.Compact(unique))
+	return counters, err
+}
+
+// Active is a consistent read of the registry, of every event in it, and of those named. Events entered since the last call cost a
+// second read.
+func (s *Store) Active(ctx context.Context, also []string) ([]room.Counters, error) {
+	registry, counters, err := s.read(ctx, append([]string{registryID}, also...))
+	if err != nil {
+		return nil, err
+	}
+	entered := slices.DeleteFunc(registry, func(id string) bool { return slices.Contains(also, id) })
+	if len(entered) == 0 {
+		return counters, nil
+	}
+	_, more, err := s.read(ctx, entered)
+	return append(counters, more...), err
+}
+
+// read fetches items of the counters table, the registry apart.
+func (s *Store) read(ctx context.Context, ids []string) (registry []string, counters []room.Counters, err error) {
+	keys := make([]item, len(ids))
+	for i, id := range ids {
+		keys[i] = counterKey(id)
+	}
+	items, err := s.batchGet(ctx, s.counters, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, it := range items {
+		c, err := toCounters(it)
+		if err != nil {
+			return nil, nil, unavailable(err)
+		}
+		if c.EventID != registryID {
+			counters = append(counters, c)
+		} else if v, ok := it[attrRegistry].(*types.AttributeValueMemberSS); ok {
+			registry = slices.Clone(v.Value)
+		}
+	}
+	return registry, counters, nil
+}
+
+// condition of a write that is meant for one round while it is active.
+const inRound = attrRound + " = :round AND " + attrActive + " = :true"
+
+// Serve moves the serving counter from c.Serving to to.
+func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:           &s.counters,
+		Key:                 counterKey(c.EventID),
+		UpdateExpression:    aws.String("SET " + attrServing + " = :to, " + attrUpdated + " = :now"),
+		ConditionExpression: aws.String(inRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to"),
+		ExpressionAttributeValues: item{
+			":from": num(c.Serving), ":to": num(to), ":now": num(s.now().UnixMilli()),
+			":round": num(int64(c.Round)), ":true": boolean(true),
+		},
+	}, dynamo.NoRetry)
+	counterWrites.WithLabelValues("serving").Inc()
+	return conditional(err)
+}
+
+// Start opens a round and enters the event in the registry.
+func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round) error {
+	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
+	if earlier != 0 {
+		condition = attrRound + " = :earlier AND " + attrActive + " = :false"
+		values[":earlier"], values[":false"] = num(int64(earlier)), boolean(false)
+	}
+	values[":round"], values[":zero"] = num(int64(next.Round)), num(0)
+	values[":now"], values[":true"] = num(s.now().UnixMilli()), boolean(true)
+	return s.transact(ctx, &types.Update{
+		TableName: &s.counters,
+		Key:       counterKey(next.EventID),
+		UpdateExpression: aws.String("SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " + attrClaimed + " = :zero, " +
+			attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings),
+		ConditionExpression:       &condition,
+		ExpressionAttributeNames:  settingNames,
+		ExpressionAttributeValues: values,
+	}, "ADD", next.EventID)
+}
+
+// Stop ends a round and takes the event out of the registry.
+func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) error {
+	return s.transact(ctx, &types.Update{
+		TableName:           &s.counters,
+		Key:                 counterKey(eventID),
+		UpdateExpression:    aws.String("SET " + attrActive + " = :false, " + attrUpdated + " = :now"),
+		ConditionExpression: aws.String(inRound),
+		ExpressionAttributeValues: item{
+			":false": boolean(false), ":true": boolean(true), ":round": num(int64(round)), ":now": num(s.now().UnixMilli()),
+		},
+	}, "DELETE", eventID)
+}
+
+// transact writes an event's item and its entry in the registry, both or neither.
+func (s *Store) transact(ctx context.Context, event *types.Update, act, eventID string) error {
+	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Update: event},
+		{Update: &types.Update{
+			TableName:                 &s.counters,
+			Key:                       counterKey(registryID),
+			UpdateExpression:          aws.String(act + " #events :event"),
+			ExpressionAttributeNames:  map[string]string{"#events": attrRegistry},
+			ExpressionAttributeValues: item{":event": set(eventID)},
+		}},
+	}})
+	return conditional(err)
+}
+
+// Configure changes the settings of an active round.
+func (s *Store) Configure(ctx context.Context, eventID string, round room.Round, settings room.Settings) error {
+	values := settingValues(settings)
+	values[":round"], values[":true"], values[":now"] = num(int64(round)), boolean(true), num(s.now().UnixMilli())
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.counters,
+		Key:                       counterKey(eventID),
+		UpdateExpression:          aws.String("SET " + attrUpdated + " = :now, " + setSettings),
+		ConditionExpression:       aws.String(inRound),
+		ExpressionAttributeNames:  settingNames,
+		ExpressionAttributeValues: values,
+	})
+	return conditional(err)
+}
+
+// The settings' part of an update; some names (batch) may be reserved words of DynamoDB's expressions.
+const setSettings = "#batch = :batch, #interval = :interval, #inlet = :inlet, #max = :max"
+
+var settingNames = map[string]string{
+	"#batch": attrBatch, "#interval": attrInterval, "#inlet": attrInlet, "#max": attrMaxInFlight,
+}
+
+func settingValues(s room.Settings) item {
+	return item{
+		":batch": num(s.Batch), ":interval": num(s.Interval.Milliseconds()),
+		":inlet": str(string(s.Inlet)), ":max": num(s.MaxInFlight),
+	}
+}

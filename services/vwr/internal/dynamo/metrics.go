@@ -1,0 +1,24 @@
+package dynamo
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+var (
+	counterWrites = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_vwr_counter_writes_total",
+		Help: "Writes to an event's counter item, by purpose (position, serving, claimed); an item takes 1,000 writes/s.",
+	}, []string{"purpose"})
+	groupSize = promauto.NewHistogram(prometheus.HistogramOpts{
+		Name: "urr_vwr_group_size", Help: "Assigns that were answered by one counter write.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+	})
+	gaps = promauto.NewCounter(prometheus.CounterOpts{
+		Name: "urr_vwr_gaps_total", Help: "Positions given out and not stored: lost races of one visitor, and failed writes.",
+	})
+	claimsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_vwr_claims_total",
+		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written).",
+	}, []string{"result"})
+)

@@ -1,0 +1,88 @@
+package dynamo
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+)
+
+// pacer keeps writes of one event apart.
+type pacer struct {
+	gap  time.Duration
+	mu   sync.Mutex
+	last map[string]time.Time // when an event was last written
+}
+
+// pacerKeep is how many events are remembered before those that need no waiting any more are forgotten.
+const pacerKeep = 1000
+
+// wait returns when the event may be written again, or ctx has ended.
+func (p *pacer) wait(ctx context.Context, eventID string) error {
+	p.mu.Lock()
+	now := time.Now()
+	due := p.last[eventID].Add(p.gap)
+	if due.Before(now) {
+		due = now
+	}
+	if len(p.last) >= pacerKeep {
+		for id, at := range p.last {
+			if now.Sub(at) > p.gap {
+				delete(p.last, id)
+			}
+		}
+	}
+	p.last[eventID] = due
+	p.mu.Unlock()
+	select {
+	case <-time.After(time.Until(due)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+const (
+	// backlogMost is how long an assign may have to wait; above it the visitor is told when to come again, instead of waiting for an
+	// answer that comes too late (the gateway waits for 3 s).
+	backlogMost = 2 * time.Second
+	// backlogSample is the least size of a group that tells what an assign costs; in smaller ones the fixed part of a group counts most.
+	backlogSample = 50
+)
+
+// backlog estimates how long an assign would wait, from those before it and what one has cost lately.
+type backlog struct {
+	mu      sync.Mutex
+	waiting int
+	each    time.Duration
+}
+
+// enter counts one more, or refuses it with errs.ErrOverloaded. Who was let in must leave.
+func (b *backlog) enter() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if wait := time.Duration(b.waiting) * b.each; wait > backlogMost {
+		return errs.ErrOverloaded.WithRetry(wait.Round(time.Second))
+	}
+	b.waiting++
+	return nil
+}
+
+func (b *backlog) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting--
+}
+
+// served learns from a group of n that took so long. A small group can only lower the estimate.
+func (b *backlog) served(n int, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	each := took / time.Duration(n)
+	if n >= backlogSample {
+		b.each = (b.each + each) / 2
+	} else {
+		b.each = min(b.each, each)
+	}
+}

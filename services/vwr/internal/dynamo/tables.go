@@ -1,0 +1,39 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+)
+
+// Names of the tables behind the installation's prefix.
+const (
+	countersTable  = "vwr-counters"
+	positionsTable = "vwr-positions"
+)
+
+// positionIndex finds the visitor of a position; operators use it, no code of the service.
+const positionIndex = "eventId-position-index"
+
+// Migrate makes both tables unless they exist. It may run any number of times, also at once.
+func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
+	event := dynamo.Key{Name: attrEvent, Type: types.ScalarAttributeTypeS}
+	if err := dynamo.EnsureTable(ctx, db, dynamo.Table{
+		Name: cfg.Table(countersTable), Partition: event, PITR: cfg.PITR,
+	}); err != nil {
+		return err
+	}
+	return dynamo.EnsureTable(ctx, db, dynamo.Table{
+		Name:      cfg.Table(positionsTable),
+		Partition: event,
+		Sort:      dynamo.Key{Name: attrRequest, Type: types.ScalarAttributeTypeS},
+		Indexes: []dynamo.Index{{
+			Name: positionIndex, Partition: event, Sort: dynamo.Key{Name: attrPosition, Type: types.ScalarAttributeTypeN},
+		}},
+		TTL:  attrTTL,
+		PITR: cfg.PITR,
+	})
+}

@@ -1,0 +1,85 @@
+// Package pass makes and opens what visitors carry: the ids of their positions, signed tickets and tier-1 tokens. All keys come from
+// VWR_TOKEN_SECRET.
+package pass
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// labelRequest names the keys that request ids are made with.
+const labelRequest = "urr/vwr-request"
+
+var _ room.Passes = (*Passes)(nil)
+
+// Passes holds the keys. It is safe for concurrent use.
+type Passes struct {
+	tokens   token.KeySet
+	tickets  token.MACSet
+	requests token.MACSet
+}
+
+// New derives the keys from VWR_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
+func New(secret config.Secret) (*Passes, error) {
+	keys, err := token.ParseKeySet(secret)
+	if err != nil {
+		return nil, fmt.Errorf("VWR_TOKEN_SECRET: %w", err)
+	}
+	return &Passes{tokens: keys, tickets: keys.Derive(claims.LabelVwrTicket), requests: keys.Derive(labelRequest)}, nil
+}
+
+// RequestIDs are the keys under which a visitor's record of a round is found without a search: one per secret of the set, so that a
+// change of secrets gives nobody a second position. An id tells nothing about its visitor and cannot be guessed.
+func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
+	kids := p.requests.Kids()
+	ids := make([]uuid.UUID, 0, len(kids))
+	var at [8]byte
+	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970
+	for _, kid := range kids {
+		// The event id is 1–64 bytes, so one byte holds its length; the visitor ends the message.
+		sum, ok := p.requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), at[:], []byte(visitor))
+		if !ok {
+			continue
+		}
+		id := uuid.UUID(sum[:16])
+		id[6] = id[6]&0x0f | 0x80 // version 8: custom (RFC 9562 §5.8)
+		id[8] = id[8]&0x3f | 0x80
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Seal signs the ticket of a record.
+func (p *Passes) Seal(r room.Record) string {
+	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
+	return t.Seal(p.tickets, r.EventID, r.Visitor)
+}
+
+// Open verifies a ticket of this event and visitor.
+func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
+	t, err := claims.OpenVwrTicket(p.tickets, eventID, visitor, ticket)
+	if err != nil {
+		return room.Record{}, false
+	}
+	return room.Record{
+		EventID: eventID, Round: room.Round(t.Round), RequestID: t.RequestID, Position: t.Position, Visitor: visitor,
+	}, true
+}
+
+// Token signs the tier-1 token of a record, good for ten minutes.
+func (p *Passes) Token(r room.Record, now time.Time) (string, time.Time, error) {
+	c := claims.NewTier1(r.EventID, r.Visitor, r.RequestID.String(), int64(r.Round), r.Position, now)
+	signed, err := p.tokens.Sign(c)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("tier-1 token: %w", err)
+	}
+	return signed, c.Expiry(), nil
+}

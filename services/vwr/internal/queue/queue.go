@@ -1,0 +1,52 @@
+// Package queue asks the queue service how full tier 2 is.
+package queue
+
+import (
+	"context"
+	"io"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/vwr/internal/room"
+)
+
+var _ room.Loads = (*Client)(nil)
+
+// Client asks queue; without an address it answers that queue cannot be reached.
+type Client struct {
+	conn io.Closer
+	rpc  queuev1.QueueServiceClient
+}
+
+// New connects in the name of vwr; it does not wait for queue. An empty address is no error: then no event can be advanced by load.
+func New(p rpc.Peer) (*Client, error) {
+	if p.Addr == "" {
+		return &Client{}, nil
+	}
+	conn, err := rpc.Dial("vwr", "queue", p, rpc.WithBreaker())
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn: conn, rpc: queuev1.NewQueueServiceClient(conn)}, nil
+}
+
+// Load is how many are in tier 2 of an event, and how many have arrived there since the round began.
+func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
+	if c.rpc == nil {
+		return room.Load{}, errs.ErrUnavailable
+	}
+	res, err := c.rpc.GetLoad(ctx, &queuev1.GetLoadRequest{EventId: eventID})
+	if err != nil {
+		return room.Load{}, err
+	}
+	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close(context.Context) error {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Close()
+}

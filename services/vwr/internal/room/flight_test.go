@@ -1,0 +1,130 @@
+package room_test
+
+import (
+	"testing"
+
+	"urr.guru/services/vwr/internal/room"
+)
+
+func inFlight(issued, serving, limit int64) room.Counters {
+	c := counters(issued, serving)
+	c.Settings.Inlet, c.Settings.MaxInFlight = room.MaxInFlight, limit
+	return c
+}
+
+func TestFlight(t *testing.T) {
+	t.Parallel()
+	type seen struct {
+		at      float64
+		serving int64
+		load    room.Load
+	}
+	for name, c := range map[string]struct {
+		history []seen
+		issued  int64
+		want    int64 // of the last one
+	}{
+		"empty tier 2": {[]seen{{0, 0, room.Load{}}}, 1000, 100},
+		"some inside":  {[]seen{{0, 0, room.Load{Waiting: 30, Active: 20}}}, 1000, 50},
+		"full":         {[]seen{{0, 0, room.Load{Waiting: 80, Active: 40}}}, 1000, 0},
+		"few wait":     {[]seen{{0, 0, room.Load{}}}, 3, 3},
+		"those on the way count": {
+			[]seen{{0, 0, room.Load{}}, {1, 100, room.Load{Arrived: 40, Active: 40}}}, 1000, 0,
+		},
+		"those who arrived count once": {
+			[]seen{{0, 0, room.Load{}}, {1, 60, room.Load{Arrived: 60, Active: 60}}}, 1000, 40,
+		},
+		"who has not arrived within a minute has left": {
+			[]seen{{0, 0, room.Load{}}, {1, 100, room.Load{}}, {61.5, 100, room.Load{}}}, 1000, 100,
+		},
+		"a replica that has just begun counts everyone ever served": {
+			[]seen{{0, 500, room.Load{Arrived: 430, Active: 10}}}, 1000, 20,
+		},
+		"but never fewer than none": {
+			[]seen{{0, 500, room.Load{Arrived: 600, Active: 10}}}, 1000, 90,
+		},
+		"a tier 2 that has lost its count is watched anew": {
+			[]seen{{0, 0, room.Load{Arrived: 50}}, {1, 90, room.Load{Arrived: 5}}}, 1000, 15,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var f room.Flight
+			var got int64
+			for _, s := range c.history {
+				cs := inFlight(c.issued, s.serving, 100)
+				f.Observe(cs, s.load, at(s.at))
+				got = f.Allowance(cs, s.load)
+			}
+			if got != c.want {
+				t.Errorf("allowance %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFlightIsBoundedByTheBatch(t *testing.T) {
+	t.Parallel()
+	var f room.Flight
+	c := inFlight(10_000, 0, 5_000)
+	f.Observe(c, room.Load{}, at(0))
+	if got := f.Allowance(c, room.Load{}); got != c.Settings.Batch {
+		t.Errorf("allowance %d, want one batch, %d", got, c.Settings.Batch)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	var m room.Meter
+	c := counters(100_000, 0)
+	for i := range 8 {
+		m.Observe(c, at(0.4*float64(i)))
+		if got := m.Rate(); got != 0 {
+			t.Fatalf("after %.1f s: %v, want none yet", 0.4*float64(i), got)
+		}
+		c.Serving += 20
+	}
+	for i := 8; i < 50; i++ {
+		m.Observe(c, at(0.4*float64(i)))
+		c.Serving += 20
+	}
+	if got := m.Rate(); got < 49 || got > 51 {
+		t.Errorf("measured %v, want 50", got)
+	}
+	c.Serving = c.Issued
+	m.Observe(c, at(20))
+	before := m.Rate()
+	for i := range 100 { // an empty line says nothing
+		m.Observe(c, at(21+float64(i)))
+	}
+	if got := m.Rate(); got != before {
+		t.Errorf("an empty line changed the rate from %v to %v", before, got)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ahead                int64
+		measured, configured float64
+		want                 int64
+	}{
+		{0, 0, 50, 0}, {-3, 0, 50, 0}, {1, 0, 50, 1}, {100, 0, 50, 2}, {101, 0, 50, 3}, {100, 25, 50, 4}, {1, 1e-12, 50, 1<<31 - 1},
+	} {
+		if got := room.EstimatedWait(c.ahead, c.measured, c.configured); got != c.want {
+			t.Errorf("wait of %+v: %d, want %d", c, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		ahead             int64
+		low, middle, high int64
+	}{
+		{0, 2, 2, 2}, {500, 2, 2, 2}, {501, 5, 5, 5}, {2000, 5, 5, 5}, {2001, 9, 10, 11}, {10_000, 9, 10, 11}, {10_001, 14, 15, 16},
+	} {
+		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
+			if got := room.NextPoll(c.ahead, spread); got != want {
+				t.Errorf("poll at %d, spread %v: %d, want %d", c.ahead, spread, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// Package roomtest has a store in memory for tests of the rules, and the suite that every store must pass.
+package roomtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Store is everything that a store of tier 1 does.
+type Store interface {
+	room.Rooms
+	room.Source
+	room.Positions
+}
+
+var (
+	_ Store       = (*Memory)(nil)
+	_ room.Claims = (*Memory)(nil)
+)
+
+// ErrDown is the answer of a Memory that Fail has switched off.
+var ErrDown = errors.New("roomtest: the store is down")
+
+// Memory is a store of one process.
+type Memory struct {
+	mu      sync.Mutex
+	events  map[string]room.Counters
+	records map[positionID]room.Record
+	claimed map[positionID]bool
+	down    bool
+	now     func() time.Time
+}
+
+type positionID struct {
+	eventID string
+	id      uuid.UUID
+}
+
+// NewMemory makes an empty store.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{
+		events: make(map[string]room.Counters), records: make(map[positionID]room.Record), claimed: make(map[positionID]bool), now: now,
+	}
+}
+
+// Fail switches the store off or on.
+func (m *Memory) Fail(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = down
+}
+
+// Read implements room.Reader.
+func (m *Memory) Read(_ context.Context, eventID string) (room.Counters, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return room.Counters{}, false, ErrDown
+	}
+	c, ok := m.events[eventID]
+	return c, ok, nil
+}
+
+// ReadMany implements room.Reader.
+func (m *Memory) ReadMany(_ context.Context, eventIDs []string) ([]room.Counters, error) {
+	return m.collect(func(c room.Counters) bool { return slices.Contains(eventIDs, c.EventID) })
+}
+
+// Active implements room.Source.
+func (m *Memory) Active(_ context.Context, also []string) ([]room.Counters, error) {
+	return m.collect(func(c room.Counters) bool { return c.Active || slices.Contains(also, c.EventID) })
+}
+
+func (m *Memory) collect(wanted func(room.Counters) bool) ([]room.Counters, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil, ErrDown
+	}
+	var out []room.Counters
+	for _, c := range m.events {
+		if wanted(c) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// change writes an event's counters if the condition holds.
+func (m *Memory) change(eventID string, condition func(room.Counters, bool) bool, write func(*room.Counters)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return ErrDown
+	}
+	c, found := m.events[eventID]
+	if !condition(c, found) {
+		return room.ErrStale
+	}
+	write(&c)
+	c.UpdatedAt = m.now()
+	m.events[eventID] = c
+	return nil
+}
+
+// Serve implements room.Server.
+func (m *Memory) Serve(_ context.Context, seen room.Counters, to int64) error {
+	return m.change(seen.EventID, func(c room.Counters, _ bool) bool {
+		return c.Active && c.Round == seen.Round && c.Serving == seen.Serving && c.Issued >= to
+	}, func(c *room.Counters) { c.Serving = to })
+}
+
+// Start implements room.Rooms.
+func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round) error {
+	return m.change(next.EventID, func(c room.Counters, _ bool) bool { return !c.Active && c.Round == earlier },
+		func(c *room.Counters) { *c = next })
+}
+
+// Configure implements room.Rooms.
+func (m *Memory) Configure(_ context.Context, eventID string, round room.Round, s room.Settings) error {
+	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
+		func(c *room.Counters) { c.Settings = s })
+}
+
+// Stop implements room.Rooms.
+func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error {
+	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
+		func(c *room.Counters) { c.Active = false })
+}
+
+// Take implements room.Positions.
+func (m *Memory) Take(_ context.Context, eventID string, round room.Round, visitor string, ids []uuid.UUID) (room.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return room.Record{}, ErrDown
+	}
+	for _, id := range ids {
+		if r, ok := m.records[positionID{eventID, id}]; ok {
+			return r, nil
+		}
+	}
+	c := m.events[eventID]
+	if !c.Active || c.Round != round {
+		return room.Record{}, room.ErrStale
+	}
+	c.Issued++
+	m.events[eventID] = c
+	r := room.Record{EventID: eventID, Round: round, RequestID: ids[0], Position: c.Issued, Visitor: visitor}
+	m.records[positionID{eventID, ids[0]}] = r
+	return r, nil
+}
+
+// Find implements room.Positions.
+func (m *Memory) Find(_ context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return room.Record{}, false, ErrDown
+	}
+	r, ok := m.records[positionID{eventID, id}]
+	return r, ok, nil
+}
+
+// Claim implements room.Claims; it counts at once.
+func (m *Memory) Claim(r room.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := positionID{r.EventID, r.RequestID}
+	if c := m.events[r.EventID]; !m.claimed[k] && c.Round == r.Round {
+		m.claimed[k] = true
+		c.Claimed++
+		m.events[r.EventID] = c
+	}
+}

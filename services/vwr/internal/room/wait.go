@@ -1,0 +1,38 @@
+package room
+
+import (
+	"math"
+	"time"
+)
+
+// EstimatedWait is the whole seconds until a position that is `ahead` places behind the counter is served: by the measured rate
+// (positions per second), by the configured one until there is a measurement. 0 for a served position.
+func EstimatedWait(ahead int64, measured, configured float64) int64 {
+	rate := measured
+	if rate <= 0 {
+		rate = configured
+	}
+	if ahead <= 0 || rate <= 0 {
+		return 0
+	}
+	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
+}
+
+// NextPoll is when a visitor should ask again, in whole seconds: 2 near the counter, 5, 10 and 15 farther away. spread is a random
+// number in [0, 1) that moves the advice by up to ±10 %, so that a crowd that came at once does not poll at once for ever.
+func NextPoll(ahead int64, spread float64) int64 {
+	return int64(math.Round(pollAfter(ahead).Seconds() * (0.9 + 0.2*spread)))
+}
+
+func pollAfter(ahead int64) time.Duration {
+	switch {
+	case ahead <= 500:
+		return 2 * time.Second
+	case ahead <= 2_000:
+		return 5 * time.Second
+	case ahead <= 10_000:
+		return 10 * time.Second
+	default:
+		return 15 * time.Second
+	}
+}

@@ -1,0 +1,52 @@
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/room"
+)
+
+func assigned(a room.Assigned) *vwrv1.Assigned {
+	return &vwrv1.Assigned{
+		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: a.EstimatedWait,
+		ServingCounter: a.Serving, NextPoll: a.NextPoll, Ticket: a.Ticket,
+	}
+}
+
+func checked(c room.Checked) *vwrv1.Checked {
+	out := &vwrv1.Checked{
+		Admitted: c.Admitted, Position: c.Position, ServingCounter: c.Serving, Ahead: c.Ahead,
+		EstimatedWait: c.EstimatedWait, NextPoll: c.NextPoll,
+	}
+	if c.Token != "" {
+		out.Token, out.ExpiresAt = proto.String(c.Token), proto.Int64(c.TokenEnds.Unix())
+	}
+	if c.Ticket != "" {
+		out.Ticket = proto.String(c.Ticket)
+	}
+	return out
+}
+
+func counters(states []room.State) []*vwrv1.Counter {
+	out := make([]*vwrv1.Counter, len(states))
+	for i, st := range states {
+		out[i] = &vwrv1.Counter{
+			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
+			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(),
+		}
+	}
+	return out
+}
+
+func status(st room.State) *vwrv1.VwrStatus {
+	return &vwrv1.VwrStatus{
+		EventId: st.EventID, IsActive: st.Active, NextPosition: st.Issued, ServingCounter: st.Serving,
+		WaitingCount: st.Waiting(), UpdatedAt: st.UpdatedAt.UnixMilli(), ActivatedAt: int64(st.Round),
+		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
+		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
+		Claimed: st.Claimed, MeasuredRate: st.Rate,
+	}
+}

@@ -1,0 +1,98 @@
+// Package rpc serves tier 1 over gRPC: the visitors' calls that the gateway batches, the stream that its memory is filled from, and
+// the operators' calls.
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Visitors implements VwrService.
+type Visitors struct {
+	vwrv1.UnimplementedVwrServiceServer
+
+	rooms *room.Service
+	board *room.Board
+	log   *slog.Logger
+}
+
+// NewVisitors serves the visitors' side of rooms, and the board's changes.
+func NewVisitors(s *room.Service, b *room.Board, log *slog.Logger) *Visitors {
+	return &Visitors{rooms: s, board: b, log: log}
+}
+
+// Assign gives each item's visitor a position. Items run side by side, so that their store calls form one group.
+func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
+	failed := faults{call: "assign"}
+	defer failed.log(ctx, v.log)
+	return &vwrv1.AssignResponse{Results: each(req.GetItems(), func(it *vwrv1.AssignItem) *vwrv1.AssignResult {
+		got, err := v.rooms.Assign(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId())
+		if err != nil {
+			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.problem(err)}}
+		}
+		answered.WithLabelValues("assign", "position").Inc()
+		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: assigned(got)}}
+	})}, nil
+}
+
+// Check tells each item's visitor whether it is their turn.
+func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
+	failed := faults{call: "check"}
+	defer failed.log(ctx, v.log)
+	return &vwrv1.CheckResponse{Results: each(req.GetItems(), func(it *vwrv1.CheckItem) *vwrv1.CheckResult {
+		got, err := v.check(ctx, it)
+		if err != nil {
+			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.problem(err)}}
+		}
+		answered.WithLabelValues("check", outcome(got)).Inc()
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: checked(got)}}
+	})}, nil
+}
+
+func (v *Visitors) check(ctx context.Context, it *vwrv1.CheckItem) (room.Checked, error) {
+	id, err := uuid.Parse(it.GetRequestId())
+	if err != nil {
+		return room.Checked{}, errs.ErrInvalidID.Wrap(err)
+	}
+	return v.rooms.Check(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId(), id, it.GetTicket())
+}
+
+func outcome(c room.Checked) string {
+	if c.Admitted {
+		return "admitted"
+	}
+	return "waiting"
+}
+
+// GetCounters reads the named events from the table.
+func (v *Visitors) GetCounters(ctx context.Context, req *vwrv1.GetCountersRequest) (*vwrv1.GetCountersResponse, error) {
+	states, err := v.rooms.Counters(ctx, req.GetEventIds())
+	if err != nil {
+		return nil, err
+	}
+	return &vwrv1.GetCountersResponse{Counters: counters(states)}, nil
+}
+
+// each answers items side by side, in their order. A single item needs no goroutine.
+func each[I, R proto.Message](items []I, answer func(I) R) []R {
+	results := make([]R, len(items))
+	if len(items) == 1 {
+		results[0] = answer(items[0])
+		return results
+	}
+	var work sync.WaitGroup
+	for i, it := range items {
+		work.Go(func() { results[i] = answer(it) })
+	}
+	work.Wait()
+	return results
+}
