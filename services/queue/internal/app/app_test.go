@@ -1,0 +1,106 @@
+package app_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/config"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/services/queue/internal/app"
+	"urr.guru/services/queue/internal/kafka"
+)
+
+const key = "0123456789abcdef0123456789abcdef"
+
+func least() map[string]string {
+	return map[string]string{
+		"QUEUE_ENTRY_TOKEN_SECRET": key, "REDIS_ADDRS": "r:1", "KAFKA_BROKERS": "k:1", "TICKET_ADDR": "t:1", "TICKET_RPC_KEY": key,
+		"RPC_ACCEPT": "gateway:" + key + ",vwr:" + key,
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  map[string]string
+		want string // in the error; empty: none
+	}{
+		"least":                          {nil, ""},
+		"no secret":                      {map[string]string{"QUEUE_ENTRY_TOKEN_SECRET": ""}, "QUEUE_ENTRY_TOKEN_SECRET"},
+		"a short secret":                 {map[string]string{"QUEUE_ENTRY_TOKEN_SECRET": "short"}, "32"},
+		"no ticket":                      {map[string]string{"TICKET_ADDR": ""}, "TICKET_ADDR"},
+		"no key for ticket":              {map[string]string{"TICKET_RPC_KEY": ""}, "TICKET_RPC_KEY"},
+		"SQS without a URL":              {map[string]string{"SQS_ENABLED": "true"}, "SQS_QUEUE_URL"},
+		"SQS":                            {map[string]string{"SQS_ENABLED": "true", "SQS_QUEUE_URL": "http://sqs/admissions.fifo"}, ""},
+		"a bad threshold":                {map[string]string{"QUEUE_THRESHOLD": "-1"}, "QUEUE_THRESHOLD"},
+		"a cleanup that parks everybody": {map[string]string{"QUEUE_SEEN_TTL_SECONDS": "10"}, "QUEUE_SEEN_TTL_SECONDS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := least()
+			maps.Copy(env, c.set)
+			_, err := config.LoadFrom[app.Config](t.Context(), env)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// free is a port that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func TestServesUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	env := least()
+	ops, prefix := free(t), kafkatest.Name("app")+"-"
+	t.Cleanup(func() { kafkatest.Delete(t, prefix+kafka.Topic, prefix+kafka.Topic+pkgkafka.DLQSuffix) })
+	maps.Copy(env, map[string]string{
+		"GRPC_ADDR": free(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": backendtest.Redis(t),
+		"KAFKA_BROKERS": strings.Join(backendtest.Kafka(t), ","), "KAFKA_GROUP_PREFIX": prefix, "KAFKA_TOPIC_PREFIX": prefix,
+	})
+	cfg, err := config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	require.NoError(t, app.Migrate(t.Context(), cfg, log))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, cfg, log) }()
+	require.Eventually(t, func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ops+"/readyz", nil)
+		if err != nil {
+			return false
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}, 20*time.Second, 20*time.Millisecond, "ready without ticket: it is asked when there is a line")
+	cancel()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not stop")
+	}
+}

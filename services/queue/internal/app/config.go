@@ -1,0 +1,77 @@
+// Package app wires the service.
+package app
+
+import (
+	"errors"
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/redis"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/sqs"
+	"urr.guru/pkg/token"
+	"urr.guru/services/queue/internal/line"
+)
+
+// Config is the service's environment.
+type Config struct {
+	lifecycle.Config
+	rpc.ServerConfig
+
+	Redis redis.Config
+	Kafka kafka.Config
+	SQS   sqs.Config
+	// Ticket keeps the lines' settings and the events' titles.
+	Ticket rpc.Peer `env:", prefix=TICKET_"`
+	// EntryTokenSecret signs entry tokens and queue tickets: kid:secret[,kid:secret…], each secret at least 32 bytes.
+	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
+
+	// Threshold is how many may be inside at once in an event without a setting of its own.
+	Threshold int64 `env:"QUEUE_THRESHOLD, default=1000" min:"0" max:"10000000"`
+	// ActiveTTL is how long a slot lasts in an event without a setting of its own, in seconds.
+	ActiveTTL int64 `env:"QUEUE_ACTIVE_TTL_SECONDS, default=600" min:"5" max:"86400"`
+	// ActiveSeenTTL is how long a slot's holder may be silent before the slot ends, in seconds.
+	ActiveSeenTTL int64 `env:"QUEUE_ACTIVE_SEEN_TTL_SECONDS, default=120" min:"5" max:"86400"`
+	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds.
+	SeenTTL int64 `env:"QUEUE_SEEN_TTL_SECONDS, default=600" min:"15" max:"86400"`
+	// ParkedTTL is how long a parked place is kept, and tickets count after a loss, in seconds.
+	ParkedTTL int64 `env:"QUEUE_PARKED_TTL_SECONDS, default=3600" min:"1" max:"86400"`
+	// RecoveryPause is how long a line recovers after Redis lost data, in seconds.
+	RecoveryPause int64 `env:"QUEUE_RECOVERY_PAUSE_SECONDS, default=30" min:"1" max:"3600"`
+	// AdmissionInterval is the time between two ticks of a replica, in milliseconds; the rate does not depend on it.
+	AdmissionInterval int64 `env:"QUEUE_ADMISSION_INTERVAL_MS, default=1000" min:"50" max:"5000"`
+	// AdmissionBatch is the most that are admitted per second of Redis's clock by all replicas together.
+	AdmissionBatch int64 `env:"QUEUE_ADMISSION_BATCH_SIZE, default=100" min:"1" max:"5000"`
+	// CleanupInterval is the time between two cleanups of a replica, in milliseconds.
+	CleanupInterval int64 `env:"QUEUE_STALE_CLEANUP_INTERVAL_MS, default=30000" min:"100" max:"3600000"`
+}
+
+// Validate checks what needs more than one variable, or more than a type.
+func (c *Config) Validate() error {
+	var problems []error
+	if _, err := token.ParseKeySet(c.EntryTokenSecret); err != nil {
+		problems = append(problems, config.Bad("QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret, err.Error()))
+	}
+	if c.Ticket.Addr == "" {
+		problems = append(problems, config.Missing("TICKET_ADDR", "must be where ticket is: it keeps the lines' settings"))
+	}
+	if c.Ticket.Key == "" {
+		problems = append(problems, config.Missing("TICKET_RPC_KEY", "must be the key of the pair queue → ticket"))
+	}
+	if c.SQS.Enabled && c.SQS.QueueURL == "" {
+		problems = append(problems, config.Missing("SQS_QUEUE_URL", "must be the queue's URL when SQS_ENABLED is true"))
+	}
+	return errors.Join(problems...)
+}
+
+// rules are the line's constants as configured.
+func (c *Config) rules() line.Rules {
+	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
+	r := line.DefaultRules()
+	r.Threshold, r.Batch = c.Threshold, c.AdmissionBatch
+	r.Slot, r.ActiveSeen, r.Seen = seconds(c.ActiveTTL), seconds(c.ActiveSeenTTL), seconds(c.SeenTTL)
+	r.Parked, r.Pause = seconds(c.ParkedTTL), seconds(c.RecoveryPause)
+	return r
+}

@@ -1,0 +1,90 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/wire"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/queue/internal/kafka"
+)
+
+// slots keeps what it was told; it fails the first calls.
+type slots struct {
+	mu       sync.Mutex
+	failures int
+	calls    []string
+	more     chan struct{}
+}
+
+func (s *slots) note(call string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failures > 0 {
+		s.failures--
+		return errs.ErrUnavailable
+	}
+	s.calls = append(s.calls, call)
+	s.more <- struct{}{}
+	return nil
+}
+
+func (s *slots) Held(_ context.Context, eventID, userID, slotID string, until time.Time) error {
+	return s.note(fmt.Sprint("held ", eventID, " ", userID, " ", slotID, " ", until.Unix()))
+}
+
+func (s *slots) Purchased(_ context.Context, eventID, userID, slotID string) error {
+	return s.note(fmt.Sprint("purchased ", eventID, " ", userID, " ", slotID))
+}
+
+func TestReservationsReachTheirSlots(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	cfg := kafkatest.Config(t)
+	producer, err := pkgkafka.NewProducer(cfg, "test")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	until := time.Unix(2_000_000_000, 0)
+	send := func(value []byte) {
+		require.NoError(t, producer.Publish(t.Context(), pkgkafka.Record{Topic: topic, Key: []byte("r"), Value: value}))
+	}
+	event := func(kind, slot string) {
+		value, err := wire.Marshal(&eventsv1.ReservationEvent{
+			Type: kind, ReservationId: "r", EventId: "ev", UserId: "u", SlotId: slot, ExpiresAt: timestamppb.New(until),
+		})
+		require.NoError(t, err)
+		send(value)
+	}
+	event("RESERVATION_CREATED", "s1")
+	event("RESERVATION_CREATED", "") // by an operator
+	event("RESERVATION_CANCELLED", "s1")
+	send([]byte("{")) // goes to the dead letters, not in the way
+	event("RESERVATION_CONFIRMED", "s1")
+
+	s := &slots{failures: 2, more: make(chan struct{}, 10)} // Redis comes back after a while
+	consumer, err := pkgkafka.NewConsumer(cfg, kafkatest.Name("group"), []string{topic}, kafka.Handler(s), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- consumer.Run(ctx) }()
+	for range 2 {
+		select {
+		case <-s.more:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the events did not arrive")
+		}
+	}
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"held ev u s1 2000000000", "purchased ev u s1"}, s.calls)
+}

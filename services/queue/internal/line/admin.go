@@ -1,0 +1,187 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/failpoint"
+)
+
+// Settings that did not change are read again after settingsFor; ones that are missing, after settingsRetry.
+const (
+	settingsFor     = 30 * time.Second
+	settingsRetry   = time.Second
+	settingsTimeout = 500 * time.Millisecond
+)
+
+// Overview is what an operator sees of a line.
+type Overview struct {
+	EventID                            string
+	Waiting, Parked, Active, Threshold int64
+	AdmittedPerMinute                  float64
+	Epoch                              int64
+	// Paused: nobody is being admitted, by an operator's will or because the line recovers.
+	Paused bool
+}
+
+// Load is how full a line is, for tier 1.
+type Load struct{ Waiting, Active, Parked, Arrived int64 }
+
+// Open begins the line of a new sale without the pause of a lost one, and reads its settings. It may be repeated.
+func (s *Service) Open(ctx context.Context, eventID string) error {
+	st, err := s.store.Open(ctx, eventID, s.book.Recall(eventID))
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("queue.open.after_line")
+	s.book.Contact(eventID)
+	s.book.Learn(eventID, st)
+	if err := s.store.Add(ctx, eventID); err != nil {
+		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
+	}
+	return s.refresh(ctx, eventID)
+}
+
+// SetThreshold writes the setting where it is durable, then into the line. When it fails the setting may be in force already; repeating it
+// settles that.
+func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
+	if err := s.events.PutThreshold(ctx, eventID, threshold); err != nil {
+		return Overview{}, err
+	}
+	failpoint.Hit("queue.threshold.after_ticket") // every replica reads the settings again within 30 s
+	if err := s.refresh(ctx, eventID); err != nil {
+		return Overview{}, err
+	}
+	return s.Line(ctx, eventID)
+}
+
+// Line is the state of an event's line. A line that nobody asked for yet has its settings only.
+func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
+	st, err := s.peek(ctx, eventID)
+	if err != nil {
+		return Overview{}, err
+	}
+	if !st.Exists() {
+		return s.unborn(ctx, eventID)
+	}
+	p := s.book.page(eventID)
+	p.mu.Lock()
+	rate := p.pace.perMinute()
+	p.mu.Unlock()
+	return Overview{
+		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
+		AdmittedPerMinute: rate, Epoch: st.Epoch, Paused: !st.Admitting(),
+	}, nil
+}
+
+func (s *Service) unborn(ctx context.Context, eventID string) (Overview, error) {
+	set, err := s.events.Settings(ctx, eventID)
+	if err != nil {
+		return Overview{}, err
+	}
+	o := Overview{EventID: eventID, Threshold: s.rules.Threshold, Paused: set.Paused}
+	if set.Threshold != nil {
+		o.Threshold = *set.Threshold
+	}
+	return o, nil
+}
+
+// Load is how full the line is; all zero when there is none.
+func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
+	st, err := s.peek(ctx, eventID)
+	if err != nil {
+		return Load{}, err
+	}
+	return Load{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
+}
+
+// Watch hands out epochs and pauses until ctx ends.
+func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
+	return s.book.Watch(ctx, send)
+}
+
+// refresh reads a line's durable settings into it. Two readings may cross: the one that began later knows more and wins, so the line is
+// asked for its time first.
+func (s *Service) refresh(ctx context.Context, eventID string) error {
+	st, err := s.peek(ctx, eventID)
+	if err != nil || !st.Exists() {
+		return err
+	}
+	set, err := s.events.Settings(ctx, eventID)
+	if err != nil {
+		return fmt.Errorf("settings of %s: %w", eventID, err)
+	}
+	st, err = s.store.Apply(ctx, eventID, s.book.Recall(eventID), set, st.Now)
+	if err != nil {
+		return err
+	}
+	s.book.Learn(eventID, st)
+	return nil
+}
+
+// readSettings is refresh for workers and first visitors: not more often than makes sense, bounded, and a failure is only logged: until
+// the settings of a new line are there nobody is admitted, and an old one goes on with what it has.
+func (s *Service) readSettings(ctx context.Context, eventID string) {
+	p := s.book.page(eventID)
+	p.mu.Lock()
+	now, st := s.now(), p.state
+	wait := settingsRetry
+	if st.SettingsAt > 0 {
+		wait = settingsFor
+	}
+	if !st.Exists() || now.Sub(p.tried) < wait {
+		p.mu.Unlock()
+		return
+	}
+	p.tried = now
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	if err := s.refresh(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
+		s.log.WarnContext(ctx, "line settings not read", "event", eventID, "unread", st.SettingsAt == 0, "error", err)
+	}
+}
+
+// Event titles are read again after infoFor, an unknown event's after infoRetry; a visitor waits for them at most infoTimeout.
+const (
+	infoFor     = 60 * time.Second
+	infoRetry   = 5 * time.Second
+	infoTimeout = 150 * time.Millisecond
+)
+
+// info is the event's title, empty while it cannot be had: the line works without. Whoever finds it old reads it, the others go on with
+// what there is.
+func (s *Service) info(ctx context.Context, eventID string) Info {
+	p := s.book.page(eventID)
+	p.mu.Lock()
+	info, now := p.info, s.now()
+	wait := infoRetry
+	if p.infoKnown {
+		wait = infoFor
+	}
+	if !p.infoAt.IsZero() && now.Sub(p.infoAt) < wait {
+		p.mu.Unlock()
+		return info
+	}
+	p.infoAt = now
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	got, err := s.events.Info(ctx, eventID)
+	switch {
+	case err == nil:
+		info = got
+	case errors.Is(err, errs.ErrEventNotFound): // a promotion or a campaign: it has no title here
+		info = Info{}
+	default:
+		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
+		return info
+	}
+	p.mu.Lock()
+	p.info, p.infoKnown = info, true
+	p.mu.Unlock()
+	return info
+}

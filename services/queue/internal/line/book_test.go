@@ -1,0 +1,108 @@
+package line
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newBook() (*Book, *clock) {
+	c := &clock{now: time.UnixMilli(1_000_000)}
+	return NewBook(c.Now), c
+}
+
+func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
+	t.Parallel()
+	b, _ := newBook()
+	require.Equal(t, Memory{}, b.Recall("ev"))
+	b.Learn("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
+	want := Memory{Epoch: 5, Rev: 7, Alive: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
+	require.Equal(t, want, b.Recall("ev"))
+	for name, late := range map[string]State{
+		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
+		"an older epoch":  {Epoch: 4, Rev: 99, Now: 101, SettingsAt: 90, Threshold: 9},
+		"an earlier time": {Epoch: 5, Rev: 7, Now: 99, SettingsAt: 90, Threshold: 9},
+		"no line":         {Now: 200, Threshold: 9},
+	} {
+		b.Learn("ev", late)
+		require.Equal(t, want, b.Recall("ev"), name)
+	}
+	b.Learn("ev", State{Epoch: 6, Rev: 0, Now: 50})
+	want.Epoch, want.Rev, want.Alive = 6, 0, 50
+	require.Equal(t, want, b.Recall("ev"), "settings are remembered until the line has read them again")
+}
+
+func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
+	t.Parallel()
+	b, c := newBook()
+	b.Contact("a")
+	c.advance(30 * time.Second)
+	b.Contact("b")
+	c.advance(31 * time.Second)
+	require.Equal(t, []string{"b"}, b.Contacted())
+	c.advance(time.Hour - 40*time.Second)
+	require.Equal(t, []string{"a"}, b.Forget(nil))
+	c.advance(time.Minute)
+	require.Empty(t, b.Forget(map[string]bool{"b": true}), "the registry lists it")
+	require.Equal(t, []string{"b"}, b.Forget(nil))
+}
+
+func TestIdleCountsFromTheLastSign(t *testing.T) {
+	t.Parallel()
+	b, c := newBook()
+	b.Contact("ev")
+	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
+	c.advance(time.Hour)
+	require.Zero(t, b.idle("ev"), "somebody waits")
+	b.Learn("ev", State{Epoch: 1, Rev: 2, Now: 2})
+	c.advance(time.Minute)
+	require.Equal(t, time.Minute, b.idle("ev"))
+	b.Contact("ev")
+	require.Zero(t, b.idle("ev"))
+	c.advance(2 * time.Minute)
+	b.Learn("ev", State{Epoch: 1, Rev: 3, Now: 3})
+	require.Equal(t, 2*time.Minute, b.idle("ev"))
+}
+
+func TestWatchersSeeEveryEpoch(t *testing.T) {
+	t.Parallel()
+	b, _ := newBook()
+	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
+	got := make(chan []Recovery, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- b.Watch(ctx, func(lines []Recovery, _ bool) error {
+			got <- lines
+			return nil
+		})
+	}()
+	require.Equal(t, []Recovery{{EventID: "a", Epoch: 1}}, <-got)
+	b.Learn("a", State{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
+	b.Learn("b", State{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
+	require.Equal(t, []Recovery{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
+	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 3})
+	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
+	cancel()
+	require.NoError(t, <-done)
+}

@@ -1,0 +1,11 @@
+package line
+
+import "urr.guru/pkg/errs"
+
+// What a visitor can be refused with.
+var (
+	ErrPassUsed     = errs.ErrPassUsed
+	ErrPassRequired = errs.ErrVWRTokenRequired
+	ErrBlocked      = errs.ErrUserBlocked
+	ErrRecovering   = errs.ErrLineRecovering
+)

@@ -1,0 +1,86 @@
+package line
+
+import (
+	"context"
+	"time"
+)
+
+// Places decides who stands where: each call is one atomic step in the store, told what this replica remembers of the line and answered
+// with its state. A State that does not exist means that there is no such line (and, for all but Check and Open, that none was begun).
+type Places interface {
+	// Check answers claims of one event in order, one outcome each.
+	Check(ctx context.Context, eventID string, m Memory, claims []Claim) (State, []Outcome, error)
+	// Release ends the slot if it is the user's; an empty id takes the waiting place.
+	Release(ctx context.Context, eventID string, m Memory, userID, slotID string) (State, bool, error)
+	// Hold notes that seats are held in the slot until then, and extends it once.
+	Hold(ctx context.Context, eventID string, m Memory, userID, slotID string, until time.Time) (State, bool, error)
+}
+
+// Sights reads without deciding.
+type Sights interface {
+	// Look answers by position, in as few round trips as there are nodes.
+	Look(ctx context.Context, looks []Look) ([]Sight, error)
+	Touch(ctx context.Context, touches []Touch) error
+}
+
+// Lines are the calls about a line as a whole.
+type Lines interface {
+	Peek(ctx context.Context, eventID string, m Memory) (State, error)
+	// Open begins a line without the pause of a lost one.
+	Open(ctx context.Context, eventID string, m Memory) (State, error)
+	// Apply caches settings that were read at readAt (the line's time in epoch ms before the reading began) unless later ones are there.
+	Apply(ctx context.Context, eventID string, m Memory, s Settings, readAt int64) (State, error)
+}
+
+// Work is what runs once per tick, and now and then.
+type Work interface {
+	Admit(ctx context.Context, eventID string, m Memory) (State, Tick, error)
+	// Clean moves or removes up to a page of those who are long gone; more says that there are others.
+	Clean(ctx context.Context, eventID string, m Memory) (s State, moved int64, more bool, err error)
+}
+
+// Registry lists the events that some replica has had contact for. It is never atomic with a line.
+type Registry interface {
+	Events(ctx context.Context) ([]string, error)
+	Add(ctx context.Context, eventIDs ...string) error
+	Remove(ctx context.Context, eventID string) error
+}
+
+// Store is all of it.
+type Store interface {
+	Places
+	Sights
+	Lines
+	Work
+	Registry
+}
+
+// Directory is what ticket knows of events.
+type Directory interface {
+	Info(ctx context.Context, eventID string) (Info, error)
+	// Settings of any event id; defaults when none were ever written.
+	Settings(ctx context.Context, eventID string) (Settings, error)
+	// PutThreshold writes the setting durably.
+	PutThreshold(ctx context.Context, eventID string, threshold int64) error
+}
+
+// Sealer signs what leaves, and reads back what only it can have signed.
+type Sealer interface {
+	Ticket(eventID, userID string, t Ticket) string
+	// OpenTicket reports whether the ticket is genuine and this user's for this event.
+	OpenTicket(eventID, userID, sealed string) (Ticket, bool)
+	// Entry mints the token of a slot that ends at end (epoch ms).
+	Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error)
+}
+
+// Announcer tells others of claimed slots. It never blocks and never fails the visitor.
+type Announcer interface {
+	Announce(a Admission)
+}
+
+// Meter counts for operators.
+type Meter interface {
+	Line(eventID string, waiting, active int64)
+	Admitted(eventID string, n int64)
+	Forget(eventID string)
+}

@@ -1,0 +1,104 @@
+package line
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// watch feeds one state a second, each with so many admitted since the last.
+func watch(p *pace, s State, seconds int, perSecond int64) State {
+	for range seconds {
+		s.Now += 1000
+		s.Admitted += perSecond
+		p.observe(s)
+	}
+	return s
+}
+
+func TestEstimatedWait(t *testing.T) {
+	t.Parallel()
+	start := State{Epoch: 1, Now: 1_000_000, Waiting: 5000}
+	t.Run("the first five seconds", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		p.observe(start)
+		s := watch(&p, start, 4, 100)
+		for position, want := range map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100} {
+			require.Equal(t, want, p.wait(position, s))
+		}
+	})
+	t.Run("a steady rate", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		p.observe(start)
+		s := watch(&p, start, 60, 20)
+		require.Equal(t, int64(1), p.wait(20, s))
+		require.Equal(t, int64(50), p.wait(1000, s))
+		require.InDelta(t, 1200, p.perMinute(), 0.1)
+	})
+	t.Run("it follows the rate within a minute", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		p.observe(start)
+		s := watch(&p, start, 120, 100)
+		watch(&p, s, 60, 10)
+		require.InDelta(t, 10, p.rate, 13)
+		require.Greater(t, p.rate, 10.0)
+	})
+	t.Run("a full house that nobody leaves", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		full := start
+		full.Active, full.Threshold, full.SlotMS = 600, 600, 600_000
+		p.observe(full)
+		s := watch(&p, full, 60, 0)
+		require.Equal(t, int64(300), p.wait(300, s), "one slot a second ends by itself")
+	})
+	t.Run("never more than a day", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		p.observe(start)
+		s := watch(&p, start, 10, 0)
+		s.Admitted++
+		s.Now += 1000
+		p.observe(s)
+		require.Equal(t, int64(86_400), p.wait(10_000_000, s))
+	})
+	t.Run("times without a queue do not count", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		empty := start
+		empty.Waiting = 0
+		s := watch(&p, empty, 600, 0)
+		s.Waiting = 100
+		p.observe(s)
+		s = watch(&p, s, 10, 50)
+		require.Equal(t, int64(2), p.wait(100, s))
+	})
+	t.Run("a new epoch starts anew", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		p.observe(start)
+		s := watch(&p, start, 60, 100)
+		s.Admitted, s.Now = 0, s.Now-5000
+		p.observe(s)
+		require.Equal(t, int64(20), p.wait(1000, s))
+	})
+}
+
+func TestPollTable(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[int64]int64{
+		0: 1, 999: 1, 1000: 5, 4999: 5, 5000: 10, 9999: 10, 10_000: 30, 99_999: 30, 100_000: 60, 9_000_000: 60,
+	} {
+		require.Equal(t, want, Poll(ahead), "%d ahead", ahead)
+	}
+	for _, poll := range []int64{1, 3, 5, 10, 30, 60} {
+		for range 200 {
+			got := spread(poll)
+			require.GreaterOrEqual(t, got, max(1, poll*9/10))
+			require.LessOrEqual(t, got, min(60, (poll*11+9)/10))
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package line
+
+import (
+	"context"
+	"maps"
+	"time"
+)
+
+// beat is the longest time between two messages of a watch.
+const beat = 2 * time.Second
+
+// Recovery is what a gateway needs to judge tokens: the line's epoch, and until when (epoch ms) those of the last one are still taken over.
+type Recovery struct {
+	EventID           string
+	Epoch, PauseUntil int64
+}
+
+// Watch hands every line to send (once, complete), then what changes, and an empty message when nothing did for 2 s. It returns the
+// error of send, or nil when ctx ends.
+func (b *Book) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
+	lines, seen, changed := b.since(0)
+	if err := send(lines, true); err != nil {
+		return err
+	}
+	timer := time.NewTimer(beat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-changed:
+		}
+		lines, seen, changed = b.since(seen)
+		if err := send(lines, false); err != nil {
+			return err
+		}
+		timer.Reset(beat)
+	}
+}
+
+// since returns the lines that changed after a change, the latest change, and what will be closed at the next.
+func (b *Book) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
+	b.watch.Lock()
+	latest, changed := b.changes, b.changed
+	b.watch.Unlock()
+	b.mu.RLock()
+	pages := maps.Clone(b.lines)
+	b.mu.RUnlock()
+	var out []Recovery
+	for id, p := range pages {
+		p.mu.Lock()
+		if p.state.Exists() && p.change > seen {
+			out = append(out, Recovery{EventID: id, Epoch: p.state.Epoch, PauseUntil: p.state.PauseUntil})
+		}
+		p.mu.Unlock()
+	}
+	return out, latest, changed
+}

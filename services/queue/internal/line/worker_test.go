@@ -1,0 +1,209 @@
+package line_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+	"urr.guru/services/queue/internal/seal"
+)
+
+// replica is a service with its worker, on the real Redis, beside others of the same registry.
+type replica struct {
+	service *line.Service
+	worker  *line.Worker
+	meter   *meter
+}
+
+type world struct {
+	t        *testing.T
+	client   goredis.UniversalClient
+	event    string
+	registry string
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second)}
+	w.registry = "registry-" + w.event
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) replica() *replica {
+	w.t.Helper()
+	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock), redis.WithRegistry(w.registry))
+	require.NoError(w.t, err)
+	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
+	require.NoError(w.t, err)
+	m := &meter{}
+	s := line.NewService(line.Deps{
+		Store: store, Book: line.NewBook(w.clock), Seal: sealer, Events: directory{}, Announce: nobody{}, Meter: m,
+		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock,
+	})
+	return &replica{service: s, worker: line.NewWorker(s, time.Second, time.Minute), meter: m}
+}
+
+func (w *world) listed() bool {
+	w.t.Helper()
+	ok, err := w.client.SIsMember(w.t.Context(), w.registry, w.event).Result()
+	require.NoError(w.t, err)
+	return ok
+}
+
+func (r *replica) check(ctx context.Context, event, user string) line.Answer {
+	return r.service.Check(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0]
+}
+
+type meter struct {
+	mu                        sync.Mutex
+	waiting, active, admitted int64
+	forgot                    bool
+}
+
+func (m *meter) Line(_ string, waiting, active int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting, m.active = waiting, active
+}
+
+func (m *meter) Admitted(_ string, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.admitted += n
+}
+
+func (m *meter) Forget(string) { m.forgot = true }
+
+type directory struct{}
+
+func (directory) Info(context.Context, string) (line.Info, error) {
+	return line.Info{}, errs.ErrEventNotFound
+}
+
+func (directory) Settings(context.Context, string) (line.Settings, error) {
+	one := int64(1)
+	return line.Settings{Threshold: &one, Slot: 2 * time.Hour}, nil
+}
+
+func (directory) PutThreshold(context.Context, string, int64) error { return nil }
+
+type nobody struct{}
+
+func (nobody) Announce(line.Admission) {}
+
+func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.replica(), w.replica()
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	in := a.check(t.Context(), w.event, "in")
+	require.NoError(t, in.Err)
+	require.Equal(t, line.StatusActive, in.Place.Status)
+	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "w").Place.Status)
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.True(t, w.listed())
+
+	w.advance(time.Second)
+	b.worker.Tick(t.Context()) // it never heard of the event but by the registry
+	require.Equal(t, int64(1), b.meter.admitted)
+	require.Equal(t, []int64{0, 1}, []int64{b.meter.waiting, b.meter.active})
+	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
+}
+
+func slotOf(t *testing.T, w *world, user string) string {
+	t.Helper()
+	v, err := w.client.HGet(t.Context(), "{"+w.event+"}:slot", user).Result()
+	require.NoError(t, err)
+	return v[:36]
+}
+
+func TestALostRegistryIsRestored(t *testing.T) {
+	w := newWorld(t)
+	a := w.replica()
+	a.check(t.Context(), w.event, "u")
+	a.worker.Tick(t.Context())
+	require.True(t, w.listed())
+	require.NoError(t, w.client.Del(t.Context(), w.registry).Err())
+	w.advance(59 * time.Second)
+	a.worker.Tick(t.Context())
+	require.True(t, w.listed())
+}
+
+func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.replica(), w.replica()
+	a.check(t.Context(), w.event, "u")
+	tick := func(n int) {
+		for range n {
+			w.advance(10 * time.Second)
+			a.worker.Tick(t.Context())
+		}
+	}
+	tick(1)
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "u", nil))
+	for _, r := range a.service.Status(t.Context(), []line.Request{{EventID: w.event, Caller: line.Caller{UserID: "u"}}}) {
+		if r.Place.Status == line.StatusActive {
+			require.NoError(t, a.service.Leave(t.Context(), w.event, "u", &line.Entry{SlotID: slotOf(t, w, "u")}))
+		}
+	}
+	tick(59)
+	require.True(t, w.listed())
+	b.check(t.Context(), w.event, "v") // at another replica, unheard of here until the next tick
+	tick(2)
+	require.True(t, w.listed(), "somebody came in between")
+	require.NoError(t, b.service.Leave(t.Context(), w.event, "v", nil))
+	if n, _ := w.client.HExists(t.Context(), "{"+w.event+"}:slot", "v").Result(); n {
+		require.NoError(t, b.service.Leave(t.Context(), w.event, "v", &line.Entry{SlotID: slotOf(t, w, "v")}))
+	}
+	tick(62)
+	require.False(t, w.listed())
+	tick(6 * 61)
+	require.True(t, a.meter.forgot, "and is forgotten after an hour")
+}
+
+func TestSweepParksWhoIsLongGone(t *testing.T) {
+	w := newWorld(t)
+	a := w.replica()
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.check(t.Context(), w.event, "in")
+	a.check(t.Context(), w.event, "gone")
+	keep := []line.Request{{EventID: w.event, Caller: line.Caller{UserID: "in"}}}
+	parked := func() int64 {
+		load, err := a.service.Load(t.Context(), w.event)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), load.Waiting+load.Parked)
+		return load.Parked
+	}
+	for range 122 {
+		require.Zero(t, parked())
+		w.advance(5 * time.Second)
+		require.Equal(t, line.StatusActive, a.service.Status(t.Context(), keep)[0].Place.Status)
+		a.worker.Tick(t.Context())
+	}
+	a.worker.Sweep(t.Context())
+	require.Equal(t, int64(1), parked())
+}

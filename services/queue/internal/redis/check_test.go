@@ -1,0 +1,213 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+func TestEntryAtOnceWhileNobodyIsBefore(t *testing.T) {
+	f := setup(t, 2)
+	a := f.join("a")
+	require.Equal(t, line.Inside, a.Standing)
+	require.True(t, a.Claimed)
+	require.Equal(t, f.clock().Add(600*time.Second).UnixMilli(), a.End)
+	id, err := uuid.Parse(a.SlotID)
+	require.NoError(t, err)
+	require.Equal(t, uuid.Version(7), id.Version())
+	require.Equal(t, uuid.RFC4122, id.Variant())
+	sec, nsec := id.Time().UnixTime()
+	require.Equal(t, f.clock().UnixMilli(), time.Unix(sec, nsec).UnixMilli(), "the slot's id tells Redis's time")
+
+	again := f.join("a")
+	require.Equal(t, a.SlotID, again.SlotID, "several tabs share one slot")
+	require.False(t, again.Claimed)
+
+	require.Equal(t, line.Inside, f.join("b").Standing)
+	c, d := f.join("c"), f.join("d")
+	require.Equal(t, line.Waiting, c.Standing, "the threshold is reached")
+	require.Equal(t, int64(0), c.Ahead)
+	require.Equal(t, int64(1), d.Ahead)
+
+	require.True(t, f.release("a", a.SlotID))
+	f.advance(time.Millisecond)
+	require.Equal(t, line.Waiting, f.join("e").Standing, "c and d are before e")
+	st := f.peek()
+	require.Equal(t, []int64{3, 1, 2}, []int64{st.Waiting, st.Active, st.Admitted})
+}
+
+func TestNobodyEntersWhileTheLineDoesNotAdmit(t *testing.T) {
+	for name, prepare := range map[string]func(f *fixture){
+		"paused":          func(f *fixture) { f.apply(line.Settings{Paused: true}) },
+		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.Memory{}; f.open() },
+		"recovering":      func(f *fixture) { f.failover() },
+		"sale closed":     func(f *fixture) { f.apply(line.Settings{ClosesAt: f.clock()}) },
+		"threshold 0":     func(f *fixture) { var none int64; f.apply(line.Settings{Threshold: &none}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 10)
+			prepare(f)
+			f.advance(time.Second)
+			require.Equal(t, line.Waiting, f.join("a").Standing)
+			require.Zero(t, f.tick().Admitted)
+		})
+	}
+}
+
+func TestTier1OrderIsKeptAndMergesWithArrivals(t *testing.T) {
+	f := setup(t, 0)
+	f.round = f.clock().Add(10 * time.Second).UnixMicro() // the room is activated in 10 s
+	f.join("early")
+	f.advance(20 * time.Second)
+	f.joinAt("p9", 9)
+	f.advance(time.Second)
+	p5 := f.joinAt("p5", 5)
+	require.Equal(t, f.round+5, p5.Score)
+	require.Equal(t, int64(1), p5.Ahead)
+	f.advance(time.Second)
+	f.join("late")
+	require.Equal(t, []string{"early", "p5", "p9", "late"}, f.set("queue"))
+
+	f.advance(time.Second)
+	require.Equal(t, f.round+9, f.joinAt("p9", 2).Score, "a score never changes after the join")
+	require.Equal(t, int64(2), f.peek().Arrived)
+}
+
+func TestPositionBelongsToItsFirstUser(t *testing.T) {
+	f := setup(t, 0)
+	require.Equal(t, line.Waiting, f.joinAt("a", 7).Standing)
+	require.Equal(t, line.PassTaken, f.joinAt("b", 7).Standing)
+	require.Equal(t, []string{"a"}, f.set("queue"))
+	require.True(t, f.release("a", ""))
+	require.Equal(t, f.round+7, f.joinAt("a", 7).Score, "its user may come again with it while nobody behind was admitted")
+	ttl, err := f.client.PTTL(f.ctx(), f.key("t1:"+itoa(f.round))).Result()
+	require.NoError(t, err)
+	require.Greater(t, ttl, 23*time.Hour)
+
+	f.round += 1_000_000_000
+	require.Equal(t, line.Waiting, f.joinAt("c", 7).Standing, "another round has positions of its own")
+	require.Equal(t, int64(1), f.peek().Arrived, "arrivals are counted by round")
+}
+
+func TestAPositionHasOneTurn(t *testing.T) {
+	for name, end := range map[string]func(f *fixture, slot string){
+		"left or bought": func(f *fixture, slot string) { require.True(f.t, f.release("first", slot)) },
+		"expired":        func(f *fixture, _ string) { f.advance(600 * time.Second) }, // asks before the next tick does
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			in := f.joinAt("first", 1)
+			require.Equal(t, line.Inside, in.Standing)
+			f.joinAt("second", 2)
+			f.join("third")
+			f.advance(time.Millisecond)
+			end(f, in.SlotID)
+			back := f.joinAt("first", 1)
+			require.Equal(t, line.Waiting, back.Standing, "a pass that was in front once is not in front for ever")
+			require.Equal(t, int64(2), back.Ahead, "who wants more queues again")
+			require.Equal(t, back.Score, f.joinAt("first", 1).Score, "the new place stays")
+			f.poll("second", "third", "first")
+			f.tick()
+			require.Equal(t, line.Inside, f.status("second").Standing)
+		})
+	}
+}
+
+func TestNewcomersNeedAPositionWhileTheRoomIsActive(t *testing.T) {
+	f := setup(t, 1)
+	need := func(user string) line.Outcome {
+		return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Required: true}})
+	}
+	require.Equal(t, line.PassMissing, need("a").Standing, "neither into active")
+	inside := f.join("in")
+	require.Equal(t, line.PassMissing, need("a").Standing, "nor into the queue")
+	f.join("waits")
+	require.Equal(t, line.Waiting, need("waits").Standing, "who waits needs none")
+	require.Equal(t, line.Inside, need("in").Standing, "who is inside needs none")
+	f.live(20*time.Second, "in")
+	require.True(t, f.release("in", inside.SlotID))
+	f.tick()
+	require.Equal(t, []string{"waits"}, f.set("parked"))
+	require.Equal(t, line.Inside, need("waits").Standing, "who was parked needs none")
+}
+
+func TestStatusEnqueuesNobodyAndBeginsNoLine(t *testing.T) {
+	f := unopened(t)
+	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.False(t, f.release("a", ""))
+	require.False(t, f.hold("a", "x", f.clock().Add(time.Minute)))
+	f.tick()
+	f.clean()
+	require.False(t, f.peek().Exists())
+	n, err := f.client.Exists(f.ctx(), f.key("line"), f.key("queue"), f.key("threshold")).Result()
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	f.open()
+	f.apply(line.Settings{})
+	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Empty(t, f.set("queue"))
+}
+
+func TestManyClaimsInOneCall(t *testing.T) {
+	f := setup(t, 2)
+	f.joinAt("taken", 3)
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{
+		{UserID: "a", Join: true},
+		{UserID: "b", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: 3}},
+		{UserID: "c", Join: true, Tier1: line.Tier1{Required: true, Round: f.round + 1e9, Position: 4}},
+		{UserID: "d"},
+		{UserID: "a", Join: true},
+		{UserID: "e", Join: true, Tier1: line.Tier1{Required: true}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []line.Standing{line.Inside, line.PassTaken, line.Waiting, line.Nowhere, line.Inside, line.PassMissing},
+		[]line.Standing{out[0].Standing, out[1].Standing, out[2].Standing, out[3].Standing, out[4].Standing, out[5].Standing})
+	require.Equal(t, out[0].SlotID, out[4].SlotID)
+	require.Equal(t, int64(2), s.Active)
+}
+
+func TestBlockedUsersAreOutAndStayOut(t *testing.T) {
+	f := setup(t, 1)
+	f.join("in")
+	f.join("w")
+	f.advance(time.Second)
+	f.apply(line.Settings{Blocked: []string{"in", "w"}})
+	require.Equal(t, line.Blocked, f.join("in").Standing)
+	require.Equal(t, line.Blocked, f.status("w").Standing)
+	require.Empty(t, f.set("active"))
+	require.Empty(t, f.set("queue"))
+	f.advance(time.Second)
+	f.apply(line.Settings{Blocked: []string{"w"}})
+	require.Equal(t, line.Inside, f.join("in").Standing)
+}
+
+func TestOfTwoSettingsTheLaterReadingWins(t *testing.T) {
+	f := setup(t, 5)
+	early, late := f.clock().Add(time.Second).UnixMilli(), f.clock().Add(2*time.Second).UnixMilli()
+	f.advance(3 * time.Second)
+	seven, nine := int64(7), int64(9)
+	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
+	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
+	st := f.peek()
+	require.Equal(t, int64(9), st.Threshold)
+	require.Equal(t, time.Minute.Milliseconds(), st.SlotMS)
+	require.Equal(t, f.clock().Add(time.Minute).UnixMilli(), f.join("a").End, "a slot is as long as the event says")
+}
+
+func TestAPositionGivesItsPlaceOnce(t *testing.T) {
+	f := setup(t, 1)
+	first := f.joinAt("first", 1)
+	require.Equal(t, line.Inside, first.Standing)
+	f.joinAt("second", 2)
+	require.True(t, f.release("first", first.SlotID))
+	f.advance(time.Second)
+	again := f.joinAt("first", 1)
+	require.Equal(t, line.Waiting, again.Standing)
+	require.Equal(t, int64(1), again.Ahead, "behind who waits: the turn was had")
+	require.Equal(t, f.clock().UnixMicro(), again.Score)
+}

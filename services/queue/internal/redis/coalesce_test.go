@@ -1,0 +1,89 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// gate holds script calls up until it is opened, and counts them.
+type gate struct {
+	goredis.Hook
+
+	mu      sync.Mutex
+	scripts int
+	arrived chan struct{}
+	open    chan struct{}
+}
+
+func (g *gate) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "evalsha") {
+			g.mu.Lock()
+			g.scripts++
+			g.mu.Unlock()
+			g.arrived <- struct{}{}
+			<-g.open
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (g *gate) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (g *gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func TestConcurrentChecksShareScripts(t *testing.T) {
+	t.Parallel()
+	client, event := redistest.Open(t), redistest.Prefix(t)
+	store, err := redis.NewStore(client, line.DefaultRules())
+	require.NoError(t, err)
+	st, err := store.Open(t.Context(), event, line.Memory{})
+	require.NoError(t, err)
+	limit := int64(1000)
+	_, err = store.Apply(t.Context(), event, line.Memory{}, line.Settings{Threshold: &limit}, st.Now)
+	require.NoError(t, err)
+
+	g := &gate{arrived: make(chan struct{}, 1000), open: make(chan struct{})}
+	client.AddHook(g)
+	var wg sync.WaitGroup
+	call := func(i int) {
+		wg.Go(func() {
+			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
+			s, out, err := store.Check(t.Context(), event, line.Memory{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
+			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.Nowhere || !s.Exists() {
+				t.Errorf("call %d: %v %v", i, out, err)
+			}
+		})
+	}
+	const underWay, more = 4, 96
+	for i := range underWay {
+		call(i)
+		<-g.arrived
+	}
+	for i := range more {
+		call(underWay + i)
+	}
+	close(g.open)
+	wg.Wait()
+	n, err := client.ZCard(t.Context(), "{"+event+"}:active").Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(underWay+more), n)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	require.Less(t, g.scripts, underWay+more/2, "those that waited went together")
+	require.NoError(t, store.Close(t.Context()))
+	_, _, err = store.Check(t.Context(), event, line.Memory{}, []line.Claim{{UserID: "late"}})
+	require.Error(t, err)
+}

@@ -1,0 +1,302 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+const (
+	crowdSize = 160
+	threshold = 12
+	crowdTime = 900 // seconds at most
+)
+
+// visitor is somebody in the crowd.
+type visitor struct {
+	name             string
+	arrives          int // step
+	hideAt, hideFor  int // steps; the page is suspended
+	vanishAt         int // leaves for good without a word; 0 = never
+	stay             int // how long inside
+	position         int64
+	next             int // step of the next poll
+	inside, done     bool
+	left             int // step at which a slot ends
+	score            int64
+	ticket           *line.Ticket
+	entry            *line.Entry
+	silent, lastSeen int // the longest silence so far, and the last contact; steps
+}
+
+func (v *visitor) away(step int, down bool) bool {
+	return v.done || step < v.arrives || step < v.next || down ||
+		v.vanishAt > 0 && step >= v.vanishAt || step >= v.hideAt && step < v.hideAt+v.hideFor
+}
+
+// crowd is a line, its replicas (which remember each on its own) and its visitors.
+type crowd struct {
+	*fixture
+
+	rng      *rand.Rand
+	replicas []line.Memory
+	visitors []*visitor
+	step     int
+	down     bool
+	limit    int64
+	problems []string
+}
+
+func newCrowd(t *testing.T, seed uint64) *crowd {
+	t.Helper()
+	c := &crowd{fixture: setup(t, threshold), rng: rand.New(rand.NewPCG(seed, 1)), limit: threshold} //nolint:gosec // a simulation
+	c.replicas = []line.Memory{c.mem, c.mem, {}}
+	for i := range crowdSize {
+		v := &visitor{name: fmt.Sprintf("v-%03d", i), arrives: c.rng.IntN(60), stay: 5 + c.rng.IntN(20), hideAt: crowdTime}
+		switch c.rng.IntN(10) {
+		case 0:
+			v.hideAt, v.hideFor = v.arrives+c.rng.IntN(100), 30+c.rng.IntN(110)
+		case 1:
+			v.vanishAt = v.arrives + c.rng.IntN(120)
+		}
+		if i%3 == 0 {
+			v.position = int64(i + 1)
+		}
+		c.visitors = append(c.visitors, v)
+	}
+	return c
+}
+
+// call runs fn as a random replica, which learns from the answer.
+func (c *crowd) call(fn func(m line.Memory) (line.State, error)) {
+	c.t.Helper()
+	i := c.rng.IntN(len(c.replicas))
+	c.mem = c.replicas[i]
+	c.learn(fn(c.mem))
+	c.replicas[i] = c.mem
+	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
+}
+
+// second lets everybody act once: visitors poll every other second, each replica ticks.
+func (c *crowd) second() {
+	c.t.Helper()
+	var due []*visitor
+	for _, v := range c.visitors {
+		if !v.away(c.step, c.down) {
+			due = append(due, v)
+		}
+	}
+	c.rng.Shuffle(len(due), func(i, k int) { due[i], due[k] = due[k], due[i] })
+	for page := range slices.Chunk(due, 40) {
+		c.poll(page)
+	}
+	for range c.replicas {
+		c.call(func(m line.Memory) (line.State, error) {
+			s, _, err := c.store.Admit(c.ctx(), c.event, m)
+			return s, err
+		})
+	}
+	c.step++
+	at := c.clock()
+	c.advance(at.Truncate(time.Second).Add(time.Second).Sub(at))
+}
+
+func (c *crowd) poll(page []*visitor) {
+	c.t.Helper()
+	claims := make([]line.Claim, len(page))
+	for i, v := range page {
+		claims[i] = line.Claim{UserID: v.name, Join: v.score == 0 && !v.inside, Ticket: v.ticket, Entry: v.entry}
+		if claims[i].Join && v.position > 0 {
+			claims[i].Tier1 = line.Tier1{Required: true, Round: c.round, Position: v.position}
+		}
+	}
+	var state line.State
+	var out []line.Outcome
+	c.call(func(m line.Memory) (line.State, error) {
+		s, o, err := c.store.Check(c.ctx(), c.event, m, claims)
+		state, out = s, o
+		return s, err
+	})
+	for i, v := range page {
+		c.told(v, out[i], state)
+	}
+}
+
+// told is what a visitor makes of an answer.
+func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
+	if v.lastSeen > 0 {
+		v.silent = max(v.silent, c.step-v.lastSeen)
+	}
+	v.lastSeen, v.next = c.step, c.step+1+c.rng.IntN(2)
+	switch o.Standing {
+	case line.Inside:
+		if !v.inside {
+			v.inside, v.left = true, c.step+v.stay
+		}
+		v.entry, v.ticket = &line.Entry{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
+		if c.step >= v.left {
+			v.done = true
+			c.call(func(m line.Memory) (line.State, error) {
+				s, _, err := c.store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
+				return s, err
+			})
+		}
+	case line.Waiting:
+		if v.score > 0 && o.Score > v.score && !v.inside {
+			c.problem("%s lost the place, after a silence of %d s at most", v.name, v.silent)
+		}
+		v.inside, v.score, v.entry = false, o.Score, nil
+		v.ticket = &line.Ticket{Score: o.Score, Epoch: s.Epoch, IssuedAt: s.Now}
+	case line.Nowhere: // the page joins again
+		if v.score > 0 && !v.inside && v.silent < 140 {
+			c.problem("%s waited and is unknown", v.name)
+		}
+		v.inside, v.score, v.entry, v.ticket, v.next = false, 0, nil, nil, c.step+1
+	default:
+		c.problem("%s got %d", v.name, o.Standing)
+	}
+}
+
+func (c *crowd) problem(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf("%3d s: ", c.step)+fmt.Sprintf(format, args...))
+}
+
+// audit reads the store and checks what must hold at every instant.
+func (c *crowd) audit() {
+	c.t.Helper()
+	now := c.clock().UnixMilli()
+	live, err := c.client.ZCount(c.ctx(), c.key("active"), "("+itoa(now), "+inf").Result()
+	require.NoError(c.t, err)
+	if live > c.limit {
+		c.problem("%d are inside, %d may be", live, c.limit)
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"queue", "parked", "active", "old"} {
+		for _, u := range c.set(name) {
+			if other := seen[u]; other != "" {
+				c.problem("%s is in %s and %s", u, other, name)
+			}
+			seen[u] = name
+		}
+	}
+	same := func(a, b []string, what string) {
+		slices.Sort(a)
+		slices.Sort(b)
+		if !slices.Equal(a, b) {
+			c.problem("%s: %v and %v", what, a, b)
+		}
+	}
+	same(c.set("queue"), c.set("seen"), "queue and seen")
+	same(c.set("parked"), c.set("parked-seen"), "parked and parked-seen")
+	slots, err := c.client.HKeys(c.ctx(), c.key("slot")).Result()
+	require.NoError(c.t, err)
+	same(slots, append(c.set("active"), c.set("old")...), "slots, and active and old")
+	for _, u := range c.set("unclaimed") {
+		if seen[u] != "active" {
+			c.problem("%s is unclaimed but not active", u)
+		}
+	}
+}
+
+// admission is one record of the stream.
+type admission struct {
+	user            string
+	score           int64
+	tick, since, at int64
+}
+
+func (f *fixture) admissions(ctx context.Context) []admission {
+	f.t.Helper()
+	msgs, err := f.client.XRange(ctx, f.key("admitted"), "-", "+").Result()
+	require.NoError(f.t, err)
+	out := make([]admission, len(msgs))
+	for i, m := range msgs {
+		out[i] = admission{m.Values["user"].(string), number(f.t, m, "score"), number(f.t, m, "tick"), number(f.t, m, "since"), number(f.t, m, "at")}
+		require.NotEmpty(f.t, m.Values["slot"])
+	}
+	return out
+}
+
+func number(t *testing.T, m goredis.XMessage, field string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(m.Values[field].(string), 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// overtaken finds who was present when somebody with a higher score was admitted, and got in at a later tick.
+func overtaken(all []admission) []string {
+	var out []string
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.since <= b.at && b.tick < a.tick && b.score > a.score {
+				out = append(out, fmt.Sprintf("%+v overtook %+v", b, a))
+			}
+		}
+	}
+	return out
+}
+
+func TestACrowdMeetsOutages(t *testing.T) {
+	for i, scene := range []struct {
+		name string
+		at   map[int]func(c *crowd)
+	}{
+		{"nothing happens", nil},
+		{"wipe", map[int]func(*crowd){90: (*crowd).wipe}},
+		{"wipe that nobody remembers", map[int]func(*crowd){90: func(c *crowd) {
+			c.wipe()
+			for i := range c.replicas {
+				c.replicas[i] = line.Memory{}
+			}
+		}, 95: func(c *crowd) { c.readSettings() }}},
+		{"failover", map[int]func(*crowd){90: (*crowd).failover, 150: (*crowd).failover}},
+		{"gateways down for 100 s", map[int]func(*crowd){80: func(c *crowd) { c.down = true }, 180: func(c *crowd) { c.down = false }}},
+		{"threshold lowered", map[int]func(*crowd){70: func(c *crowd) {
+			low := int64(threshold / 2)
+			c.mem = c.replicas[0]
+			c.apply(line.Settings{Threshold: &low})
+			c.replicas[0] = c.mem
+		}, 130: func(c *crowd) { c.limit = threshold / 2 }}},
+		{"restart 4 s behind", rollback(4)},
+		{"restart 40 s behind", rollback(40)},
+	} {
+		t.Run(scene.name, func(t *testing.T) {
+			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
+			for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
+				if act := scene.at[c.step]; act != nil {
+					act(c)
+				}
+				c.second()
+				if c.step%3 == 0 {
+					c.audit()
+				}
+			}
+			require.Empty(t, c.problems)
+			require.Empty(t, overtaken(c.admissions(t.Context())))
+			require.Less(t, c.step, crowdTime, "everybody who stays gets in")
+		})
+	}
+}
+
+// rollback lets Redis restart with data that is some seconds old.
+func rollback(seconds int) map[int]func(*crowd) {
+	var restore func()
+	return map[int]func(*crowd){90: func(c *crowd) { restore = c.snapshot() }, 90 + seconds: func(*crowd) { restore() }}
+}
+
+func (c *crowd) readSettings() {
+	limit := int64(threshold)
+	c.mem = c.replicas[0]
+	c.apply(line.Settings{Threshold: &limit})
+	c.replicas[0] = c.mem
+}

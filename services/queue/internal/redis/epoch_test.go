@@ -1,0 +1,350 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+func TestWipeBeginsAnEpochAndTicketsGivePlacesBack(t *testing.T) {
+	f := setup(t, 0)
+	places := map[string]line.Outcome{}
+	for i := range 5 {
+		f.advance(time.Millisecond)
+		u := fmt.Sprintf("u-%d", i)
+		places[u] = f.join(u)
+	}
+	tickets := map[string]*line.Ticket{}
+	for u, o := range places {
+		tickets[u] = f.ticket(o)
+	}
+	before := f.mem
+	f.advance(10 * time.Second)
+	f.wipe()
+
+	// They come back in another order, after somebody new.
+	f.join("new")
+	require.Greater(t, f.mem.Epoch, before.Epoch)
+	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
+		o := f.claim(line.Claim{UserID: u, Ticket: tickets[u]})
+		require.Equal(t, line.Waiting, o.Standing, "status gives it back too")
+		require.Equal(t, places[u].Score, o.Score)
+	}
+	require.Equal(t, []string{"u-0", "u-1", "u-2", "u-3", "u-4", "new"}, f.set("queue"))
+
+	require.True(t, f.release("u-0", ""))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
+	st := f.peek()
+	require.Equal(t, before.Threshold, st.Threshold, "the replica remembered the settings")
+	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
+}
+
+func TestTicketsOfLongBeforeTheLossCountNothing(t *testing.T) {
+	f := setup(t, 0)
+	o := f.join("a")
+	ticket := f.ticket(o)
+	f.release("a", "")
+	f.live(149*time.Second, "nobody")
+	f.wipe()
+	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "149 s before the last answer")
+
+	g := f.ticket(f.join("b"))
+	f.release("b", "")
+	f.live(152*time.Second, "nobody")
+	f.wipe()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: g}).Standing, "152 s before it")
+}
+
+func TestTicketsOfThePresentEpochGiveNothing(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("a"))
+	f.release("a", "")
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+}
+
+func TestTicketsCountForAnHour(t *testing.T) {
+	f := setup(t, 0)
+	a, b := f.ticket(f.join("a")), f.ticket(f.join("b"))
+	f.advance(time.Second)
+	f.peek()
+	f.wipe()
+	f.peek()
+	f.advance(3599 * time.Second)
+	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: a}).Standing)
+	f.advance(2 * time.Second)
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: b}).Standing)
+}
+
+func TestNobodyRemembers(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("a"))
+	f.advance(50 * time.Minute)
+	f.wipe()
+	f.mem = line.Memory{}
+	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
+	st := f.peek()
+	require.Zero(t, st.SettingsAt, "the settings have to be read first")
+	require.False(t, st.Admitting())
+	f.live(31*time.Second, "a")
+	require.Equal(t, []string{"a"}, f.set("queue"))
+	f.apply(line.Settings{})
+	f.live(time.Second, "a")
+	require.Equal(t, []string{"a"}, f.set("active"))
+}
+
+func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
+	f := setup(t, 0)
+	f.join("a")
+	f.release("a", "")
+	old := f.ticket(line.Outcome{Score: f.clock().UnixMicro()})
+	f.live(10 * time.Minute)
+	f.wipe()
+	remembers := f.mem
+	f.mem = line.Memory{}
+	f.open() // a replica that remembers nothing takes it for a new line
+	require.False(t, f.peek().Recovering())
+	f.mem = remembers
+	require.True(t, f.peek().Recovering(), "another one knows better")
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: old}).Standing)
+	require.Equal(t, remembers.Threshold, f.peek().Threshold)
+}
+
+func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
+	f := setup(t, 3)
+	a, b := f.join("a"), f.join("b")
+	c := f.join("c")
+	d := f.join("d")
+	f.live(time.Second, "a", "b", "c", "d")
+	f.release("c", c.SlotID)
+	f.tick() // admits d, who does not hear of it
+	require.Equal(t, []string{"d"}, f.set("unclaimed"))
+	epoch := f.mem.Epoch
+	f.advance(time.Second)
+	f.failover()
+	f.join("e")
+	require.Greater(t, f.mem.Epoch, epoch)
+	require.Equal(t, []string{"d", "e"}, f.set("queue"), "d waits again, with the old score")
+	require.Equal(t, d.Score, f.status("d").Score)
+	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
+
+	back := f.status("a")
+	require.Equal(t, line.Inside, back.Standing)
+	require.Equal(t, a.SlotID, back.SlotID)
+	require.Equal(t, a.End, back.End)
+	f.live(29*time.Second, "a", "d", "e")
+	require.Equal(t, []string{"a"}, f.set("active"), "nobody is admitted in the pause")
+	f.live(2*time.Second, "a", "d", "e")
+	require.ElementsMatch(t, []string{"a", "d"}, f.set("active"), "b's slot is kept for b")
+	require.Equal(t, b.SlotID, f.status("b").SlotID, "after the pause too")
+	require.Empty(t, f.set("old"))
+	require.Equal(t, []string{"e"}, f.set("queue"))
+}
+
+func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
+	f := setup(t, 1)
+	a := f.join("a")
+	f.join("w")
+	f.hold("a", a.SlotID, f.clock().Add(time.Hour)) // excuses absence, but not from an epoch that ended
+	f.live(time.Second, "a", "w")
+	f.failover()
+	f.live(120*time.Second, "w")
+	require.Equal(t, []string{"a"}, f.set("old"))
+	f.live(2*time.Second, "w")
+	require.Empty(t, f.set("old"))
+	require.Equal(t, []string{"w"}, f.set("active"))
+	require.Equal(t, line.Nowhere, f.status("a").Standing)
+}
+
+func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
+	f := setup(t, 2)
+	a, b := f.join("a"), f.join("b")
+	f.release("b", b.SlotID)
+	c := f.join("c")
+	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b), "c": f.entry(c)}
+	f.advance(5 * time.Second)
+	f.wipe()
+	back := f.claim(line.Claim{UserID: "a", Entry: tokens["a"]})
+	require.Equal(t, line.Inside, back.Standing)
+	require.Equal(t, a.SlotID, back.SlotID)
+	require.Equal(t, a.End, back.End)
+	require.True(t, f.release("a", a.SlotID))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
+
+	f.live(31 * time.Second)
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
+}
+
+func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
+	f := setup(t, 2)
+	tokens := map[string]*line.Entry{}
+	for _, u := range []string{"a", "b"} {
+		tokens[u] = f.entry(f.join(u))
+	}
+	one := int64(1)
+	f.advance(time.Second)
+	f.apply(line.Settings{Threshold: &one})
+	f.wipe()
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.True(t, f.release("a", tokens["a"].SlotID))
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
+}
+
+func TestARestartBehindItsLog(t *testing.T) {
+	f := setup(t, 3)
+	early := f.join("early")
+	released := f.join("released")
+	f.advance(10 * time.Second)
+	f.poll("early")
+	restore := f.snapshot()
+	f.advance(4 * time.Second)
+	late := f.join("late")
+	lateToken, releasedToken := f.entry(late), f.entry(released)
+	f.release("released", released.SlotID)
+	epoch := f.mem.Epoch
+	restore() // what happened in the last 4 s is lost
+	f.advance(time.Second)
+
+	f.join("w")
+	require.Greater(t, f.mem.Epoch, epoch, "a rev below what the replica remembers")
+	require.Equal(t, early.SlotID, f.status("early").SlotID)
+	back := f.claim(line.Claim{UserID: "late", Entry: lateToken})
+	require.Equal(t, late.SlotID, back.SlotID, "admitted after the last surviving write")
+	require.Equal(t, released.SlotID, f.claim(line.Claim{UserID: "released", Entry: releasedToken}).SlotID, "its leaving was lost: one more turn")
+	require.Equal(t, int64(3), f.peek().Active)
+}
+
+func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
+	f := setup(t, 2)
+	left := f.join("left")
+	token := f.entry(left)
+	f.release("left", left.SlotID)
+	f.advance(20 * time.Second)
+	f.join("a")
+	f.failover() // nothing was lost
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Entry: token}).Standing)
+}
+
+func TestTicketsFromBeforeTheSurvivingDataCountNothing(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("left"))
+	f.release("left", "")
+	f.advance(20 * time.Second)
+	f.join("a")
+	restore := f.snapshot()
+	f.advance(time.Second)
+	lost := f.join("lost")
+	lostTicket := f.ticket(lost)
+	restore()
+	f.peek()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Ticket: ticket}).Standing, "the data itself knows that they left")
+	require.Equal(t, lost.Score, f.claim(line.Claim{UserID: "lost", Ticket: lostTicket}).Score)
+}
+
+func TestTicketsOfAnEpochThatTheDataDoesNotKnow(t *testing.T) {
+	f := setup(t, 0)
+	f.join("a")
+	restore := f.snapshot()
+	f.advance(time.Second)
+	f.failover()
+	f.peek() // a second epoch, which the restored data will not know
+	o := f.join("b")
+	ticket := f.ticket(o)
+	restore()
+	f.advance(time.Second)
+	require.Equal(t, o.Score, f.claim(line.Claim{UserID: "b", Ticket: ticket}).Score)
+}
+
+func TestANewLineDoesNotPauseButALostOneDoes(t *testing.T) {
+	f := unopened(t)
+	require.False(t, f.open().Recovering())
+	f.apply(line.Settings{})
+	require.Equal(t, line.Inside, f.join("a").Standing)
+	epoch := f.peek().Epoch
+	require.Equal(t, epoch, f.open().Epoch, "opening again changes nothing")
+	f.wipe()
+	require.True(t, f.open().Recovering(), "this replica remembers the line")
+
+	g := unopenedIn(t, f)
+	require.Equal(t, line.Waiting, g.join("a").Standing)
+	require.True(t, g.peek().Recovering(), "nobody opened it")
+}
+
+func TestPausedIsRemembered(t *testing.T) {
+	f := setup(t, 5)
+	f.advance(time.Second)
+	f.apply(line.Settings{Paused: true, Slot: time.Minute, ClosesAt: f.clock().Add(time.Hour)})
+	want := f.peek()
+	f.wipe()
+	got := f.peek()
+	require.True(t, got.Paused)
+	require.Equal(t, []int64{want.SlotMS, want.ClosesAt}, []int64{got.SlotMS, got.ClosesAt})
+}
+
+func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
+	f := setup(t, 1)
+	f.join("a")
+	f.failover()
+	f.live(31 * time.Second)
+	require.False(t, f.peek().Recovering())
+	require.Equal(t, line.Waiting, f.join("n").Standing)
+	require.Equal(t, line.Inside, f.status("a").Standing)
+}
+
+func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
+	f := setup(t, 1)
+	a := f.join("a")
+	token := f.entry(a)
+	f.failover()
+	require.Equal(t, a.SlotID, f.claim(line.Claim{UserID: "a", Entry: token}).SlotID)
+	require.True(t, f.release("a", a.SlotID))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	ttl, err := f.client.PTTL(f.ctx(), f.key("restored")).Result()
+	require.NoError(t, err)
+	require.Positive(t, ttl)
+}
+
+func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
+	f := setup(t, 2)
+	f.join("a")
+	f.join("b")
+	one := int64(1)
+	f.advance(time.Second)
+	f.apply(line.Settings{Threshold: &one})
+	f.failover()
+	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, line.Nowhere, f.status("b").Standing)
+	require.Empty(t, f.set("old"))
+}
+
+func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+	f := setup(t, 1)
+	a := f.join("a")
+	token := f.entry(a)
+	f.release("a", a.SlotID)
+	f.failover()
+	f.peek()
+	last := f.entry(a)
+	f.failover()
+	f.peek()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
+}
+
+func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
+	f := setup(t, 1)
+	f.join("a")
+	first := f.peek().Epoch
+	f.advance(-time.Hour) // the new server's clock
+	f.failover()
+	f.mem = line.Memory{}
+	second := f.peek().Epoch
+	require.Greater(t, second, first, "than what is stored")
+	f.advance(-time.Hour)
+	f.wipe()
+	require.Greater(t, f.peek().Epoch, second, "than what is remembered")
+}

@@ -1,0 +1,234 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// fixture is one line on the real Redis, with a clock that stands still until it is advanced.
+type fixture struct {
+	t      *testing.T
+	client goredis.UniversalClient
+	store  *redis.Store
+	event  string
+	round  int64
+
+	mu  sync.Mutex
+	now time.Time
+	mem line.Memory // what "this replica" remembers
+}
+
+// setup opens a line with a threshold, its settings read.
+func setup(t *testing.T, threshold int64) *fixture {
+	t.Helper()
+	f := unopened(t)
+	f.open()
+	f.apply(line.Settings{Threshold: &threshold})
+	return f
+}
+
+func unopened(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	f := &fixture{t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second)}
+	f.round = f.now.Add(-time.Hour).UnixMicro()
+	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
+	require.NoError(t, err)
+	f.store = store
+	return f
+}
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+}
+
+// learn remembers like a replica does.
+func (f *fixture) learn(s line.State, err error) line.State {
+	f.t.Helper()
+	require.NoError(f.t, err)
+	m := &f.mem
+	if s.Epoch > m.Epoch || (s.Epoch == m.Epoch && s.Rev >= m.Rev) {
+		m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
+		if s.SettingsAt > 0 {
+			m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
+		}
+	}
+	return s
+}
+
+func (f *fixture) open() line.State {
+	f.t.Helper()
+	return f.learn(f.store.Open(f.ctx(), f.event, f.mem))
+}
+
+func (f *fixture) apply(s line.Settings) line.State {
+	f.t.Helper()
+	return f.learn(f.store.Apply(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
+}
+
+func (f *fixture) peek() line.State {
+	f.t.Helper()
+	return f.learn(f.store.Peek(f.ctx(), f.event, f.mem))
+}
+
+func (f *fixture) ctx() context.Context { return f.t.Context() }
+
+// claim asks for one visitor.
+func (f *fixture) claim(c line.Claim) line.Outcome {
+	f.t.Helper()
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{c})
+	f.learn(s, err)
+	require.Len(f.t, out, 1)
+	return out[0]
+}
+
+// join is a check, status a look by script that enqueues nobody.
+func (f *fixture) join(user string) line.Outcome {
+	f.t.Helper()
+	return f.claim(line.Claim{UserID: user, Join: true})
+}
+
+func (f *fixture) status(user string) line.Outcome {
+	f.t.Helper()
+	return f.claim(line.Claim{UserID: user})
+}
+
+// joinAt joins with a tier-1 position.
+func (f *fixture) joinAt(user string, position int64) line.Outcome {
+	f.t.Helper()
+	return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}})
+}
+
+// crowd joins n users named prefix-0… a millisecond apart and returns their names.
+func (f *fixture) crowd(prefix string, n int) []string {
+	f.t.Helper()
+	users := make([]string, n)
+	for i := range users {
+		users[i] = fmt.Sprintf("%s-%d", prefix, i)
+		f.advance(time.Millisecond)
+		f.join(users[i])
+	}
+	return users
+}
+
+func (f *fixture) poll(users ...string) {
+	f.t.Helper()
+	for _, u := range users {
+		f.status(u)
+	}
+}
+
+// tick admits once.
+func (f *fixture) tick() line.Tick {
+	f.t.Helper()
+	s, did, err := f.store.Admit(f.ctx(), f.event, f.mem)
+	f.learn(s, err)
+	return did
+}
+
+// live ticks once a second for so long, while the users poll.
+func (f *fixture) live(d time.Duration, users ...string) {
+	f.t.Helper()
+	for range int(d / time.Second) {
+		f.advance(time.Second)
+		f.poll(users...)
+		f.tick()
+	}
+}
+
+func (f *fixture) release(user, slot string) bool {
+	f.t.Helper()
+	s, ok, err := f.store.Release(f.ctx(), f.event, f.mem, user, slot)
+	f.learn(s, err)
+	return ok
+}
+
+func (f *fixture) hold(user, slot string, until time.Time) bool {
+	f.t.Helper()
+	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, user, slot, until)
+	f.learn(s, err)
+	return ok
+}
+
+func (f *fixture) clean() (moved int64) {
+	f.t.Helper()
+	s, moved, _, err := f.store.Clean(f.ctx(), f.event, f.mem)
+	f.learn(s, err)
+	return moved
+}
+
+func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
+
+// set lists a sorted set's members in order.
+func (f *fixture) set(name string) []string {
+	f.t.Helper()
+	users, err := f.client.ZRange(f.ctx(), f.key(name), 0, -1).Result()
+	require.NoError(f.t, err)
+	return users
+}
+
+// wipe loses everything the line had in Redis.
+func (f *fixture) wipe() {
+	f.t.Helper()
+	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
+	require.NoError(f.t, err)
+	if len(keys) > 0 {
+		require.NoError(f.t, f.client.Del(f.ctx(), keys...).Err())
+	}
+}
+
+// failover makes the data another server's.
+func (f *fixture) failover() {
+	f.t.Helper()
+	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
+}
+
+// snapshot returns a function that puts the line's data back to what it is now.
+func (f *fixture) snapshot() (restore func()) {
+	f.t.Helper()
+	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
+	require.NoError(f.t, err)
+	dumps := make(map[string]string, len(keys))
+	for _, k := range keys {
+		dumps[k], err = f.client.Dump(f.ctx(), k).Result()
+		require.NoError(f.t, err)
+	}
+	return func() {
+		f.wipe()
+		for k, v := range dumps {
+			require.NoError(f.t, f.client.Restore(f.ctx(), k, 0, v).Err())
+		}
+	}
+}
+
+func (f *fixture) ticket(o line.Outcome) *line.Ticket {
+	return &line.Ticket{Score: o.Score, Epoch: f.mem.Epoch, IssuedAt: f.clock().UnixMilli()}
+}
+
+func (f *fixture) entry(o line.Outcome) *line.Entry {
+	return &line.Entry{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
+}
+
+// unopenedIn is another line in the same test.
+func unopenedIn(t *testing.T, f *fixture) *fixture {
+	t.Helper()
+	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", now: f.clock(), round: f.round}
+}

@@ -1,0 +1,120 @@
+package redis_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// hook sees every script call's keys.
+type hook struct {
+	goredis.Hook
+
+	keys *[][]string
+}
+
+func (h hook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
+			n := args[2].(int)
+			keys := make([]string, n)
+			for i := range n {
+				keys[i] = args[3+i].(string)
+			}
+			*h.keys = append(*h.keys, keys)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h hook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (h hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
+	t.Parallel()
+	client, event := redistest.Open(t), redistest.Prefix(t)
+	var calls [][]string
+	client.AddHook(hook{keys: &calls})
+	store, err := redis.NewStore(client, line.DefaultRules())
+	require.NoError(t, err)
+	c := t.Context()
+	_, _, err = store.Check(c, event, line.Memory{}, []line.Claim{
+		{UserID: "a", Join: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
+		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}},
+	})
+	require.NoError(t, err)
+	require.Contains(t, calls[len(calls)-1], "{"+event+"}:t1:2")
+	require.Len(t, calls[len(calls)-1], 17, "each round's key once")
+	_, _, err = store.Admit(c, event, line.Memory{})
+	require.NoError(t, err)
+	_, _, _, err = store.Clean(c, event, line.Memory{})
+	require.NoError(t, err)
+	_, _, err = store.Release(c, event, line.Memory{}, "a", "")
+	require.NoError(t, err)
+	_, err = store.Peek(c, event, line.Memory{})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(calls), 5)
+	for _, keys := range calls {
+		for _, k := range keys {
+			require.True(t, strings.HasPrefix(k, "{"+event+"}:"), k)
+		}
+	}
+}
+
+// A key that is not among KEYS works on one server and fails on a cluster.
+func TestScriptsNameNoKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("lua/*.lua")
+	require.NoError(t, err)
+	require.Len(t, files, 7)
+	made := regexp.MustCompile(`call\(\s*'[A-Z]+',\s*['"]`)
+	for _, f := range files {
+		src, err := os.ReadFile(f)
+		require.NoError(t, err)
+		for _, m := range made.FindAllString(string(src), -1) {
+			require.Contains(t, m, "'INFO'", f)
+		}
+	}
+}
+
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
+	require.NoError(t, err)
+	c := t.Context()
+	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} { // on several nodes
+		st, err := store.Open(c, id, line.Memory{})
+		require.NoError(t, err)
+		_, err = store.Apply(c, id, line.Memory{}, line.Settings{}, st.Now)
+		require.NoError(t, err)
+		_, out, err := store.Check(c, id, line.Memory{}, []line.Claim{
+			{UserID: "a", Join: true, Tier1: line.Tier1{Required: true, Round: 1, Position: 1}}, {UserID: "b", Join: true},
+		})
+		require.NoError(t, err)
+		require.Equal(t, []line.Standing{line.Inside, line.Inside}, []line.Standing{out[0].Standing, out[1].Standing})
+		require.NoError(t, store.Add(c, id))
+	}
+	sights, err := store.Look(c, []line.Look{
+		{EventID: event + "-1", UserID: "a", Holder: true}, {EventID: event + "-2", UserID: "b", Holder: true}, {EventID: event + "-3", UserID: "x"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, false}, []bool{sights[0].Found, sights[1].Found, sights[2].Found})
+	require.NoError(t, store.Touch(c, []line.Touch{{EventID: event + "-1", UserID: "a", Holder: true, At: 5}, {EventID: event + "-4", UserID: "b"}}))
+	known, err := store.Events(c)
+	require.NoError(t, err)
+	require.Len(t, known, 4)
+}

@@ -1,0 +1,112 @@
+package redis
+
+import (
+	"fmt"
+	"strconv"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// headSize is how many numbers a script says of the line.
+const headSize = 16
+
+// reply is a script's answer: the line's state, then what is the script's own.
+type reply struct {
+	state line.State
+	own   []any
+}
+
+// parse reads an answer; an empty one is a line that does not exist.
+func parse(v any) (reply, error) {
+	parts, ok := v.([]any)
+	if !ok {
+		return reply{}, fmt.Errorf("script answered %T", v)
+	}
+	if len(parts) == 0 {
+		return reply{}, nil
+	}
+	n, err := numbers(parts[0], headSize)
+	if err != nil {
+		return reply{}, fmt.Errorf("script's head: %w", err)
+	}
+	return reply{own: parts[1:], state: line.State{
+		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
+		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15],
+	}}, nil
+}
+
+// ints reads the script's own part where that is numbers; zeros for a line that does not exist.
+func (r reply) ints(n int) ([]int64, error) {
+	if len(r.own) == 0 && !r.state.Exists() {
+		return make([]int64, n), nil
+	}
+	return numbers(r.own, n)
+}
+
+func numbers(v any, n int) ([]int64, error) {
+	parts, ok := v.([]any)
+	if !ok || len(parts) != n {
+		return nil, fmt.Errorf("%d numbers expected, not %v", n, v)
+	}
+	out := make([]int64, n)
+	for i, p := range parts {
+		x, ok := p.(int64)
+		if !ok {
+			return nil, fmt.Errorf("number %d is %T", i, p)
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// outcomes reads check's answers.
+func (r reply) outcomes(n int) ([]line.Outcome, error) {
+	if len(r.own) == 0 && !r.state.Exists() {
+		return make([]line.Outcome, n), nil
+	}
+	items, ok := r.own[0].([]any)
+	if !ok || len(items) != n {
+		return nil, fmt.Errorf("check answered %d claims with %v", n, r.own)
+	}
+	out := make([]line.Outcome, n)
+	for i, item := range items {
+		o, err := outcome(item)
+		if err != nil {
+			return nil, fmt.Errorf("check's answer %d: %w", i, err)
+		}
+		out[i] = o
+	}
+	return out, nil
+}
+
+func outcome(v any) (line.Outcome, error) {
+	a, ok := v.([]any)
+	if !ok || len(a) == 0 {
+		return line.Outcome{}, fmt.Errorf("unexpected %v", v)
+	}
+	switch {
+	case a[0] == "A" && len(a) == 4:
+		id, ok1 := a[1].(string)
+		end, ok2 := a[2].(int64)
+		first, ok3 := a[3].(int64)
+		if ok1 && ok2 && ok3 {
+			return line.Outcome{Standing: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
+		}
+	case a[0] == "Q" && len(a) == 3:
+		ahead, ok1 := a[1].(int64)
+		text, ok2 := a[2].(string)
+		score, err := strconv.ParseInt(text, 10, 64)
+		if ok1 && ok2 && err == nil {
+			return line.Outcome{Standing: line.Waiting, Ahead: ahead, Score: score}, nil
+		}
+	case a[0] == "N":
+		return line.Outcome{}, nil
+	case a[0] == "P":
+		return line.Outcome{Standing: line.PassTaken}, nil
+	case a[0] == "V":
+		return line.Outcome{Standing: line.PassMissing}, nil
+	case a[0] == "B":
+		return line.Outcome{Standing: line.Blocked}, nil
+	}
+	return line.Outcome{}, fmt.Errorf("unexpected %v", v)
+}

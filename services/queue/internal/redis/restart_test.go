@@ -1,0 +1,107 @@
+package redis_test
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// server is a redis-server of the test's own, which it may kill.
+type server struct {
+	t    *testing.T
+	dir  string
+	addr string
+	cmd  *exec.Cmd
+}
+
+func startServer(t *testing.T) *server {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &server{t: t, dir: t.TempDir(), addr: l.Addr().String()}
+	require.NoError(t, l.Close())
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	_, port, err := net.SplitHostPort(s.addr)
+	require.NoError(s.t, err)
+	// Not the test's context: the server is killed by hand, last of all.
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", //nolint:gosec // a free port
+		"--appendonly", "yes", "--appendfsync", "always")
+	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")
+	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	require.Eventually(s.t, func() bool { return client.Ping(context.Background()).Err() == nil }, 20*time.Second, 10*time.Millisecond)
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+func TestARealRestart(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	rules := line.DefaultRules()
+	rules.Pause = time.Second
+	store, err := redis.NewStore(client, rules)
+	require.NoError(t, err)
+	book := line.NewBook(time.Now)
+	ask := func(c line.Claim) (line.State, line.Outcome) {
+		t.Helper()
+		st, out, err := store.Check(t.Context(), "ev", book.Recall("ev"), []line.Claim{c})
+		require.NoError(t, err)
+		book.Learn("ev", st)
+		return st, out[0]
+	}
+	st, err := store.Open(t.Context(), "ev", line.Memory{})
+	require.NoError(t, err)
+	one := int64(1)
+	st, err = store.Apply(t.Context(), "ev", line.Memory{}, line.Settings{Threshold: &one}, st.Now)
+	require.NoError(t, err)
+	book.Learn("ev", st)
+	_, a := ask(line.Claim{UserID: "a", Join: true})
+	before, w := ask(line.Claim{UserID: "w", Join: true})
+	require.Equal(t, []line.Standing{line.Inside, line.Waiting}, []line.Standing{a.Standing, w.Standing})
+	same, _ := ask(line.Claim{UserID: "w"})
+	require.Equal(t, before.Epoch, same.Epoch, "Redis's own time and run id hold an epoch")
+
+	s.kill()
+	_, err = store.Peek(t.Context(), "ev", book.Recall("ev"))
+	require.Error(t, err)
+	s.start()
+	require.Eventually(t, func() bool { return store.Ping(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+	st, again := ask(line.Claim{UserID: "w"})
+	require.True(t, st.Fresh, "another run id")
+	require.Greater(t, st.Epoch, before.Epoch)
+	require.Equal(t, w.Score, again.Score, "the log was read back")
+	_, back := ask(line.Claim{UserID: "a"})
+	require.Equal(t, a.SlotID, back.SlotID)
+
+	require.NoError(t, client.FlushAll(t.Context()).Err())
+	entry := &line.Entry{SlotID: a.SlotID, Epoch: st.Epoch, End: a.End}
+	wiped, adopted := ask(line.Claim{UserID: "a", Entry: entry})
+	require.Equal(t, a.SlotID, adopted.SlotID)
+	require.Equal(t, one, wiped.Threshold)
+	_, found := ask(line.Claim{UserID: "w", Ticket: &line.Ticket{Score: w.Score, Epoch: st.Epoch, IssuedAt: st.Now}})
+	require.Equal(t, w.Score, found.Score)
+
+	_, _, err = store.Check(t.Context(), "ev", line.Memory{}, nil)
+	require.NoError(t, err, "no claims at all")
+}

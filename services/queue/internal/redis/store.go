@@ -1,0 +1,191 @@
+// Package redis keeps the lines: everything that decides is one Lua script (lua/), which gets all keys of the line and Redis's own time;
+// everything that only looks is a plain read, pipelined.
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/batch"
+	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/services/queue/internal/line"
+)
+
+var _ line.Store = (*Store)(nil)
+
+// Store is the lines in one Redis, or one Redis Cluster. It is safe for concurrent use.
+type Store struct {
+	client   redis.UniversalClient
+	scripts  map[string]*redis.Script
+	registry string
+	clock    func() time.Time // nil: Redis's
+	checks   *batch.Coalescer[piece, checked]
+	looks    *batch.Coalescer[[]line.Look, []line.Sight]
+}
+
+// Option changes a Store for tests.
+type Option func(*Store)
+
+// WithClock replaces Redis's time in scripts.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
+
+// WithRegistry replaces the registry's key.
+func WithRegistry(key string) Option { return func(s *Store) { s.registry = key } }
+
+// NewStore makes a store with these rules.
+func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
+	scripts, err := compile(rules)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: client, scripts: scripts, registry: registryKey}
+	for _, o := range opts {
+		o(s)
+	}
+	s.coalesce()
+	return s, nil
+}
+
+// run calls a script of a line; extra are keys of its own.
+func (s *Store) run(ctx context.Context, script, eventID string, extra []string, args []any) (reply, error) {
+	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extra...), args...).Result()
+	if err != nil {
+		return reply{}, pkgredis.Err(fmt.Errorf("%s: %w", script, err))
+	}
+	r, err := parse(v)
+	if err != nil {
+		return reply{}, fmt.Errorf("%s: %w", script, err)
+	}
+	return r, nil
+}
+
+// args begins a script's arguments.
+func (s *Store) args(m line.Memory, begin bool) []any {
+	now := ""
+	if s.clock != nil {
+		now = strconv.FormatInt(s.clock().UnixMicro(), 10)
+	}
+	return remembered(now, m, begin)
+}
+
+// seed is what a script makes slot ids of: 128 random bits.
+func seed() string { return rand.Text() }
+
+// Check implements line.Places. Concurrent calls on a line share scripts.
+func (s *Store) Check(ctx context.Context, eventID string, m line.Memory, claims []line.Claim) (line.State, []line.Outcome, error) {
+	out, err := s.checks.Do(ctx, piece{eventID: eventID, memory: m, claims: claims})
+	return out.state, out.outcomes, err
+}
+
+// check runs the script for claims of one line.
+func (s *Store) check(ctx context.Context, eventID string, m line.Memory, claims []line.Claim) (line.State, []line.Outcome, error) {
+	var tier1 passes
+	begin := false
+	items := make([]any, 0, 12*len(claims))
+	for _, c := range claims {
+		begin = begin || c.Join || c.Ticket != nil || c.Entry != nil
+		items = claimArgs(items, c, tier1.of(eventID, c.Tier1))
+	}
+	args := append(append(s.args(m, begin), seed()), items...)
+	r, err := s.run(ctx, scriptCheck, eventID, tier1.keys, args)
+	if err != nil {
+		return line.State{}, nil, err
+	}
+	out, err := r.outcomes(len(claims))
+	return r.state, out, err
+}
+
+// Release implements line.Places.
+func (s *Store) Release(ctx context.Context, eventID string, m line.Memory, userID, slotID string) (line.State, bool, error) {
+	return s.yes(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
+}
+
+// Hold implements line.Places.
+func (s *Store) Hold(ctx context.Context, eventID string, m line.Memory, userID, slotID string, until time.Time) (line.State, bool, error) {
+	return s.yes(ctx, scriptHold, eventID, append(s.args(m, false), userID, slotID, until.UnixMilli()))
+}
+
+// yes runs a script whose own answer is whether it did something.
+func (s *Store) yes(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
+	r, err := s.run(ctx, script, eventID, nil, args)
+	if err != nil {
+		return line.State{}, false, err
+	}
+	n, err := r.ints(1)
+	if err != nil {
+		return line.State{}, false, fmt.Errorf("%s: %w", script, err)
+	}
+	return r.state, n[0] == 1, nil
+}
+
+// Peek implements line.Lines.
+func (s *Store) Peek(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+	st, _, err := s.yes(ctx, scriptSet, eventID, append(s.args(m, false), ""))
+	return st, err
+}
+
+// Open implements line.Lines.
+func (s *Store) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+	st, _, err := s.yes(ctx, scriptSet, eventID, append(s.args(m, true), "open"))
+	return st, err
+}
+
+// Apply implements line.Lines.
+func (s *Store) Apply(ctx context.Context, eventID string, m line.Memory, set line.Settings, readAt int64) (line.State, error) {
+	st, _, err := s.yes(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
+	return st, err
+}
+
+// Admit implements line.Work.
+func (s *Store) Admit(ctx context.Context, eventID string, m line.Memory) (line.State, line.Tick, error) {
+	r, err := s.run(ctx, scriptAdmit, eventID, nil, append(s.args(m, false), seed()))
+	if err != nil {
+		return line.State{}, line.Tick{}, err
+	}
+	n, err := r.ints(4)
+	if err != nil {
+		return line.State{}, line.Tick{}, fmt.Errorf("admit: %w", err)
+	}
+	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1}, nil
+}
+
+// Clean implements line.Work.
+func (s *Store) Clean(ctx context.Context, eventID string, m line.Memory) (line.State, int64, bool, error) {
+	r, err := s.run(ctx, scriptCleanup, eventID, nil, s.args(m, false))
+	if err != nil {
+		return line.State{}, 0, false, err
+	}
+	n, err := r.ints(2)
+	if err != nil {
+		return line.State{}, 0, false, fmt.Errorf("cleanup: %w", err)
+	}
+	return r.state, n[0], n[1] == 1, nil
+}
+
+// Events implements line.Registry.
+func (s *Store) Events(ctx context.Context) ([]string, error) {
+	ids, err := s.client.SMembers(ctx, s.registry).Result()
+	return ids, pkgredis.Err(err)
+}
+
+// Add implements line.Registry.
+func (s *Store) Add(ctx context.Context, eventIDs ...string) error {
+	members := make([]any, len(eventIDs))
+	for i, id := range eventIDs {
+		members[i] = id
+	}
+	return pkgredis.Err(s.client.SAdd(ctx, s.registry, members...).Err())
+}
+
+// Remove implements line.Registry.
+func (s *Store) Remove(ctx context.Context, eventID string) error {
+	return pkgredis.Err(s.client.SRem(ctx, s.registry, eventID).Err())
+}
+
+// Ping reports whether Redis answers.
+func (s *Store) Ping(ctx context.Context) error { return pkgredis.Err(s.client.Ping(ctx).Err()) }

@@ -1,0 +1,104 @@
+package rpc_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+func stamp(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
+
+func (f *fixture) operator() *commonv1.Caller {
+	return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
+}
+
+func TestOperatorsNeedTheRole(t *testing.T) {
+	f := setup(t)
+	who := &commonv1.Caller{UserId: "u", Roles: []string{"staff"}}
+	_, err := f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: who, EventId: f.event, Threshold: proto.Int64(1)})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+	_, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: who, EventId: f.event})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
+}
+
+func TestThresholdIsDurableBeforeItIsInForce(t *testing.T) {
+	f := setup(t)
+	f.open(0)
+	f.check(f.item("a"))
+	got, err := f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
+	require.NoError(t, err)
+	require.Equal(t, int64(7), got.GetThreshold())
+	require.Equal(t, int64(1), got.GetWaiting())
+	require.False(t, got.GetPaused())
+	set, err := f.tickets.get(f.event)
+	require.NoError(t, err)
+	require.Equal(t, int64(7), set.GetThreshold())
+	f.tick()
+	require.Equal(t, "active", f.status(f.item("a")).GetPlace().GetStatus(), "live")
+
+	f.tickets.break_(true)
+	_, err = f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(9)})
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	got, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
+	require.NoError(t, err)
+	require.Equal(t, int64(7), got.GetThreshold(), "not in force when it is not durable")
+}
+
+func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
+	f := setup(t)
+	got, err := f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
+	require.NoError(t, err)
+	require.Equal(t, []int64{7, 0}, []int64{got.GetThreshold(), got.GetEpoch()})
+	load, err := f.visitors.GetLoad(f.ctx(), &queuev1.GetLoadRequest{EventId: f.event})
+	require.NoError(t, err)
+	require.Zero(t, load.GetWaiting()+load.GetActive())
+	n, err := f.client.Exists(f.ctx(), f.key("line")).Result()
+	require.NoError(t, err)
+	require.Zero(t, n, "looking begins no line")
+}
+
+func TestWatchLines(t *testing.T) {
+	f := setup(t)
+	stop := make(chan struct{})
+	f.serve(f.client, stop)
+	f.open(1)
+	ctx, cancel := context.WithTimeout(f.ctx(), 20*time.Second)
+	defer cancel()
+	stream, err := f.visitors.WatchLines(ctx, &queuev1.WatchLinesRequest{})
+	require.NoError(t, err)
+	first, err := stream.Recv()
+	require.NoError(t, err)
+	require.True(t, first.GetSnapshot())
+	require.Len(t, first.GetLines(), 1)
+	require.Equal(t, f.event, first.GetLines()[0].GetEventId())
+	epoch := first.GetLines()[0].GetEpoch()
+
+	f.failover()
+	f.tick()
+	next, err := stream.Recv()
+	require.NoError(t, err)
+	require.False(t, next.GetSnapshot())
+	require.Len(t, next.GetLines(), 1)
+	require.Greater(t, next.GetLines()[0].GetEpoch(), epoch)
+	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), next.GetLines()[0].GetPauseUntil())
+
+	began := time.Now()
+	beat, err := stream.Recv()
+	require.NoError(t, err)
+	require.Empty(t, beat.GetLines(), "a beat when nothing changes")
+	require.Less(t, time.Since(began), 3*time.Second)
+
+	close(stop)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	require.NotErrorIs(t, err, errs.ErrDeadline, "the stream ends when the process stops")
+}

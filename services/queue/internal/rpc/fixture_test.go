@@ -1,0 +1,261 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/token"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+	"urr.guru/services/queue/internal/rpc"
+	"urr.guru/services/queue/internal/seal"
+	"urr.guru/services/queue/internal/ticket"
+)
+
+const secret = "k1:0123456789abcdef0123456789abcdef"
+
+// fixture is the service behind its gRPC interface, on the real Redis, with a clock of its own and a ticket service in memory.
+type fixture struct {
+	t        *testing.T
+	client   goredis.UniversalClient
+	event    string
+	visitors queuev1.QueueServiceClient
+	admin    queuev1.QueueAdminServiceClient
+	service  *line.Service
+	worker   *line.Worker
+	tickets  *tickets
+	told     *announcements
+	keys     token.KeySet
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func setup(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	f := &fixture{
+		t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second),
+		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, told: &announcements{},
+	}
+	var err error
+	f.keys, err = token.ParseKeySet(secret)
+	require.NoError(t, err)
+	f.serve(f.client, make(chan struct{}))
+	return f
+}
+
+// serve starts a replica on a client.
+func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
+	f.t.Helper()
+	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
+	require.NoError(f.t, err)
+	sealer, err := seal.New(secret)
+	require.NoError(f.t, err)
+	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"))
+	f.service = line.NewService(line.Deps{
+		Store: store, Book: line.NewBook(f.clock), Seal: sealer, Events: ticket.New(conn, conn), Announce: f.told, Meter: noMeter{},
+		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
+	})
+	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
+	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, stop) })
+	f.visitors, f.admin = queuev1.NewQueueServiceClient(own), queuev1.NewQueueAdminServiceClient(own)
+}
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+}
+
+func (f *fixture) ctx() context.Context { return f.t.Context() }
+
+// open opens the line with a threshold.
+func (f *fixture) open(threshold int64) {
+	f.t.Helper()
+	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: &threshold})
+	_, err := f.visitors.OpenLine(f.ctx(), &queuev1.OpenLineRequest{EventId: f.event})
+	require.NoError(f.t, err)
+}
+
+func (f *fixture) item(user string) *queuev1.LineItem {
+	return &queuev1.LineItem{EventId: f.event, Caller: &commonv1.Caller{UserId: user}}
+}
+
+// check, status and heartbeat ask for one item.
+func (f *fixture) check(it *queuev1.LineItem) *queuev1.LineResult {
+	f.t.Helper()
+	return f.one(f.visitors.Check(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{it}}))
+}
+
+func (f *fixture) status(it *queuev1.LineItem) *queuev1.LineResult {
+	f.t.Helper()
+	return f.one(f.visitors.Status(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{it}}))
+}
+
+func (f *fixture) heartbeat(it *queuev1.LineItem) *queuev1.LineResult {
+	f.t.Helper()
+	return f.one(f.visitors.Heartbeat(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{it}}))
+}
+
+func (f *fixture) one(res *queuev1.LineResponse, err error) *queuev1.LineResult {
+	f.t.Helper()
+	require.NoError(f.t, err)
+	require.Len(f.t, res.GetResults(), 1)
+	return res.GetResults()[0]
+}
+
+// enter puts a user inside and returns the item with the entry token's claims.
+func (f *fixture) enter(user string) (*queuev1.LineItem, *queuev1.Place) {
+	f.t.Helper()
+	it := f.item(user)
+	p := f.check(it).GetPlace()
+	require.Equal(f.t, "active", p.GetStatus())
+	it.Entry = f.claims(p.GetEntryToken())
+	return it, p
+}
+
+// claims verifies a token as the gateway does.
+func (f *fixture) claims(tok string) *queuev1.EntryClaims {
+	f.t.Helper()
+	var c claims.Entry
+	require.NoError(f.t, f.keys.Verify(tok, &c, claims.AudienceEntry, f.clock()))
+	require.Equal(f.t, f.event, c.EventID)
+	return &queuev1.EntryClaims{SlotId: c.SlotID, Epoch: c.Epoch, End: c.End, ExpiresAt: c.Expiry().UnixMilli()}
+}
+
+func (f *fixture) verify(user string, e *queuev1.EntryClaims) *queuev1.SlotResult {
+	f.t.Helper()
+	res, err := f.visitors.VerifySlots(f.ctx(), &queuev1.VerifySlotsRequest{Items: []*queuev1.SlotItem{
+		{EventId: f.event, UserId: user, SlotId: e.GetSlotId(), Epoch: e.GetEpoch()},
+	}})
+	require.NoError(f.t, err)
+	require.Len(f.t, res.GetResults(), 1)
+	return res.GetResults()[0]
+}
+
+func (f *fixture) leave(user string, e *queuev1.EntryClaims) {
+	f.t.Helper()
+	_, err := f.visitors.Leave(f.ctx(), &queuev1.LeaveRequest{Caller: &commonv1.Caller{UserId: user}, EventId: f.event, Entry: e})
+	require.NoError(f.t, err)
+}
+
+// tick lets a second pass.
+func (f *fixture) tick() {
+	f.advance(time.Second)
+	f.worker.Tick(f.ctx())
+}
+
+func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
+
+func (f *fixture) wipe() {
+	f.t.Helper()
+	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
+	require.NoError(f.t, err)
+	require.NoError(f.t, f.client.Del(f.ctx(), keys...).Err())
+}
+
+func (f *fixture) failover() {
+	f.t.Helper()
+	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
+}
+
+// tickets is the ticket service.
+type tickets struct {
+	ticketv1.UnimplementedEventServiceServer
+
+	mu       sync.Mutex
+	settings map[string]*ticketv1.LineSettings
+	down     bool
+}
+
+func (k *tickets) set(eventID string, s *ticketv1.LineSettings) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.settings[eventID] = s
+}
+
+func (k *tickets) break_(down bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.down = down
+}
+
+func (k *tickets) get(eventID string) (*ticketv1.LineSettings, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.down {
+		return nil, errs.ErrUnavailable
+	}
+	if s := k.settings[eventID]; s != nil {
+		return s, nil
+	}
+	return &ticketv1.LineSettings{EventId: eventID}, nil
+}
+
+func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
+	if _, err := k.get(req.GetEventId()); err != nil {
+		return nil, err
+	}
+	return &ticketv1.EventInfo{EventId: req.GetEventId(), Title: "A concert", Artist: "Somebody"}, nil
+}
+
+func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	return k.get(req.GetEventId())
+}
+
+func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	if _, err := k.get(req.GetEventId()); err != nil {
+		return nil, err
+	}
+	s := &ticketv1.LineSettings{EventId: req.GetEventId(), Threshold: req.Threshold}
+	k.set(req.GetEventId(), s)
+	return s, nil
+}
+
+// announcements keeps what was told.
+type announcements struct {
+	mu   sync.Mutex
+	list []line.Admission
+}
+
+func (a *announcements) Announce(adm line.Admission) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, adm)
+}
+
+func (a *announcements) users() (out []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, adm := range a.list {
+		out = append(out, adm.UserID)
+	}
+	return out
+}
+
+type noMeter struct{}
+
+func (noMeter) Line(string, int64, int64) {}
+func (noMeter) Admitted(string, int64)    {}
+func (noMeter) Forget(string)             {}

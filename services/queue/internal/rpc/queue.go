@@ -1,0 +1,158 @@
+// Package rpc serves the line over gRPC.
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	pkgrpc "urr.guru/pkg/rpc"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	"urr.guru/services/queue/internal/line"
+)
+
+// Line is what the service does for visitors.
+type Line interface {
+	Check(ctx context.Context, reqs []line.Request) []line.Answer
+	Status(ctx context.Context, reqs []line.Request) []line.Answer
+	Verify(ctx context.Context, slots []line.Slot) []line.Verdict
+	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
+}
+
+// Control is what it does for gateways, tier 1 and operators.
+type Control interface {
+	Open(ctx context.Context, eventID string) error
+	Load(ctx context.Context, eventID string) (line.Load, error)
+	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
+	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.Overview, error)
+	Line(ctx context.Context, eventID string) (line.Overview, error)
+}
+
+// Visitors implements queuev1.QueueServiceServer.
+type Visitors struct {
+	queuev1.UnimplementedQueueServiceServer
+
+	line    Line
+	control Control
+	stop    <-chan struct{}
+}
+
+// Register puts both services on s. Streams end when stop is closed, so that they do not hold up a shutdown.
+func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) {
+	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
+	queuev1.RegisterQueueAdminServiceServer(s, &Operators{control: c})
+}
+
+// Check implements queuev1.QueueServiceServer.
+func (v *Visitors) Check(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return each(ctx, "check", req, v.line.Check), nil
+}
+
+// Status implements queuev1.QueueServiceServer.
+func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return each(ctx, "status", req, v.line.Status), nil
+}
+
+// Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew tokens.
+func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return each(ctx, "heartbeat", req, v.line.Status), nil
+}
+
+// each answers the items of signed-in users and refuses the others, by position.
+func each(ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer) *queuev1.LineResponse {
+	all := requests(req.GetItems())
+	var valid []line.Request
+	for _, r := range all {
+		if ids.User(r.Caller.UserID) {
+			valid = append(valid, r)
+		}
+	}
+	var answers []line.Answer
+	if len(valid) > 0 {
+		answers = do(ctx, valid)
+	}
+	out := make([]*queuev1.LineResult, len(all))
+	next := 0
+	for i, r := range all {
+		a := line.Answer{Err: errs.ErrUnauthenticated}
+		if ids.User(r.Caller.UserID) {
+			a = answers[next]
+			next++
+		}
+		out[i] = result(a)
+		observe(call, a)
+	}
+	return &queuev1.LineResponse{Results: out}
+}
+
+// Leave implements queuev1.QueueServiceServer.
+func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+	user, err := pkgrpc.UserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.line.Leave(ctx, req.GetEventId(), user, entry(req.GetEntry())); err != nil {
+		return nil, err
+	}
+	return &queuev1.LeaveResponse{}, nil
+}
+
+// VerifySlots implements queuev1.QueueServiceServer.
+func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
+	verdicts := v.line.Verify(ctx, slots(req.GetItems()))
+	out := make([]*queuev1.SlotResult, len(verdicts))
+	for i, d := range verdicts {
+		out[i] = &queuev1.SlotResult{Active: d.Active, Problem: errs.ToProblem(d.Err)}
+	}
+	return &queuev1.VerifySlotsResponse{Results: out}, nil
+}
+
+// watchGap is the least time between two messages of a stream.
+const watchGap = 100 * time.Millisecond
+
+// WatchLines implements queuev1.QueueServiceServer.
+func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-v.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	watchers.Inc()
+	defer watchers.Dec()
+	// It ends when the gateway goes, its connection ends by age, or this process stops: none of them is a failure.
+	_ = v.control.Watch(ctx, func(changed []line.Recovery, snapshot bool) error {
+		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: lines(changed), Snapshot: snapshot}); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(watchGap):
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return nil
+}
+
+// OpenLine implements queuev1.QueueServiceServer.
+func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+	if err := v.control.Open(ctx, req.GetEventId()); err != nil {
+		return nil, err
+	}
+	return &queuev1.OpenLineResponse{}, nil
+}
+
+// GetLoad implements queuev1.QueueServiceServer.
+func (v *Visitors) GetLoad(ctx context.Context, req *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error) {
+	l, err := v.control.Load(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return &queuev1.GetLoadResponse{Waiting: l.Waiting, Active: l.Active, Parked: l.Parked, Arrived: l.Arrived}, nil
+}

@@ -1,0 +1,109 @@
+// Package seal signs what the line gives to visitors: queue tickets, which give a place back after a loss, and entry tokens. All keys
+// come from QUEUE_ENTRY_TOKEN_SECRET.
+package seal
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/token"
+	"urr.guru/services/queue/internal/line"
+)
+
+var _ line.Sealer = (*Sealer)(nil)
+
+// Sealer holds the keys. It is safe for concurrent use.
+type Sealer struct {
+	tokens  token.KeySet
+	tickets token.MACSet
+}
+
+// New derives the keys from QUEUE_ENTRY_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
+func New(secret config.Secret) (*Sealer, error) {
+	keys, err := token.ParseKeySet(secret)
+	if err != nil {
+		return nil, fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
+	}
+	return &Sealer{tokens: keys, tickets: keys.Derive(claims.LabelQueueTicket)}, nil
+}
+
+// Entry mints the token of a slot that ends at end (epoch ms): it is good until then, but no longer than claims.EntryLife from now.
+func (s *Sealer) Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error) {
+	return s.tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
+}
+
+const (
+	version  = 1
+	maxKID   = 32
+	userLen  = 16
+	bodyLen  = userLen + 3*8
+	maxLen   = 2 + maxKID + bodyLen + token.MACSize
+	scoreAt  = userLen
+	epochAt  = userLen + 8
+	issuedAt = userLen + 16
+)
+
+// ticketDomain separates these MACs from all others made with keys of the same label.
+var ticketDomain = []byte("urr/q/1") //nolint:gochecknoglobals // a constant
+
+// Strict, so that the unused bits of the last character cannot be flipped unnoticed.
+var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a constant
+
+// Ticket signs a place. Encoded it is, big-endian and in base64url,
+//
+//	0x01 | kid length | kid | SHA-256(user)[:16] | score u64 | epoch u64 | issued at u64 | HMAC-SHA256 32
+//
+// where the MAC covers "urr/q/1", the event id with its length (one byte), and all before it.
+func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
+	kid := s.tickets.Current()
+	buf := make([]byte, 0, maxLen)
+	buf = append(buf, version, byte(len(kid))) //nolint:gosec // a kid has at most 32 bytes
+	buf = append(buf, kid...)
+	buf = append(buf, userHash(userID)...)
+	for _, v := range []int64{t.Score, t.Epoch, t.IssuedAt} {
+		buf = binary.BigEndian.AppendUint64(buf, uint64(v)) //nolint:gosec // times after 1970
+	}
+	sum, ok := s.tickets.Sum(kid, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), buf) //nolint:gosec // at most 64
+	if !ok {
+		return ""
+	}
+	return encoding.EncodeToString(append(buf, sum[:]...))
+}
+
+// OpenTicket verifies a ticket; false for another event's or user's, a changed byte, a key that is gone, or what is no ticket at all.
+func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) {
+	if encoding.DecodedLen(len(sealed)) > maxLen || len(eventID) > ids.MaxEvent {
+		return line.Ticket{}, false
+	}
+	buf, err := encoding.DecodeString(sealed)
+	// The decoder skips line breaks; the length shows them.
+	if err != nil || len(buf) < 2 || buf[0] != version || len(sealed) != encoding.EncodedLen(len(buf)) {
+		return line.Ticket{}, false
+	}
+	kid := int(buf[1])
+	if len(buf) != 2+kid+bodyLen+token.MACSize {
+		return line.Ticket{}, false
+	}
+	signed, mac := buf[:2+kid+bodyLen], buf[2+kid+bodyLen:]
+	if !s.tickets.Verify(string(buf[2:2+kid]), mac, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
+		return line.Ticket{}, false
+	}
+	body := signed[2+kid:]
+	if subtle.ConstantTimeCompare(userHash(userID), body[:userLen]) != 1 {
+		return line.Ticket{}, false
+	}
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(body[at:])) } //nolint:gosec // as sealed
+	return line.Ticket{Score: number(scoreAt), Epoch: number(epochAt), IssuedAt: number(issuedAt)}, true
+}
+
+func userHash(userID string) []byte {
+	h := sha256.Sum256([]byte(userID))
+	return h[:userLen]
+}

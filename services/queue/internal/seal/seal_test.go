@@ -1,0 +1,84 @@
+package seal_test
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/seal"
+)
+
+const (
+	first  = "k1:0123456789abcdef0123456789abcdef"
+	second = "k2:fedcba9876543210fedcba9876543210"
+)
+
+func sealer(t *testing.T, secret config.Secret) *seal.Sealer {
+	t.Helper()
+	s, err := seal.New(secret)
+	require.NoError(t, err)
+	return s
+}
+
+func TestTicketIsForOneUserAndEvent(t *testing.T) {
+	t.Parallel()
+	s := sealer(t, first)
+	want := line.Ticket{Score: 1_763_700_000_000_001, Epoch: 1_763_600_000_000_002, IssuedAt: 1_763_700_000_003}
+	sealed := s.Ticket("ev", "user", want)
+	got, ok := s.OpenTicket("ev", "user", sealed)
+	require.True(t, ok)
+	require.Equal(t, want, got)
+	for name, args := range map[string][3]string{
+		"another event": {"e", "user", sealed}, "another user": {"ev", "vuser", sealed}, "nothing": {"ev", "user", ""},
+		"no base64": {"ev", "user", "!"}, "a line break": {"ev", "user", sealed[:8] + "\n" + sealed[8:]}, "cut": {"ev", "user", sealed[:len(sealed)-4]},
+	} {
+		_, ok := s.OpenTicket(args[0], args[1], args[2])
+		require.False(t, ok, name)
+	}
+}
+
+func TestEveryByteOfATicketCounts(t *testing.T) {
+	t.Parallel()
+	s := sealer(t, first)
+	raw, err := base64.RawURLEncoding.DecodeString(s.Ticket("ev", "user", line.Ticket{Score: 1, Epoch: 2, IssuedAt: 3}))
+	require.NoError(t, err)
+	for i := range raw {
+		forged := append([]byte(nil), raw...)
+		forged[i] ^= 1
+		_, ok := s.OpenTicket("ev", "user", base64.RawURLEncoding.EncodeToString(forged))
+		require.False(t, ok, "byte %d", i)
+	}
+}
+
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	sealed := sealer(t, first).Ticket("ev", "user", line.Ticket{Score: 1})
+	_, ok := sealer(t, second+","+first).OpenTicket("ev", "user", sealed)
+	require.True(t, ok)
+	_, ok = sealer(t, second).OpenTicket("ev", "user", sealed)
+	require.False(t, ok)
+	_, err := seal.New("short")
+	require.ErrorContains(t, err, "QUEUE_ENTRY_TOKEN_SECRET")
+}
+
+func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
+	t.Parallel()
+	keys, err := token.ParseKeySet(first)
+	require.NoError(t, err)
+	now := time.Now().Truncate(time.Second)
+	for _, c := range []struct{ left, life time.Duration }{{10 * time.Minute, time.Minute}, {20 * time.Second, 20 * time.Second}} {
+		end := now.Add(c.left)
+		tok, err := sealer(t, first).Entry("ev", "user", "slot", 7, end.UnixMilli(), now)
+		require.NoError(t, err)
+		var got claims.Entry
+		require.NoError(t, keys.Verify(tok, &got, claims.AudienceEntry, now))
+		require.Equal(t, now.Add(c.life), got.Expiry())
+		require.Equal(t, []any{"ev", "user", "slot", int64(7), end.UnixMilli()}, []any{got.EventID, got.UserID, got.SlotID, got.Epoch, got.End})
+	}
+}

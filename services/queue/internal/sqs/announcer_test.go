@@ -1,0 +1,95 @@
+package sqs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/sqs"
+)
+
+// run sends until the test ends what it is given, and waits for the end.
+func run(t *testing.T, a *sqs.Announcer) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	cfg, client := sqstest.Queue(t)
+	a := sqs.New(client, cfg.QueueURL, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	at := time.UnixMilli(1_707_948_000_000)
+	for i := range 12 {
+		a.Announce(line.Admission{EventID: "ev", UserID: fmt.Sprintf("u%d", i), EntryToken: "tok", At: at})
+	}
+	a.Announce(line.Admission{EventID: "ev", UserID: "u3", EntryToken: "tok", At: at}) // within five minutes: the queue drops it
+	run(t, a)()                                                                        // what is left is sent at the end
+
+	var got []types.Message
+	for deadline := time.Now().Add(20 * time.Second); len(got) < 12 && time.Now().Before(deadline); {
+		out, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{
+			QueueUrl: &cfg.QueueURL, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		require.NoError(t, err)
+		for _, m := range out.Messages {
+			_, err := client.DeleteMessage(t.Context(), &awssqs.DeleteMessageInput{QueueUrl: &cfg.QueueURL, ReceiptHandle: m.ReceiptHandle})
+			require.NoError(t, err)
+		}
+		got = append(got, out.Messages...)
+	}
+	require.Len(t, got, 12)
+	for i, m := range got {
+		require.JSONEq(t, fmt.Sprintf(
+			`{"action":"admitted","eventId":"ev","userId":"u%d","entryToken":"tok","timestamp":1707948000000}`, i), aws.ToString(m.Body))
+		require.Equal(t, "ev", m.Attributes["MessageGroupId"])
+		require.Equal(t, fmt.Sprintf("u%d:ev", i), m.Attributes["MessageDeduplicationId"])
+	}
+}
+
+// dead is an SQS that does not answer.
+type dead struct{ calls chan struct{} }
+
+func (d dead) SendMessageBatch(ctx context.Context, _ *awssqs.SendMessageBatchInput, _ ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
+	select {
+	case d.calls <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return nil, errors.New("no answer")
+}
+
+func TestADeadQueueDelaysNobody(t *testing.T) {
+	t.Parallel()
+	d := dead{calls: make(chan struct{}, 1)}
+	a := sqs.New(d, "url", slog.New(slog.DiscardHandler))
+	stop := run(t, a)
+	defer stop()
+	began := time.Now()
+	for range 20_000 {
+		a.Announce(line.Admission{EventID: "ev", UserID: "u"})
+	}
+	require.Less(t, time.Since(began), time.Second)
+	<-d.calls
+}
