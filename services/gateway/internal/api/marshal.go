@@ -1,0 +1,76 @@
+package api
+
+import (
+	"errors"
+	"io"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// Marshaler is the platform's JSON form for grpc-gateway.
+type Marshaler struct{}
+
+var _ runtime.Marshaler = Marshaler{}
+
+var errNoMessage = errors.New("api: not a protobuf message")
+
+// Marshal implements runtime.Marshaler.
+func (Marshaler) Marshal(v any) ([]byte, error) {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil, errNoMessage
+	}
+	return wire.Marshal(m)
+}
+
+// Unmarshal implements runtime.Marshaler.
+func (Marshaler) Unmarshal(b []byte, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return errNoMessage
+	}
+	return wire.Unmarshal(b, m)
+}
+
+// ContentType implements runtime.Marshaler.
+func (Marshaler) ContentType(any) string { return "application/json" }
+
+// NewDecoder implements runtime.Marshaler. The reader is the request's body, which is in memory already; an error is noted at the
+// request, because the generated code keeps only its text.
+func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		m, ok := v.(proto.Message)
+		b, known := r.(*body)
+		if !ok || !known {
+			return errNoMessage
+		}
+		if len(b.q.Body) == 0 {
+			return io.EOF // no body: every member absent
+		}
+		b.q.BodyErr = wire.Unmarshal(b.q.Body, m)
+		return b.q.BodyErr
+	})
+}
+
+// NewEncoder implements runtime.Marshaler; it serves streams, which no route has.
+func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		b, err := m.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
+}
+
+// body hands a request's body to NewDecoder. As a reader it is empty: nobody else needs it.
+type body struct{ q *edge.Request }
+
+func (*body) Read([]byte) (int, error) { return 0, io.EOF }
+
+func (*body) Close() error { return nil }

@@ -1,0 +1,224 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+func TestPassThrough(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodGet, "/api/v1/my/tickets/"+requestID, "", w.session(alice, "staff"))
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	who := w.ticket.of("GetMyTicket")[0].caller
+	require.Equal(t, alice, who.GetUserId())
+	require.Equal(t, []string{"staff"}, who.GetRoles())
+	require.Empty(t, who.GetEventId())
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+
+	rec = w.do(http.MethodPost, "/api/payments/prepare", `{"paymentType":"reservation","referenceId":"`+requestID+`"}`, w.session(alice))
+	require.Equal(t, http.StatusCreated, rec.Code)
+	require.InDelta(t, 55000, jsonOf(t, rec)["amount"], 0) // a number, not protojson's string
+
+	rec = w.do(http.MethodDelete, "/api/v1/my/reservations/"+requestID, "", w.session(alice))
+	require.Equal(t, http.StatusNoContent, rec.Code)
+	require.Zero(t, rec.Body.Len())
+
+	rec = w.do(http.MethodDelete, "/api/v1/reservations/"+requestID, "", w.buyer(calm))
+	require.Equal(t, http.StatusNoContent, rec.Code)
+	require.Equal(t, calm, w.ticket.of("CancelReservation")[0].caller.GetEventId())
+	require.Len(t, w.queue.of("VerifySlots"), 1)
+
+	rec = w.do(http.MethodGet, "/api/v1/events/absent", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "EVENT_NOT_FOUND", problemOf(t, rec)["code"])
+	rec = w.do(http.MethodGet, "/api/v1/events/absent", "", credentials{"Accept-Language": "ko-KR,ko;q=0.9"})
+	require.Equal(t, "존재하지 않는 이벤트입니다.", problemOf(t, rec)["detail"])
+}
+
+// TestHeadersStayOutside: nothing that a client sends in its header becomes metadata or a deadline of a call.
+func TestHeadersStayOutside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodGet, "/api/v1/my/tickets", "", w.session(alice).with("Grpc-Timeout", "1n").
+		with("Grpc-Metadata-X-Urr-Caller", "gateway").with("X-User-Id", "root").with("Te", "trailers"))
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	require.Equal(t, alice, w.ticket.of("ListMyTickets")[0].caller.GetUserId())
+	for name := range rec.Header() {
+		require.False(t, strings.HasPrefix(name, "Grpc-"), name)
+	}
+}
+
+func TestEventsTellTheirWaitingRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var list struct {
+		Items []struct {
+			EventID     string `json:"eventId"`
+			WaitingRoom struct{ Active bool }
+		}
+	}
+	require.NoError(t, json.Unmarshal(w.do(http.MethodGet, "/api/v1/events", "", nil).Body.Bytes(), &list))
+	require.Len(t, list.Items, 2)
+	for _, e := range list.Items {
+		require.Equal(t, e.EventID == busy, e.WaitingRoom.Active, e.EventID)
+	}
+	one := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/busy", "", nil))
+	require.Equal(t, map[string]any{"active": true}, one["waitingRoom"])
+}
+
+func TestNewSalesOpenTheirLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.session(alice, "admin")
+	for _, r := range w.gateway.Routes() {
+		switch r.ID {
+		case "EventAdminService.CreateEvent":
+			require.Equal(t, http.StatusCreated, w.do(r.Method, target(r, calm), bodyFor(r, calm), admin).Code)
+		case "EventAdminService.PutEvent":
+			require.Equal(t, http.StatusOK, w.do(r.Method, target(r, calm), bodyFor(r, calm), admin).Code)
+		}
+	}
+	var opened []string
+	for _, c := range w.queue.of("OpenLine") {
+		in, _ := c.msg.(*queuev1.OpenLineRequest)
+		opened = append(opened, in.GetEventId())
+		require.Equal(t, alice, c.caller.GetUserId())
+	}
+	require.ElementsMatch(t, []string{"created", calm}, opened)
+	w.do(http.MethodGet, "/api/v1/events/calm", "", nil)
+	require.Len(t, w.queue.of("OpenLine"), 2)
+	put, _ := w.ticket.of("PutEvent")[0].msg.(*ticketv1.PutEventRequest)
+	require.Equal(t, calm, put.GetEventId())
+}
+
+// TestOperatorsSeeTheirActsAtOnce: this gateway does not wait for the stream.
+func TestOperatorsSeeTheirActsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.session(alice, "admin")
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/vwr/activate/calm", `{"batch":10}`, admin).Code)
+	require.Equal(t, http.StatusFound, w.do(http.MethodGet, "/events/calm", "", nil).Code)
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/vwr/deactivate/calm", "", admin).Code)
+	require.NotEqual(t, http.StatusFound, w.do(http.MethodGet, "/events/calm", "", nil).Code)
+}
+
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	body := "{\"raw\": \xff not json"
+	rec := w.do(http.MethodPost, "/api/v1/payments/webhooks/sandbox", body, credentials{
+		"Content-Type": "application/x-anything", "Stripe-Signature": "t=1,v1=ab", "Cookie": "urr-session=secret", "Authorization": "Bearer secret",
+	})
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	in, _ := w.payment.of("HandleWebhook")[0].msg.(*paymentv1.HandleWebhookRequest)
+	require.Equal(t, []byte(body), in.GetBody())
+	require.Equal(t, "sandbox", in.GetProvider())
+	require.Equal(t, "t=1,v1=ab", in.GetHeaders()["stripe-signature"])
+	require.NotContains(t, in.GetHeaders(), "cookie")
+	require.NotContains(t, in.GetHeaders(), "authorization")
+
+	large := w.do(http.MethodPost, "/api/v1/payments/webhooks/sandbox", strings.Repeat("x", 256<<10+1), nil)
+	require.Equal(t, "BODY_TOO_LARGE", problemOf(t, large)["code"])
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/payments/webhooks/sandbox", strings.Repeat("x", 256<<10), nil).Code)
+	require.Equal(t, "PROVIDER_UNKNOWN", problemOf(t, w.do(http.MethodPost, "/api/v1/payments/webhooks/Sand_box", "x", nil))["code"])
+	require.Equal(t, http.StatusBadRequest, w.do(http.MethodPost, "/api/v1/payments/webhooks/sandbox", "x", credentials{"X-Big": strings.Repeat("x", 9<<10)}).Code)
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodPost, "/api/auth/dev-login", `{"userId":"bob@example.com","roles":["staff"]}`, nil)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	m := jsonOf(t, rec)
+	require.Equal(t, "bob@example.com", m["userId"])
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	ck := cookieOf(rec, "urr-session")
+	require.Equal(t, m["token"], ck.Value)
+	require.True(t, ck.HttpOnly)
+	require.Equal(t, http.SameSiteLaxMode, ck.SameSite)
+	require.InDelta(t, 3600, ck.MaxAge, 2)
+
+	for name, c := range map[string]credentials{
+		"cookie": {"Cookie": "urr-session=" + ck.Value}, "bearer": {"Authorization": "bearer " + ck.Value},
+		"a good cookie behind a bad bearer": {"Authorization": "Bearer x", "Cookie": "a=b; urr-session=" + ck.Value},
+	} {
+		me := jsonOf(t, w.do(http.MethodGet, "/api/v1/auth/me", "", c))
+		require.Equal(t, "bob@example.com", me["userId"], name)
+		require.Equal(t, []any{"staff"}, me["roles"], name)
+		require.NotContains(t, me, "token")
+	}
+	rec = w.do(http.MethodPost, "/api/v1/auth/logout", "", credentials{"Cookie": "urr-session=" + ck.Value})
+	require.Equal(t, http.StatusNoContent, rec.Code)
+	require.Negative(t, cookieOf(rec, "urr-session").MaxAge)
+
+	require.Equal(t, "UNAUTHENTICATED", problemOf(t, w.do(http.MethodGet, "/api/v1/auth/me", "", nil))["code"])
+	require.Equal(t, "SESSION_INVALID", problemOf(t, w.do(http.MethodGet, "/api/v1/auth/me", "", credentials{"Cookie": "urr-session=x"}))["code"])
+}
+
+func TestCrossOrigin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []credentials{{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "same-site"}} {
+		rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", c)
+		require.Equal(t, http.StatusForbidden, rec.Code)
+		require.Equal(t, "CROSS_ORIGIN", problemOf(t, rec)["code"])
+		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/events", "", c).Code)
+	}
+	for _, c := range []credentials{nil, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://example.com"}, {"Sec-Fetch-Site": "none"}} {
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", c).Code)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodGet, "/api/v1/events", "", nil)
+	require.Len(t, rec.Header().Get("X-Request-Id"), 36)
+	require.Equal(t, "nosniff", rec.Header().Get("X-Content-Type-Options"))
+	require.Contains(t, rec.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	require.Empty(t, rec.Header().Get("Strict-Transport-Security"))
+	rec = w.do(http.MethodGet, "/api/v1/auth/me", "", nil)
+	require.Equal(t, rec.Header().Get("X-Request-Id"), problemOf(t, rec)["requestId"])
+	require.JSONEq(t, `{"status":"ok"}`, w.do(http.MethodGet, "/health", "", nil).Body.String())
+}
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var doc struct {
+		Paths       map[string]map[string]map[string]any
+		Definitions map[string]any
+	}
+	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+	for _, r := range w.gateway.Routes() {
+		if r.Page {
+			continue
+		}
+		path := strings.NewReplacer("event_id", "eventId", "request_id", "requestId", "reservation_id", "reservationId",
+			"ticket_id", "ticketId", "payment_id", "paymentId").Replace(r.Pattern)
+		op := doc.Paths[path][strings.ToLower(r.Method)]
+		require.NotNil(t, op, "%s", r)
+		require.Equal(t, string(r.Who), op["x-urr-who"])
+	}
+	require.NotContains(t, rec.Body.String(), `"caller`)
+	require.Contains(t, doc.Definitions, "Problem")
+	for _, ref := range regexp.MustCompile(`"\$ref": "#/definitions/(\w+)"`).FindAllStringSubmatch(rec.Body.String(), -1) {
+		require.Contains(t, doc.Definitions, ref[1])
+	}
+	place, _ := doc.Definitions["v1Place"].(map[string]any)["properties"].(map[string]any)
+	require.Equal(t, map[string]any{"type": "integer", "format": "int64"}, place["peopleAhead"])
+	page := w.do(http.MethodGet, "/docs", "", nil)
+	require.Contains(t, page.Body.String(), `id="SEAT_TAKEN"`)
+	require.NotContains(t, page.Body.String(), "<script")
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/redis"
+	"urr.guru/pkg/rpc"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// Time-outs of the listener. The write time-out covers the handler too, so it is above the slowest request.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 32 << 10
+)
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	a := lifecycle.New(rpc.Gateway, cfg.Config, log)
+	if err := a.Telemetry(ctx); err != nil {
+		return err
+	}
+	services, closeServices, err := dial(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	a.OnClose("services", closeServices)
+	rdb, err := redis.Open(ctx, cfg.Redis)
+	if err != nil {
+		return err
+	}
+	a.OnClose("redis", func(context.Context) error { return rdb.Close() })
+	g, err := Assemble(ctx, cfg, services, rdb, log, time.Now)
+	if err != nil {
+		return err
+	}
+	a.OnClose("gateway", g.Close)
+	a.Ready("waiting rooms", g.Ready)
+	if services.VWR != nil {
+		a.Go("waiting rooms", func(ctx context.Context) error {
+			return g.Rooms.Watch(ctx, vwrv1.NewVwrServiceClient(services.VWR), log)
+		})
+	}
+	a.Go("lines", func(ctx context.Context) error {
+		return g.Lines.Watch(ctx, queuev1.NewQueueServiceClient(services.Queue), log)
+	})
+	l, err := a.Listen("HTTP_ADDR", cfg.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	a.ServeHTTP("http", l, server(g.Handler))
+	return a.Run(ctx)
+}
+
+// server has a time-out for everything.
+func server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
+}

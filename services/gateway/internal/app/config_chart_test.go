@@ -1,0 +1,36 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/charttest"
+	"urr.guru/services/gateway/internal/app"
+)
+
+// What the chart sets must be what the service reads.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	dev := charttest.Development[app.Config](t, "gateway")
+	require.True(t, dev.DevLogin)
+	require.False(t, dev.SecureCookies)
+	for name, addr := range map[string]string{
+		"vwr": dev.VWR.Addr, "queue": dev.Queue.Addr, "ticket": dev.Ticket.Addr, "payment": dev.Payment.Addr, "stats": dev.Stats.Addr,
+	} {
+		require.Equal(t, "dns:///urr-"+name+"-headless:9000", addr)
+	}
+	require.Equal(t, 1_000_000, dev.Limits.Keys)
+
+	prod := charttest.Production[app.Config](t, "gateway",
+		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.queue.address=queue:9000", "--set", "rpc.calls.ticket.address=ticket:9000",
+		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",
+		"--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
+		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn")
+	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
+	require.Empty(t, prod.VWRTokenSecret)
+	require.NotEmpty(t, prod.CloudFrontSecret)
+	require.True(t, prod.SecureCookies)
+	require.True(t, prod.Redis.Cluster)
+	require.Equal(t, []string{"10.0.0.0/8", "fd00::/8"}, prod.TrustedProxies)
+}

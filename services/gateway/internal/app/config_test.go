@@ -1,0 +1,97 @@
+package app_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+	"urr.guru/services/gateway/internal/app"
+)
+
+func environment() map[string]string {
+	env := map[string]string{
+		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
+		"REDIS_ADDRS": "127.0.0.1:16379",
+	}
+	for _, s := range []string{"VWR", "QUEUE", "TICKET", "PAYMENT", "STATS"} {
+		env[s+"_ADDR"], env[s+"_RPC_KEY"] = "127.0.0.1:1", "a-key-of-at-least-thirty-two-bytes!"
+	}
+	return env
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.LoadFrom[app.Config](t.Context(), environment())
+	require.NoError(t, err)
+	require.True(t, cfg.SecureCookies)
+	require.True(t, cfg.VerifySlots)
+	require.False(t, cfg.DevLogin)
+	require.Equal(t, "127.0.0.1:1", cfg.Stats.Addr)
+
+	for want, change := range map[string]map[string]string{
+		"SESSION_SECRET":           {"SESSION_SECRET": "short"},
+		"QUEUE_ENTRY_TOKEN_SECRET": {"QUEUE_ENTRY_TOKEN_SECRET": "short"},
+		"VWR_TOKEN_SECRET":         {"VWR_TOKEN_SECRET": ""},
+		"DEV_LOGIN":                {"DEV_LOGIN": "true"},
+		"TRUSTED_PROXIES":          {"TRUSTED_PROXIES": "10.0.0.0/8,ten"},
+		"TICKET_ADDR":              {"TICKET_ADDR": ""},
+		"HTTP_ADDR":                {"HTTP_ADDR": ""},
+		"SESSION_LIFE":             {"SESSION_LIFE": "1s"},
+		"LIMIT_USER_RATE":          {"LIMIT_USER_RATE": "-1"},
+	} {
+		env := environment()
+		maps.Copy(env, change)
+		if change[want] == "" {
+			delete(env, want)
+		}
+		_, err := config.LoadFrom[app.Config](t.Context(), env)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "short")
+	}
+
+	env := environment()
+	env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err)
+	env = environment()
+	delete(env, "VWR_ADDR")
+	delete(env, "VWR_TOKEN_SECRET")
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err, "tier 2 alone")
+}
+
+// TestSecureCookies: outside development every cookie is for https only, and browsers are told to stay there.
+func TestSecureCookies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
+	rec := w.do("POST", "/vwr-api/vwr/assign/busy", "", nil)
+	require.True(t, cookieOf(rec, "urr-anon").Secure)
+	require.NotEmpty(t, rec.Header().Get("Strict-Transport-Security"))
+	require.Equal(t, 404, w.do("POST", "/api/v1/auth/dev-login", `{"userId":"alice"}`, nil).Code)
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *app.Config, _ *app.Services) {
+		c.Limits.UserRate, c.Limits.UserBurst = 0.01, 2
+		c.Limits.PollVisitorRate, c.Limits.PollVisitorBurst = 0.01, 3
+	})
+	for range 2 {
+		require.Equal(t, 200, w.do("POST", "/api/v1/queue/check/calm", "", w.session(alice)).Code)
+	}
+	rec := w.do("POST", "/api/v1/queue/check/calm", "", w.session(alice))
+	require.Equal(t, 429, rec.Code)
+	require.Equal(t, "RATE_LIMITED", problemOf(t, rec)["code"])
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.Equal(t, 200, w.do("POST", "/api/v1/queue/heartbeat/calm", "", w.session(alice)).Code, "a heartbeat is no purchase")
+	require.Equal(t, 200, w.do("POST", "/api/v1/queue/check/calm", "", w.session(mallory)).Code)
+
+	c, _ := w.visitor()
+	for range 3 {
+		require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code)
+	}
+	require.Equal(t, 429, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code)
+	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", nil).Code)
+}

@@ -1,0 +1,343 @@
+package app_test
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"urr.guru/pkg/errs"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// record notes who asked what. Its zero value is ready.
+type record struct {
+	mu    sync.Mutex
+	calls []call
+}
+
+type call struct {
+	method string
+	caller *commonv1.Caller
+	msg    any
+}
+
+func (r *record) add(method string, c *commonv1.Caller, msg any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, call{method, c, msg})
+}
+
+// of returns the calls of one method so far.
+func (r *record) of(method string) []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []call
+	for _, c := range r.calls {
+		if c.method == method {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// fakeVWR answers as a waiting room whose positions are 7 and whose tokens are what the test gives it.
+type fakeVWR struct {
+	vwrv1.UnimplementedVwrServiceServer
+	vwrv1.UnimplementedVwrAdminServiceServer
+	record
+
+	first   *vwrv1.WatchCountersResponse
+	changes chan *vwrv1.WatchCountersResponse
+	checked func(*vwrv1.CheckItem) *vwrv1.CheckResult
+}
+
+func (f *fakeVWR) Assign(_ context.Context, in *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
+	out := &vwrv1.AssignResponse{}
+	for _, i := range in.GetItems() {
+		f.add("Assign", i.GetCaller(), i)
+		out.Results = append(out.Results, &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: &vwrv1.Assigned{
+			RequestId: requestID, Position: 7, NextPoll: 2, Ticket: "t",
+		}}})
+	}
+	return out, nil
+}
+
+func (f *fakeVWR) Check(_ context.Context, in *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
+	out := &vwrv1.CheckResponse{}
+	for _, i := range in.GetItems() {
+		f.add("Check", i.GetCaller(), i)
+		out.Results = append(out.Results, f.checked(i))
+	}
+	return out, nil
+}
+
+func (f *fakeVWR) WatchCounters(_ *vwrv1.WatchCountersRequest, s grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
+	if err := s.Send(f.first); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-s.Context().Done():
+			return nil
+		case c := <-f.changes:
+			if err := s.Send(c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *fakeVWR) status(method string, c *commonv1.Caller, event string, active bool) (*vwrv1.VwrStatus, error) {
+	f.add(method, c, nil)
+	return &vwrv1.VwrStatus{EventId: event, IsActive: active, ActivatedAt: round, Batch: 500, IntervalSeconds: 10}, nil
+}
+
+func (f *fakeVWR) Activate(_ context.Context, in *vwrv1.ActivateRequest) (*vwrv1.VwrStatus, error) {
+	return f.status("Activate", in.GetCaller(), in.GetEventId(), true)
+}
+
+func (f *fakeVWR) Deactivate(_ context.Context, in *vwrv1.DeactivateRequest) (*vwrv1.VwrStatus, error) {
+	return f.status("Deactivate", in.GetCaller(), in.GetEventId(), false)
+}
+
+func (f *fakeVWR) Advance(_ context.Context, in *vwrv1.AdvanceRequest) (*vwrv1.VwrStatus, error) {
+	return f.status("Advance", in.GetCaller(), in.GetEventId(), true)
+}
+
+func (f *fakeVWR) GetStatus(_ context.Context, in *vwrv1.GetStatusRequest) (*vwrv1.VwrStatus, error) {
+	return f.status("GetStatus", in.GetCaller(), in.GetEventId(), in.GetEventId() == busy)
+}
+
+// fakeQueue holds slots: those in ended are over.
+type fakeQueue struct {
+	queuev1.UnimplementedQueueServiceServer
+	queuev1.UnimplementedQueueAdminServiceServer
+	record
+
+	lines chan *queuev1.WatchLinesResponse
+	place func(*queuev1.LineItem) *queuev1.LineResult
+	// endedMu guards ended.
+	endedMu sync.Mutex
+	ended   map[string]bool
+	down    bool
+}
+
+func (f *fakeQueue) answer(method string, in *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	out := &queuev1.LineResponse{}
+	for _, i := range in.GetItems() {
+		f.add(method, i.GetCaller(), i)
+		out.Results = append(out.Results, f.place(i))
+	}
+	return out, nil
+}
+
+func (f *fakeQueue) Check(_ context.Context, in *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return f.answer("Check", in)
+}
+
+func (f *fakeQueue) Status(_ context.Context, in *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return f.answer("Status", in)
+}
+
+func (f *fakeQueue) Heartbeat(_ context.Context, in *queuev1.LineRequest) (*queuev1.LineResponse, error) {
+	return f.answer("Heartbeat", in)
+}
+
+func (f *fakeQueue) Leave(_ context.Context, in *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+	f.add("Leave", in.GetCaller(), in)
+	return &queuev1.LeaveResponse{}, nil
+}
+
+func (f *fakeQueue) end(slot string) {
+	f.endedMu.Lock()
+	defer f.endedMu.Unlock()
+	f.ended[slot] = true
+}
+
+func (f *fakeQueue) VerifySlots(_ context.Context, in *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
+	f.endedMu.Lock()
+	defer f.endedMu.Unlock()
+	if f.down {
+		return nil, errs.ErrUnavailable
+	}
+	out := &queuev1.VerifySlotsResponse{}
+	for _, i := range in.GetItems() {
+		f.add("VerifySlots", nil, i)
+		out.Results = append(out.Results, &queuev1.SlotResult{Active: !f.ended[i.GetSlotId()]})
+	}
+	return out, nil
+}
+
+func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
+	for {
+		select {
+		case <-s.Context().Done():
+			return nil
+		case l := <-f.lines:
+			if err := s.Send(l); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *fakeQueue) OpenLine(_ context.Context, in *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
+	f.add("OpenLine", in.GetCaller(), in)
+	return &queuev1.OpenLineResponse{}, nil
+}
+
+func (f *fakeQueue) SetThreshold(_ context.Context, in *queuev1.SetThresholdRequest) (*queuev1.LineStatus, error) {
+	f.add("SetThreshold", in.GetCaller(), in)
+	return &queuev1.LineStatus{EventId: in.GetEventId(), Threshold: in.GetThreshold()}, nil
+}
+
+func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*queuev1.LineStatus, error) {
+	f.add("GetLine", in.GetCaller(), in)
+	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil
+}
+
+// fakeTicket knows every event and reservation; holds succeed unless hold says otherwise.
+type fakeTicket struct {
+	ticketv1.UnimplementedEventServiceServer
+	ticketv1.UnimplementedEventAdminServiceServer
+	ticketv1.UnimplementedHoldServiceServer
+	ticketv1.UnimplementedReservationServiceServer
+	ticketv1.UnimplementedTicketServiceServer
+	record
+
+	hold func(event string) *ticketv1.HoldResult
+}
+
+func (f *fakeTicket) ListEvents(_ context.Context, in *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
+	f.add("ListEvents", nil, in)
+	return &ticketv1.ListEventsResponse{Items: []*ticketv1.Event{{EventId: calm}, {EventId: busy}}}, nil
+}
+
+func (f *fakeTicket) GetEvent(_ context.Context, in *ticketv1.GetEventRequest) (*ticketv1.Event, error) {
+	f.add("GetEvent", nil, in)
+	if in.GetEventId() == "absent" {
+		return nil, errs.ErrEventNotFound
+	}
+	return &ticketv1.Event{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
+	f.add("GetSeatMap", in.GetCaller(), in)
+	return &ticketv1.SeatMap{EventId: in.GetEventId(), Seating: "ASSIGNED", Seats: 12, Etag: "layout1"}, nil
+}
+
+func (f *fakeTicket) GetAvailability(_ context.Context, in *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
+	f.add("GetAvailability", in.GetCaller(), in)
+	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: []byte{0xff, 0xf0}, Etag: "free1", Seats: 12}, nil
+}
+
+func (f *fakeTicket) CreateEvent(_ context.Context, in *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
+	f.add("CreateEvent", in.GetCaller(), in)
+	return &ticketv1.Event{EventId: "created"}, nil
+}
+
+func (f *fakeTicket) PutEvent(_ context.Context, in *ticketv1.PutEventRequest) (*ticketv1.Event, error) {
+	f.add("PutEvent", in.GetCaller(), in)
+	return &ticketv1.Event{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
+	out := &ticketv1.HoldResponse{}
+	for _, i := range in.GetItems() {
+		f.add("HoldSeats", i.GetCaller(), i)
+		out.Results = append(out.Results, f.hold(i.GetEventId()))
+	}
+	return out, nil
+}
+
+func (f *fakeTicket) HoldBest(_ context.Context, in *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
+	out := &ticketv1.HoldResponse{}
+	for _, i := range in.GetItems() {
+		f.add("HoldBest", i.GetCaller(), i)
+		out.Results = append(out.Results, f.hold(i.GetEventId()))
+	}
+	return out, nil
+}
+
+func (f *fakeTicket) GetReservation(_ context.Context, in *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	f.add("GetReservation", in.GetCaller(), in)
+	return &ticketv1.Reservation{ReservationId: in.GetReservationId(), Status: "HELD"}, nil
+}
+
+func (f *fakeTicket) GetMyReservation(_ context.Context, in *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
+	f.add("GetMyReservation", in.GetCaller(), in)
+	return &ticketv1.Reservation{ReservationId: in.GetReservationId(), Status: "HELD"}, nil
+}
+
+func (f *fakeTicket) CancelReservation(_ context.Context, in *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	f.add("CancelReservation", in.GetCaller(), in)
+	return &emptypb.Empty{}, nil
+}
+
+func (f *fakeTicket) CancelMyReservation(_ context.Context, in *ticketv1.CancelReservationRequest) (*emptypb.Empty, error) {
+	f.add("CancelMyReservation", in.GetCaller(), in)
+	return &emptypb.Empty{}, nil
+}
+
+func (f *fakeTicket) ListMyReservations(_ context.Context, in *ticketv1.ListMyReservationsRequest) (*ticketv1.ListMyReservationsResponse, error) {
+	f.add("ListMyReservations", in.GetCaller(), in)
+	return &ticketv1.ListMyReservationsResponse{}, nil
+}
+
+func (f *fakeTicket) ListMyTickets(_ context.Context, in *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {
+	f.add("ListMyTickets", in.GetCaller(), in)
+	return &ticketv1.ListMyTicketsResponse{}, nil
+}
+
+func (f *fakeTicket) GetMyTicket(_ context.Context, in *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
+	f.add("GetMyTicket", in.GetCaller(), in)
+	return &ticketv1.Ticket{TicketId: in.GetTicketId()}, nil
+}
+
+type fakePayment struct {
+	paymentv1.UnimplementedPaymentServiceServer
+	record
+}
+
+func (f *fakePayment) Prepare(_ context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
+	f.add("Prepare", in.GetCaller(), in)
+	return &paymentv1.PrepareResponse{PaymentId: requestID, Amount: 55000}, nil
+}
+
+func (f *fakePayment) Confirm(_ context.Context, in *paymentv1.ConfirmRequest) (*paymentv1.ConfirmResponse, error) {
+	f.add("Confirm", in.GetCaller(), in)
+	return &paymentv1.ConfirmResponse{Status: "CONFIRMED"}, nil
+}
+
+func (f *fakePayment) GetPayment(_ context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
+	f.add("GetPayment", in.GetCaller(), in)
+	return &paymentv1.Payment{PaymentId: in.GetPaymentId()}, nil
+}
+
+func (f *fakePayment) HandleWebhook(_ context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {
+	f.add("HandleWebhook", nil, in)
+	return &paymentv1.HandleWebhookResponse{}, nil
+}
+
+type fakeStats struct {
+	statsv1.UnimplementedStatsServiceServer
+	record
+}
+
+func (f *fakeStats) GetEventStats(_ context.Context, in *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
+	f.add("GetEventStats", nil, in)
+	return &statsv1.EventStats{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeStats) GetEventStatsForOperators(_ context.Context, in *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
+	f.add("GetEventStatsForOperators", in.GetCaller(), in)
+	return &statsv1.OperatorEventStats{}, nil
+}

@@ -1,0 +1,255 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/app"
+	"urr.guru/services/gateway/internal/caller"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// The world of the tests: two events, of which one has an active waiting room.
+const (
+	calm      = "calm"
+	busy      = "busy"
+	alice     = "alice"
+	mallory   = "mallory"
+	requestID = "01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20"
+	round     = int64(1_700_000_000_000_000)
+	epoch     = int64(1_700_000_000_000_000)
+	slot      = "slot-1"
+
+	sessionSecret = "session-secret-of-at-least-32-bytes!"
+	tier1Secret   = "tier-one-secret-of-at-least-32-bytes"
+	entrySecret   = "entry-secret-of-at-least-thirty-two!"
+)
+
+// world is a gateway before fakes of every service, which run behind the production interceptors.
+type world struct {
+	t       testing.TB
+	gateway *app.Gateway
+	vwr     *fakeVWR
+	queue   *fakeQueue
+	ticket  *fakeTicket
+	payment *fakePayment
+	stats   *fakeStats
+
+	sessions, tier1, entries token.KeySet
+	now                      time.Time
+}
+
+type option func(*app.Config, *app.Services)
+
+// withoutTier1 is a platform with VWR_ADDR empty.
+func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil }
+
+func newWorld(t testing.TB, opts ...option) *world {
+	t.Helper()
+	w := &world{
+		t: t, now: time.Now(), stats: &fakeStats{}, payment: &fakePayment{},
+		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
+			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
+		}},
+		queue:    &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
+		ticket:   &fakeTicket{},
+		sessions: keys(t, sessionSecret), tier1: keys(t, tier1Secret), entries: keys(t, entrySecret),
+	}
+	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 7}}}
+	}
+	w.queue.place = func(*queuev1.LineItem) *queuev1.LineResult {
+		return &queuev1.LineResult{Result: &queuev1.LineResult_Place{Place: &queuev1.Place{Status: "queued", Queued: true, Position: 3}}}
+	}
+	w.ticket.hold = func(event string) *ticketv1.HoldResult {
+		return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Reservation{Reservation: &ticketv1.Reservation{
+			ReservationId: requestID, EventId: event, Status: "HELD",
+		}}}
+	}
+	cfg := &app.Config{
+		DevLogin: true, VerifySlots: true, SessionLife: time.Hour, TokenCache: 1000,
+		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
+		VWR: rpc.Peer{Addr: "fake"}, CloudFrontSecret: config.Secret("cdn-secret"), Limits: app.Limits{Keys: 1000},
+	}
+	services := w.serve()
+	for _, o := range opts {
+		o(cfg, &services)
+	}
+	g, err := app.Assemble(t.Context(), cfg, services, nil, slog.New(slog.DiscardHandler), time.Now)
+	require.NoError(t, err)
+	w.gateway = g
+	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
+	w.watch(services)
+	return w
+}
+
+func (w *world) serve() app.Services {
+	written := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
+	as := rpctest.As(rpc.Gateway)
+	return app.Services{
+		VWR: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			vwrv1.RegisterVwrServiceServer(r, w.vwr)
+			vwrv1.RegisterVwrAdminServiceServer(r, w.vwr)
+		}, written, as),
+		Queue: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			queuev1.RegisterQueueServiceServer(r, w.queue)
+			queuev1.RegisterQueueAdminServiceServer(r, w.queue)
+		}, written, as),
+		Ticket: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			ticketv1.RegisterEventServiceServer(r, w.ticket)
+			ticketv1.RegisterEventAdminServiceServer(r, w.ticket)
+			ticketv1.RegisterHoldServiceServer(r, w.ticket)
+			ticketv1.RegisterReservationServiceServer(r, w.ticket)
+			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+		}, written, as),
+		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { paymentv1.RegisterPaymentServiceServer(r, w.payment) }, written, as),
+		Stats:   rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, w.stats) }, written, as),
+	}
+}
+
+// watch runs the streams, and returns when the gateway knows both.
+func (w *world) watch(s app.Services) {
+	ctx, cancel := context.WithCancel(context.Background())
+	log := slog.New(slog.DiscardHandler)
+	done := make(chan error, 2)
+	running := 1
+	go func() { done <- w.gateway.Lines.Watch(ctx, queuev1.NewQueueServiceClient(s.Queue), log) }()
+	if s.VWR != nil {
+		running++
+		go func() { done <- w.gateway.Rooms.Watch(ctx, vwrv1.NewVwrServiceClient(s.VWR), log) }()
+	}
+	w.t.Cleanup(func() {
+		cancel()
+		for range running {
+			require.NoError(w.t, <-done)
+		}
+	})
+	w.line(calm, epoch, 0)
+	w.line(busy, epoch, 0)
+	require.Eventually(w.t, func() bool { return w.gateway.Ready(ctx) == nil }, 5*time.Second, time.Millisecond)
+}
+
+// line tells the gateway where a line stands, and waits until it has heard.
+func (w *world) line(event string, epoch, pauseUntil int64) {
+	w.t.Helper()
+	select {
+	case w.queue.lines <- &queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}}:
+	case <-time.After(5 * time.Second):
+		w.t.Fatal("the gateway does not watch the lines")
+	}
+	require.Eventually(w.t, func() bool {
+		return w.gateway.Lines.Verdict(event, epoch) == 0 // edge.Honoured
+	}, 5*time.Second, time.Millisecond)
+}
+
+func keys(t testing.TB, secret string) token.KeySet {
+	t.Helper()
+	k, err := token.ParseKeySet(config.Secret(secret))
+	require.NoError(t, err)
+	return k
+}
+
+// credentials are what one request carries.
+type credentials map[string]string
+
+func (c credentials) with(name, value string) credentials {
+	out := credentials{}
+	for k, v := range c {
+		out[k] = v
+	}
+	if name == "Cookie" && out["Cookie"] != "" {
+		value = out["Cookie"] + "; " + value
+	}
+	out[name] = value
+	return out
+}
+
+func (w *world) session(user string, roles ...string) credentials {
+	w.t.Helper()
+	tok, err := w.sessions.Sign(claims.NewSession(user, roles, w.now, w.now.Add(time.Hour)))
+	require.NoError(w.t, err)
+	return credentials{"Authorization": "Bearer " + tok}
+}
+
+// visitor returns a cookie urr-anon and the id in it.
+func (w *world) visitor() (credentials, string) {
+	a := claims.NewAnon()
+	return credentials{"Cookie": "urr-anon=" + a.Seal(w.sessions.Derive(claims.LabelAnon))}, a.String()
+}
+
+func (w *world) entryToken(event, user string) string {
+	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, w.now.Add(10*time.Minute), w.now))
+}
+
+func (w *world) tier1Token(event, visitor string) string {
+	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, w.now))
+}
+
+func (w *world) sign(k token.KeySet, c any) string {
+	w.t.Helper()
+	var (
+		tok string
+		err error
+	)
+	switch c := c.(type) {
+	case *claims.Entry:
+		tok, err = k.Sign(c)
+	case *claims.Tier1:
+		tok, err = k.Sign(c)
+	case *claims.Session:
+		tok, err = k.Sign(c)
+	}
+	require.NoError(w.t, err)
+	require.NotEmpty(w.t, tok)
+	return tok
+}
+
+// buyer is signed in and holds a valid entry token.
+func (w *world) buyer(event string) credentials {
+	return w.session(alice).with("X-Queue-Entry-Token", w.entryToken(event, alice))
+}
+
+// do sends a request; a body that is not empty is JSON unless the credentials say otherwise.
+func (w *world) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
+	w.t.Helper()
+	var rd io.Reader
+	if body != "" {
+		rd = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, target, rd)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range c {
+		r.Header.Set(k, v)
+	}
+	rec := httptest.NewRecorder()
+	w.gateway.Handler.ServeHTTP(rec, r)
+	return rec
+}
+
+func uuidOf(t testing.TB, s string) uuid.UUID {
+	t.Helper()
+	u, err := uuid.Parse(s)
+	require.NoError(t, err)
+	return u
+}

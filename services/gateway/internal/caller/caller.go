@@ -1,0 +1,59 @@
+// Package caller tells the services who asks. It is the only writer of the member `caller` of outgoing requests: whatever a message holds
+// there is replaced by what the edge verified, or by nothing.
+package caller
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"urr.guru/pkg/errs"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+type key struct{}
+
+type value struct {
+	caller *commonv1.Caller
+	rpc    string // the only method that may be called, "" = any
+}
+
+// With returns a context under which c asks.
+func With(ctx context.Context, c *commonv1.Caller) context.Context {
+	return context.WithValue(ctx, key{}, value{caller: c})
+}
+
+// WithOnly is With for one method alone, named by the route that was checked: should the pass-through's own router ever read a path
+// differently from the edge, the call fails instead of slipping past the checks of another route.
+func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
+	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
+}
+
+// Unary is the client interceptor that writes the Caller.
+func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	v, _ := ctx.Value(key{}).(value)
+	if v.rpc != "" && v.rpc != method {
+		return errs.ErrInternal.Wrap(fmt.Errorf("the route leads to %s, the router to %s", v.rpc, method))
+	}
+	if m, ok := req.(proto.Message); ok {
+		write(m.ProtoReflect(), v.caller)
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
+
+// write sets the message's own caller. Items of a batch have one each, from whoever put the item in: their context is not that item's.
+func write(m protoreflect.Message, c *commonv1.Caller) {
+	fd := m.Descriptor().Fields().ByName("caller")
+	if fd == nil || fd.Message() == nil || fd.Message().FullName() != c.ProtoReflect().Descriptor().FullName() {
+		return
+	}
+	if c == nil {
+		m.Clear(fd)
+		return
+	}
+	m.Set(fd, protoreflect.ValueOfMessage(c.ProtoReflect()))
+}

@@ -1,0 +1,116 @@
+// Package docs serves the API's reference at /docs: the OpenAPI document of the services' HTTP rules, completed with what only the gateway
+// knows (hand-written routes, who may use each, problem documents and their codes), and a plain page of the same.
+package docs
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/telemetry"
+	"urr.guru/proto"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/problem"
+)
+
+//go:embed page.html
+var pageSource string
+
+// Docs holds both forms, made once.
+type Docs struct {
+	document, page []byte
+}
+
+// New makes the reference of these routes. A pass-through route that the generated document does not have is an error: the two were
+// generated at different times.
+func New(routes []*edge.Route) (*Docs, error) {
+	doc, err := build(proto.OpenAPI, routes)
+	if err != nil {
+		return nil, err
+	}
+	d := &Docs{}
+	if d.document, err = json.MarshalIndent(doc, "", " "); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	if d.page, err = render(routes); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Document answers with the OpenAPI document.
+func (d *Docs) Document(w http.ResponseWriter, _ *http.Request) {
+	write(w, "application/json", d.document)
+}
+
+// Page answers with the page.
+func (d *Docs) Page(w http.ResponseWriter, _ *http.Request) {
+	write(w, "text/html; charset=utf-8", d.page)
+}
+
+func write(w http.ResponseWriter, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a client that has gone is no error of ours
+}
+
+// render lists the routes of the API, not the pages, and every code.
+func render(routes []*edge.Route) ([]byte, error) {
+	t, err := template.New("docs").Parse(pageSource)
+	if err != nil {
+		return nil, fmt.Errorf("docs: %w", err)
+	}
+	type code struct {
+		Code, Error string
+		Status      int
+	}
+	type route struct{ Method, Path, Who, Summary string }
+	data := struct {
+		Version string
+		Routes  []route
+		Codes   []code
+	}{Version: telemetry.Version()}
+	for _, r := range routes {
+		if r.Page {
+			continue
+		}
+		data.Routes = append(data.Routes, route{r.Method, publicPath(r), string(r.Who), r.Summary})
+	}
+	for _, e := range errs.Catalogue() {
+		data.Codes = append(data.Codes, code{e.Reason, e.Message, problem.Status(e)})
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("docs: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// publicPath is the pattern with the names that clients read, as {eventId}.
+func publicPath(r *edge.Route) string {
+	p := r.Pattern
+	for _, name := range r.Params() {
+		p = strings.Replace(p, "{"+name+"}", "{"+camel(name)+"}", 1)
+	}
+	return p
+}
+
+func camel(snake string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(snake, "_") {
+		if i > 0 && part != "" {
+			part = strings.ToUpper(part[:1]) + part[1:]
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

@@ -1,0 +1,178 @@
+package docs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/telemetry"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+type object = map[string]any
+
+// build completes the generated document.
+func build(generated []byte, routes []*edge.Route) (object, error) {
+	var doc object
+	if err := json.Unmarshal(generated, &doc); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	paths, _ := doc["paths"].(object)
+	definitions, _ := doc["definitions"].(object)
+	if paths == nil || definitions == nil {
+		return nil, fmt.Errorf("openapi: the generated document has no paths or no definitions")
+	}
+	clean(doc)
+	delete(definitions, "v1Caller")
+	delete(definitions, "v1Tier1")
+	definitions["Problem"] = problemSchema()
+	for _, r := range routes {
+		if r.Page {
+			continue
+		}
+		op, err := operation(paths, definitions, r)
+		if err != nil {
+			return nil, err
+		}
+		describe(op, r)
+	}
+	doc["info"] = object{
+		"title": "URR", "version": telemetry.Version(),
+		"description": "Every path under /api/v1 is also served under /api. Refusals are application/problem+json (RFC 9457).",
+	}
+	doc["securityDefinitions"] = object{
+		"session": object{"type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer, or the cookie urr-session"},
+		"visitor": object{"type": "apiKey", "in": "header", "name": "Cookie", "description": "The cookie urr-anon"},
+		"entry":   object{"type": "apiKey", "in": "header", "name": "x-queue-entry-token", "description": "Or the cookie urr-entry-token"},
+	}
+	delete(doc, "tags")
+	return doc, nil
+}
+
+// operation finds a pass-through route's operation, or adds one for a hand-written route.
+func operation(paths, definitions object, r *edge.Route) (object, error) {
+	path, method := publicPath(r), strings.ToLower(r.Method)
+	item, _ := paths[path].(object)
+	op, _ := item[method].(object)
+	switch {
+	case op != nil:
+		return op, nil
+	case r.RPC != "":
+		return nil, fmt.Errorf("openapi: the generated document has no %s %s", r.Method, path)
+	}
+	if item == nil {
+		item = object{}
+		paths[path] = item
+	}
+	op = object{"operationId": r.ID, "tags": []any{strings.SplitN(r.ID, ".", 2)[0]}}
+	params := []any{}
+	for _, name := range r.Params() {
+		params = append(params, object{"name": camel(name), "in": "path", "required": true, "type": "string"})
+	}
+	if r.Body.JSON {
+		params = append(params, object{"name": "body", "in": "body", "schema": bodySchema(definitions, r)})
+	}
+	op["parameters"] = params
+	answer := object{"description": "Done"}
+	if r.Answer != nil {
+		answer["schema"] = reference(definitions, r.Answer.ProtoReflect().Descriptor())
+	}
+	op["responses"] = object{"200": answer}
+	item[method] = op
+	return op, nil
+}
+
+// describe adds who may use an operation and what it answers with.
+func describe(op object, r *edge.Route) {
+	if r.Summary != "" {
+		op["summary"] = r.Summary
+	}
+	op["x-urr-who"] = string(r.Who)
+	op["security"] = security(r.Who)
+	status := r.Status
+	if status == 0 {
+		status = 200
+	}
+	answer := object{"description": "Done"}
+	if responses, ok := op["responses"].(object); ok {
+		if done, is := responses["200"].(object); is && status != 204 && done["schema"] != nil {
+			answer["schema"] = done["schema"]
+		}
+	}
+	op["responses"] = object{
+		strconv.Itoa(status): answer,
+		"default":            object{"description": "Refused", "schema": object{"$ref": "#/definitions/Problem"}},
+	}
+}
+
+func security(w edge.Who) []any {
+	switch w {
+	case edge.Visitor:
+		return []any{object{"visitor": []any{}}}
+	case edge.User, edge.Staff, edge.Admin:
+		return []any{object{"session": []any{}}}
+	case edge.Entry:
+		return []any{object{"session": []any{}, "entry": []any{}}}
+	case edge.Public:
+	}
+	return []any{}
+}
+
+// clean corrects what the generator cannot know: 64-bit integers are JSON numbers here, and callers are the gateway's business.
+func clean(v any) {
+	switch v := v.(type) {
+	case object:
+		if f := v["format"]; v["type"] == "string" && (f == "int64" || f == "uint64") {
+			v["type"] = "integer"
+		}
+		if props, ok := v["properties"].(object); ok {
+			delete(props, "caller")
+		}
+		if params, ok := v["parameters"].([]any); ok {
+			v["parameters"] = withoutCallers(params)
+		}
+		for _, child := range v {
+			clean(child)
+		}
+	case []any:
+		for _, child := range v {
+			clean(child)
+		}
+	}
+}
+
+func withoutCallers(params []any) []any {
+	kept := make([]any, 0, len(params))
+	for _, p := range params {
+		o, _ := p.(object)
+		if name, _ := o["name"].(string); !strings.HasPrefix(name, "caller.") {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func problemSchema() object {
+	text := object{"type": "string"}
+	var codes []any
+	for _, e := range errs.Catalogue() {
+		codes = append(codes, e.Reason)
+	}
+	return object{
+		"type": "object", "description": "RFC 9457, with a stable code.",
+		"required": []any{"type", "title", "status", "detail", "instance", "code", "error", "requestId"},
+		"properties": object{
+			"type": text, "title": text, "status": object{"type": "integer"}, "instance": text, "requestId": text,
+			"detail":     object{"type": "string", "description": "For the person, in the language of Accept-Language."},
+			"code":       object{"type": "string", "enum": codes, "description": "Stable: what clients switch on."},
+			"error":      object{"type": "string", "description": "The code's fixed English sentence."},
+			"redirectTo": object{"type": "string", "description": "Own path that the person should go to."},
+			"retryAfter": object{"type": "integer", "description": "Seconds after which trying again makes sense."},
+			"fields": object{"type": "array", "items": object{
+				"type": "object", "properties": object{"path": text, "message": text},
+			}},
+		},
+	}
+}

@@ -1,0 +1,64 @@
+package docs
+
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// bodySchema describes the body of a hand-written route.
+func bodySchema(definitions object, r *edge.Route) object {
+	if r.Body.Message != nil {
+		return reference(definitions, r.Body.Message().ProtoReflect().Descriptor())
+	}
+	members := object{}
+	for _, name := range r.Body.Members {
+		members[name] = object{}
+	}
+	return object{"type": "object", "properties": members}
+}
+
+// reference points to a message's schema, which it adds when it is not there. The generator leaves out messages that no HTTP rule binds;
+// its name for those that it has is v1 and the message's own.
+func reference(definitions object, md protoreflect.MessageDescriptor) object {
+	name := "v1" + string(md.Name())
+	if definitions[name] == nil {
+		schema := object{"type": "object"}
+		definitions[name] = schema // before its members: messages may contain themselves
+		properties := object{}
+		for i := range md.Fields().Len() {
+			fd := md.Fields().Get(i)
+			if fd.Name() != "caller" {
+				properties[fd.JSONName()] = fieldSchema(definitions, fd)
+			}
+		}
+		schema["properties"] = properties
+	}
+	return object{"$ref": "#/definitions/" + name}
+}
+
+func fieldSchema(definitions object, fd protoreflect.FieldDescriptor) object {
+	var s object
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		s = object{"type": "boolean"}
+	case protoreflect.StringKind:
+		s = object{"type": "string"}
+	case protoreflect.BytesKind:
+		s = object{"type": "string", "format": "byte"}
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		s = object{"type": "number", "format": "double"}
+	case protoreflect.MessageKind:
+		if fd.Message().FullName() == "google.protobuf.Timestamp" {
+			s = object{"type": "string", "format": "date-time"}
+		} else {
+			s = reference(definitions, fd.Message())
+		}
+	default:
+		s = object{"type": "integer", "format": fd.Kind().String()}
+	}
+	if fd.IsList() {
+		return object{"type": "array", "items": s}
+	}
+	return s
+}

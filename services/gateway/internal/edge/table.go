@@ -1,0 +1,174 @@
+package edge
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+)
+
+const (
+	maxParams  = 2
+	paramEvent = "event_id"
+)
+
+// Table finds the route of a request. It is immutable and safe for concurrent use.
+type Table struct {
+	root   node
+	routes []*Route
+}
+
+type node struct {
+	static map[string]*node
+	param  *node
+	routes []*Route // one per method
+}
+
+// Match is a route with the values of its pattern's parameters.
+type Match struct {
+	Route  *Route
+	values [maxParams]string
+}
+
+// Param is the value of a parameter of the pattern, "" when it has none of that name.
+func (m *Match) Param(name string) string {
+	for i, p := range m.Route.params {
+		if p == name {
+			return m.values[i]
+		}
+	}
+	return ""
+}
+
+// NewTable makes the table of all routes. Two routes for one method and path, a repeated id, or a route that contradicts itself is an
+// error: the start has to fail, as nobody could tell what is guarded.
+func NewTable(routes ...*Route) (*Table, error) {
+	t := &Table{}
+	seen := map[string]bool{}
+	for _, r := range routes {
+		if err := r.compile(); err != nil {
+			return nil, err
+		}
+		if seen[r.ID] {
+			return nil, fmt.Errorf("route %s: the id %q is there twice", r, r.ID)
+		}
+		seen[r.ID] = true
+		if err := t.add(r); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Routes lists every route in the order in which they were declared.
+func (t *Table) Routes() []*Route { return t.routes }
+
+func (t *Table) add(r *Route) error {
+	n := &t.root
+	for seg := range strings.SplitSeq(r.Pattern[1:], "/") {
+		if _, ok := param(seg); ok {
+			if n.param == nil {
+				n.param = &node{}
+			}
+			n = n.param
+			continue
+		}
+		if n.static == nil {
+			n.static = map[string]*node{}
+		}
+		if n.static[seg] == nil {
+			n.static[seg] = &node{}
+		}
+		n = n.static[seg]
+	}
+	if other := n.route(r.Method); other != nil {
+		return fmt.Errorf("route %s: %s matches the same paths", r, other)
+	}
+	n.routes = append(n.routes, r)
+	t.routes = append(t.routes, r)
+	return nil
+}
+
+// Match finds the route of a method and a path that CleanPath returned. HEAD is answered by GET's route. It fails with errs.ErrNotFound
+// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and errs.ErrInvalidID for a parameter that is not
+// well-formed. Among routes that fit, a literal segment comes before a parameter.
+func (t *Table) Match(method, path string) (Match, error) {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	var m Match
+	if path == "" || path[0] != '/' || !t.root.find(method, path[1:], &m, 0) {
+		if allow := t.allowed(path); allow != "" {
+			return Match{}, errs.ErrMethodNotAllowed.With("allow", allow)
+		}
+		return Match{}, errs.ErrNotFound
+	}
+	for i, name := range m.Route.params {
+		if !wellFormed(name, m.values[i]) {
+			return Match{}, errs.ErrInvalidID.WithFields(errs.Field{Path: name, Message: "is not well-formed"})
+		}
+	}
+	return m, nil
+}
+
+// find walks down one segment at a time; depth counts the parameters taken.
+func (n *node) find(method, rest string, m *Match, depth int) bool {
+	seg, tail, more := strings.Cut(rest, "/")
+	if next := n.static[seg]; next != nil && next.end(method, tail, more, m, depth) {
+		return true
+	}
+	if n.param == nil || seg == "" {
+		return false
+	}
+	if depth < maxParams {
+		m.values[depth] = seg
+	}
+	return n.param.end(method, tail, more, m, depth+1)
+}
+
+func (n *node) end(method, tail string, more bool, m *Match, depth int) bool {
+	if more {
+		return n.find(method, tail, m, depth)
+	}
+	m.Route = n.route(method)
+	return m.Route != nil
+}
+
+func (n *node) route(method string) *Route {
+	for _, r := range n.routes {
+		if r.Method == method {
+			return r
+		}
+	}
+	return nil
+}
+
+// allowed lists the methods of a path for the header Allow; "" when no route has the path.
+func (t *Table) allowed(path string) string {
+	var methods []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+		var m Match
+		if path != "" && path[0] == '/' && t.root.find(method, path[1:], &m, 0) {
+			methods = append(methods, method)
+		}
+	}
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	return strings.Join(methods, ", ")
+}
+
+// wellFormed holds a parameter to the form of its kind; ids of ours are UUIDs.
+func wellFormed(name, value string) bool {
+	switch {
+	case name == paramEvent:
+		return ids.Event(value)
+	case strings.HasSuffix(name, "_id"):
+		return ids.UUID(value)
+	default: // a provider or a file: looked up by name, never joined into a key
+		return len(value) <= 128
+	}
+}

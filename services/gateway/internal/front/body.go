@@ -1,0 +1,118 @@
+package front
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// readBody reads and checks what the route takes, once: q.Body, and q.Message where the route has one.
+func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	b := q.Route.Body
+	switch {
+	case b.Raw:
+		body, err := slurp(w, r, edge.MaxWebhook)
+		q.Body = body
+		return err
+	case b.JSON:
+		body, err := slurp(w, r, edge.MaxBody)
+		if err != nil {
+			return err
+		}
+		q.Body = body
+		return checkJSON(r, q)
+	default:
+		return nil
+	}
+}
+
+func slurp(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit { // said beforehand: do not read it at all
+		return nil, errs.ErrBodyTooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, errs.ErrBodyTooLarge
+	case err != nil:
+		return nil, errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "the body could not be read"})
+	}
+	return body, nil
+}
+
+func checkJSON(r *http.Request, q *edge.Request) error {
+	b := q.Route.Body
+	if len(q.Body) > 0 {
+		if !isJSON(r.Header.Get("Content-Type")) {
+			return errs.ErrUnsupportedMedia
+		}
+		if !utf8.Valid(q.Body) {
+			return errs.ErrInvalidUTF8
+		}
+		if err := checkMembers(q); err != nil {
+			return err
+		}
+	}
+	if b.Message == nil {
+		return nil
+	}
+	q.Message = b.Message()
+	if len(q.Body) == 0 {
+		return nil
+	}
+	return wire.Unmarshal(q.Body, q.Message)
+}
+
+// isJSON accepts application/json, in UTF-8 when it says in what.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || media != "application/json" {
+		return false
+	}
+	charset := params["charset"]
+	return charset == "" || strings.EqualFold(charset, "utf-8")
+}
+
+// checkMembers refuses a member `caller` everywhere, and of a body that is parsed by nobody else whatever is not known. Who asks is
+// decided by the edge alone.
+func checkMembers(q *edge.Request) error {
+	own := q.Route.Body.Message == nil && q.Route.RPC == ""
+	if !own && !mayNameCaller(q.Body) {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(q.Body, &members); err != nil || members == nil {
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "must be a JSON object"})
+	}
+	for name := range members {
+		if name == callerMember || own && !slices.Contains(q.Route.Body.Members, name) {
+			return unknown(name)
+		}
+	}
+	return nil
+}
+
+const callerMember = "caller"
+
+// mayNameCaller is a cheap look for the word, written plainly or with escapes.
+func mayNameCaller(body []byte) bool {
+	return bytes.Contains(body, []byte(callerMember)) || bytes.Contains(body, []byte(`\u`))
+}
+
+func unknown(path string) error {
+	return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: "is not known"})
+}

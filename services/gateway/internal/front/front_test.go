@@ -1,0 +1,96 @@
+package front_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/front"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/limit"
+	"urr.guru/services/gateway/internal/problem"
+)
+
+// build makes a front of one route per handler; ids that begin with "hot" are hot.
+func build(t *testing.T, handlers map[string]edge.Handler) (*front.Front, *strings.Builder) {
+	t.Helper()
+	var routes []*edge.Route
+	for id := range handlers {
+		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Hot: strings.HasPrefix(id, "hot")})
+	}
+	table, err := edge.NewTable(routes...)
+	require.NoError(t, err)
+	keys, err := token.ParseKeySet(config.Secret("a-secret-of-at-least-thirty-two-bytes"))
+	require.NoError(t, err)
+	tokens, err := identity.New(identity.Keys{Session: keys}, 10, time.Now)
+	require.NoError(t, err)
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	f, err := front.New(front.Config{
+		Table: table, Guard: &edge.Guard{Tokens: tokens}, Tokens: tokens, Limits: limit.New(limit.Config{}, nil, time.Now),
+		Problems: problem.New(func(*http.Request) string { return "en" }, log), Handlers: handlers, Log: log,
+	})
+	require.NoError(t, err)
+	return f, &out
+}
+
+func get(f http.Handler, path string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	f.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	return rec
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	t.Parallel()
+	boom := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
+	f, log := build(t, map[string]edge.Handler{"hot": boom, "general": boom})
+	for _, path := range []string{"/hot", "/general"} {
+		rec := get(f, path)
+		require.Equal(t, http.StatusInternalServerError, rec.Code)
+		var doc map[string]any
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+		require.Equal(t, "INTERNAL", doc["code"])
+		require.NotContains(t, rec.Body.String(), "secret detail")
+		require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
+	}
+	require.Contains(t, log.String(), "secret detail")
+	require.Contains(t, log.String(), "front_test.go", "the log has the stack")
+
+	abort, _ := build(t, map[string]edge.Handler{"hot": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic(http.ErrAbortHandler) }})
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/hot") })
+}
+
+func TestGeneralRequestsEnd(t *testing.T) {
+	t.Parallel()
+	f, _ := build(t, map[string]edge.Handler{"general": func(_ http.ResponseWriter, r *http.Request, q *edge.Request) error {
+		end, ok := r.Context().Deadline()
+		require.True(t, ok)
+		require.InDelta(t, edge.DefaultTimeout, time.Until(end), float64(time.Second))
+		require.NotEmpty(t, q.ID)
+		return errs.ErrTryAgain
+	}})
+	require.Equal(t, http.StatusConflict, get(f, "/general").Code)
+}
+
+func TestHandlersAndRoutesMatch(t *testing.T) {
+	t.Parallel()
+	table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Who: edge.Public})
+	require.NoError(t, err)
+	none := func(http.ResponseWriter, *http.Request, *edge.Request) error { return nil }
+	for name, handlers := range map[string]map[string]edge.Handler{"missing": {}, "left over": {"a": none, "b": none}} {
+		_, err := front.New(front.Config{Table: table, Handlers: handlers})
+		require.Error(t, err, name)
+	}
+	_, err = front.New(front.Config{Table: table, Handlers: map[string]edge.Handler{"a": none}, Trusted: []string{"shop.example"}})
+	require.ErrorContains(t, err, "shop.example")
+}

@@ -1,0 +1,142 @@
+package hot
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/claims"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+type (
+	lineItem  = *queuev1.LineItem
+	linePlace = *queuev1.Place
+	lineGroup = batch.Coalescer[lineItem, linePlace]
+	lineCall  func(ctx context.Context, in *queuev1.LineRequest, opts ...grpc.CallOption) (*queuev1.LineResponse, error)
+)
+
+// Line serves tier 2.
+type Line struct {
+	rooms                    edge.Rooms
+	tokens                   *identity.Verifier
+	cookies                  identity.Cookies
+	queue                    queuev1.QueueServiceClient
+	check, status, heartbeat *lineGroup
+}
+
+// NewLine makes the handlers of tier 2.
+func NewLine(rooms edge.Rooms, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
+	return &Line{
+		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
+		check: places(queue.Check), status: places(queue.Status), heartbeat: places(queue.Heartbeat),
+	}
+}
+
+func places(call lineCall) *lineGroup {
+	return group(callTimeout, func(ctx context.Context, items []lineItem) ([]answer[linePlace], error) {
+		res, err := call(ctx, &queuev1.LineRequest{Items: items})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]answer[linePlace], len(res.GetResults()))
+		for i, r := range res.GetResults() {
+			out[i] = func() (linePlace, *commonv1.Problem) { return r.GetPlace(), r.GetProblem() }
+		}
+		return out, nil
+	})
+}
+
+// Check joins the line or finds the place.
+func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.check)
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, p)
+}
+
+// Status finds the place.
+func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.status)
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, p)
+}
+
+// Heartbeat keeps a slot; its answer is the short one of the API.
+func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.heartbeat)
+	if err != nil {
+		return err
+	}
+	b := append(make([]byte, 0, 512), `{"status":`...)
+	b = strconv.AppendQuote(b, p.GetStatus())
+	if p.EntryToken != nil {
+		b = append(append(b, `,"entryToken":`...), strconv.Quote(p.GetEntryToken())...)
+	}
+	if p.ExpiresAt != nil {
+		b = strconv.AppendInt(append(b, `,"expiresAt":`...), p.GetExpiresAt(), 10)
+	}
+	writeJSON(w, http.StatusOK, noStore, append(b, '}'))
+	return nil
+}
+
+// place asks queue and passes an entry token on as a cookie too.
+func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (linePlace, error) {
+	event := q.Param("event_id")
+	c := q.Caller()
+	c.Tier1 = q.Tier1(h.tokens, event, h.rooms.Round(event))
+	item := &queuev1.LineItem{
+		Caller: c, EventId: event, Ticket: identity.QueueTicket(q.Header),
+		Entry: entryClaims(h.tokens.Entry(q.Header, event, q.User())),
+	}
+	p, err := calls.Do(r.Context(), item)
+	if err != nil {
+		return nil, towards(err, event)
+	}
+	if tok := p.GetEntryToken(); tok != "" {
+		end := h.tokens.EntryEnd(tok)
+		if end.IsZero() {
+			end = time.UnixMilli(p.GetExpiresAt())
+		}
+		h.cookies.Set(w, identity.EntryCookie, tok, end)
+	}
+	return p, nil
+}
+
+func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
+	if e == nil {
+		return nil
+	}
+	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
+}
+
+// Leave ends the slot of the entry token that came along, else gives up a waiting place.
+func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	entry := h.tokens.Entry(q.Header, event, q.User())
+	_, err := h.queue.Leave(caller.With(r.Context(), q.Caller()), &queuev1.LeaveRequest{EventId: event, Entry: entryClaims(entry)})
+	if err != nil {
+		return towards(err, event)
+	}
+	if entry != nil {
+		h.cookies.Clear(w, identity.EntryCookie)
+	}
+	w.Header().Set("Cache-Control", noStore)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Close waits for the calls under way.
+func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }

@@ -1,0 +1,178 @@
+package hot
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/vwrstate"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// Rooms serves tier 1.
+type Rooms struct {
+	state   *vwrstate.Rooms
+	tokens  *identity.Verifier
+	cookies identity.Cookies
+	assign  *batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned] // nil without tier 1
+	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
+}
+
+// NewRooms makes the handlers of tier 1; without a client (nil) there is no tier 1, and no room ever.
+func NewRooms(state *vwrstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
+	h := &Rooms{state: state, tokens: tokens, cookies: cookies}
+	if vwr == nil {
+		return h
+	}
+	h.assign = group(assignTimeout, func(ctx context.Context, items []*vwrv1.AssignItem) ([]answer[*vwrv1.Assigned], error) {
+		res, err := vwr.Assign(ctx, &vwrv1.AssignRequest{Items: items})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]answer[*vwrv1.Assigned], len(res.GetResults()))
+		for i, r := range res.GetResults() {
+			out[i] = func() (*vwrv1.Assigned, *commonv1.Problem) { return r.GetAssigned(), r.GetProblem() }
+		}
+		return out, nil
+	})
+	h.check = group(callTimeout, func(ctx context.Context, items []*vwrv1.CheckItem) ([]answer[*vwrv1.Checked], error) {
+		res, err := vwr.Check(ctx, &vwrv1.CheckRequest{Items: items})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]answer[*vwrv1.Checked], len(res.GetResults()))
+		for i, r := range res.GetResults() {
+			out[i] = func() (*vwrv1.Checked, *commonv1.Problem) { return r.GetChecked(), r.GetProblem() }
+		}
+		return out, nil
+	})
+	return h
+}
+
+// Assign gives the visitor a position. For an event without a room it answers without a call, unless the state may be old.
+func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {
+		return errs.ErrVWRInactive
+	}
+	a, err := h.assign.Do(r.Context(), &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, a)
+}
+
+// Check tells whether the position is served. Who still waits and has the signed ticket is answered from memory; who is served, or has
+// lost the ticket, by vwr.
+func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	if h.check == nil {
+		return errs.ErrVWRInactive
+	}
+	event, request := q.Param("event_id"), q.Param("request_id")
+	t, ticket, ok := h.tokens.Ticket(q.Header, event, q.Anon)
+	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
+		ok = false
+	}
+	if ok {
+		s := h.state.Get(event)
+		switch {
+		case t.Round < s.Started:
+			return errs.ErrVWRRequestUnknown // of a round that has ended: an old position jumps no line
+		case t.Round == s.Started && s.Active && t.Position > s.Serving:
+			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 160), s, t.Position))
+			return nil
+		}
+	} else {
+		ticket = ""
+	}
+	c, err := h.check.Do(r.Context(), &vwrv1.CheckItem{Caller: q.Caller(), EventId: event, RequestId: request, Ticket: ticket})
+	if err != nil {
+		return err
+	}
+	if tok := c.GetToken(); tok != "" {
+		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
+	}
+	return writeMessage(w, http.StatusOK, c)
+}
+
+// appendWaiting writes what vwr would answer for a position that is not served yet; a test compares with the message's own form.
+func appendWaiting(b []byte, s *vwrstate.State, position int64) []byte {
+	ahead := position - s.Serving
+	b = append(b, `{"admitted":false,"position":`...)
+	b = strconv.AppendInt(b, position, 10)
+	b = append(b, `,"servingCounter":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"ahead":`...)
+	b = strconv.AppendInt(b, ahead, 10)
+	b = append(b, `,"estimatedWait":`...)
+	b = strconv.AppendInt(b, s.Wait(ahead), 10)
+	b = append(b, `,"nextPoll":`...)
+	b = strconv.AppendInt(b, nextPoll(ahead, rand.Float64()), 10)
+	return append(b, '}')
+}
+
+// nextPoll is when to ask again, in seconds: less often the farther away, moved by up to ±10 % (spread in [0, 1)), so that a crowd that
+// came at once does not poll at once for ever.
+func nextPoll(ahead int64, spread float64) int64 {
+	base := 15.0
+	switch {
+	case ahead <= 500:
+		base = 2
+	case ahead <= 2_000:
+		base = 5
+	case ahead <= 10_000:
+		base = 10
+	}
+	return int64(math.Round(base * (0.9 + 0.2*spread)))
+}
+
+// Serving is the poll of the static page: the same for everybody, so that a CDN answers most of it.
+func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	s := h.state.Get(q.Param("event_id"))
+	w.Header()["Etag"] = []string{s.ETag}
+	const cache = "public, max-age=0, s-maxage=1"
+	if unchanged(q.Header, s.ETag) {
+		w.Header()["Cache-Control"] = []string{cache}
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	writeJSON(w, http.StatusOK, cache, s.ServingJSON)
+	return nil
+}
+
+// Status is the public view of an event's room.
+func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	event := q.Param("event_id") // of a form that needs no escaping
+	s := h.state.Get(event)
+	b := append(make([]byte, 0, 160), `{"eventId":"`...)
+	b = append(b, event...)
+	b = append(b, `","isActive":`...)
+	b = strconv.AppendBool(b, s.Active)
+	b = append(b, `,"totalInQueue":`...)
+	b = strconv.AppendInt(b, s.Issued, 10)
+	b = append(b, `,"serving":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"waitingCount":`...)
+	b = strconv.AppendInt(b, s.Waiting(), 10)
+	writeJSON(w, http.StatusOK, "public, max-age=0, s-maxage=1", append(b, '}'))
+	return nil
+}
+
+// Close waits for the calls under way.
+func (h *Rooms) Close(ctx context.Context) error {
+	if h.assign == nil {
+		return nil
+	}
+	return closeAll(ctx, h.assign, h.check)
+}

@@ -1,0 +1,45 @@
+package hot
+
+import (
+	"context"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/services/gateway/internal/edge"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+// Slots asks queue whether slots still live.
+type Slots struct {
+	verify *batch.Coalescer[*queuev1.SlotItem, bool]
+}
+
+var _ edge.Slots = (*Slots)(nil)
+
+// NewSlots makes Slots.
+func NewSlots(queue queuev1.QueueServiceClient) *Slots {
+	return &Slots{verify: group(callTimeout, func(ctx context.Context, items []*queuev1.SlotItem) ([]answer[bool], error) {
+		res, err := queue.VerifySlots(ctx, &queuev1.VerifySlotsRequest{Items: items})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]answer[bool], len(res.GetResults()))
+		for i, r := range res.GetResults() {
+			out[i] = func() (bool, *commonv1.Problem) { return r.GetActive(), r.GetProblem() }
+		}
+		return out, nil
+	})}
+}
+
+// Active implements edge.Slots.
+func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
+	active, err := s.verify.Do(ctx, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
+	if err != nil {
+		return false, towards(err, event)
+	}
+	return active, nil
+}
+
+// Close waits for the calls under way.
+func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }

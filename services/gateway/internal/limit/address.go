@@ -1,0 +1,96 @@
+package limit
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Proxies are the networks whose X-Forwarded-For is believed; anybody else could write what they like into it.
+type Proxies []netip.Prefix
+
+// ParseProxies reads networks (10.0.0.0/8) and single addresses.
+func ParseProxies(list []string) (Proxies, error) {
+	var p Proxies
+	for _, s := range list {
+		s = strings.TrimSpace(s)
+		if s == "" {
+			continue
+		}
+		if addr, err := netip.ParseAddr(s); err == nil {
+			p = append(p, netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()))
+			continue
+		}
+		net, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither a network (as 10.0.0.0/8) nor an address", s)
+		}
+		p = append(p, net.Masked())
+	}
+	return p, nil
+}
+
+func (p Proxies) trusts(a netip.Addr) bool {
+	for _, net := range p {
+		if net.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Client is the address that the request came from: the peer's, or, as long as those that wrote it are trusted, what X-Forwarded-For
+// says, read from its end. The zero Addr when the peer's address cannot be read.
+func (p Proxies) Client(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	client := peer.Addr().Unmap().WithZone("")
+	if !p.trusts(client) {
+		return client
+	}
+	lines := r.Header["X-Forwarded-For"]
+	for i := len(lines) - 1; i >= 0; i-- {
+		rest := lines[i]
+		for rest != "" {
+			var hop string
+			if at := strings.LastIndexByte(rest, ','); at >= 0 {
+				rest, hop = rest[:at], rest[at+1:]
+			} else {
+				rest, hop = "", rest
+			}
+			a, ok := parseHop(strings.TrimSpace(hop))
+			if !ok {
+				return client
+			}
+			client = a
+			if !p.trusts(client) {
+				return client
+			}
+		}
+	}
+	return client
+}
+
+// parseHop reads an address with or without a port; some proxies write the port.
+func parseHop(s string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Unmap().WithZone(""), true
+	}
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	return netip.Addr{}, false
+}
+
+// network is what shares a limit: an IPv4 address, or the /64 that one IPv6 subscriber has to itself.
+func network(a netip.Addr) netip.Addr {
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}

@@ -1,0 +1,10 @@
+package limit
+
+// Keys is how many keys the process itself keeps.
+func Keys(l *Limiter) int {
+	n := 0
+	for i := range l.local.shards {
+		n += len(l.local.shards[i].tat)
+	}
+	return n
+}

@@ -1,0 +1,164 @@
+// Package limit bounds how often a network, a visitor and a user may ask, by GCRA (the generic cell rate algorithm of ITU-T I.371): an even
+// rate with a burst, from one number per key. What changes something is counted in Redis, over all gateways; polls are counted in the
+// process, which also steps in while Redis is away.
+package limit
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/errs"
+)
+
+// Rule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or less means no limit.
+type Rule struct {
+	Rate  float64
+	Burst int
+}
+
+func (r Rule) interval() time.Duration {
+	return max(time.Microsecond, time.Duration(float64(time.Second)/r.Rate))
+}
+
+func (r Rule) tolerance() time.Duration { return r.interval() * time.Duration(max(1, r.Burst)) }
+
+// Rules are the allowances of one class of requests. A network may be a carrier's NAT, so its rule is generous; one visitor or user is
+// one person.
+type Rules struct {
+	Network, Visitor, User Rule
+}
+
+// Config of a Limiter.
+type Config struct {
+	// Mutations bounds what changes something, Polls everything else.
+	Mutations, Polls Rules
+	// Keys bounds the memory of the process's own counts: about this many keys, 32 bytes each.
+	Keys int
+	// Timeout bounds a call to Redis. A Redis that fails is left alone for Pause.
+	Timeout, Pause time.Duration
+}
+
+// Subject is who asks; "" and the zero Addr are not counted.
+type Subject struct {
+	Address netip.Addr
+	Visitor string
+	User    string
+}
+
+type scope byte
+
+const (
+	byNetwork scope = iota + 1
+	byVisitor
+	byUser
+	// polls have buckets of their own: a crowd that polls must not use up what it needs to buy.
+	pollOffset
+)
+
+func (s scope) String() string {
+	switch s {
+	case byNetwork:
+		return "net"
+	case byVisitor:
+		return "visitor"
+	case byUser:
+		return "user"
+	default:
+		return "other"
+	}
+}
+
+// Limiter is safe for concurrent use.
+type Limiter struct {
+	cfg       Config
+	local     *local
+	shared    *shared
+	now       func() time.Time
+	downUntil atomic.Int64 // ns
+}
+
+// New makes a Limiter. Without a client (nil) every count is the process's own.
+func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
+	l := &Limiter{cfg: cfg, local: newLocal(cfg.Keys), now: now}
+	if rdb != nil {
+		l.shared = newShared(rdb, cfg.Timeout)
+	}
+	return l
+}
+
+// Mutation spends one request that changes something; errs.ErrRateLimited says when the next one may come.
+func (l *Limiter) Mutation(ctx context.Context, s Subject) error {
+	checks := s.checks(l.cfg.Mutations)
+	if len(checks) == 0 {
+		return nil
+	}
+	now := l.now()
+	if l.shared != nil && now.UnixNano() >= l.downUntil.Load() {
+		wait, err := l.shared.take(ctx, checks)
+		switch {
+		case err == nil:
+			return refuse(wait)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
+	}
+	return refuse(l.takeLocal(checks, now))
+}
+
+// Poll spends one request that changes nothing.
+func (l *Limiter) Poll(s Subject) error {
+	r, now := &l.cfg.Polls, l.now()
+	var wait time.Duration
+	if s.Address.IsValid() && r.Network.Rate > 0 {
+		wait = l.local.take(l.local.ofNetwork(byNetwork+pollOffset, network(s.Address)), r.Network, now)
+	}
+	if s.Visitor != "" && r.Visitor.Rate > 0 {
+		wait = max(wait, l.local.take(l.local.of(byVisitor+pollOffset, s.Visitor), r.Visitor, now))
+	}
+	if s.User != "" && r.User.Rate > 0 {
+		wait = max(wait, l.local.take(l.local.of(byUser+pollOffset, s.User), r.User, now))
+	}
+	return refuse(wait)
+}
+
+func (l *Limiter) takeLocal(checks []check, now time.Time) time.Duration {
+	var wait time.Duration
+	for _, c := range checks {
+		wait = max(wait, l.local.take(l.local.of(c.scope, c.key), c.rule, now))
+	}
+	return wait
+}
+
+// Close ends the calls to Redis that are under way.
+func (l *Limiter) Close(ctx context.Context) error {
+	if l.shared == nil {
+		return nil
+	}
+	return l.shared.close(ctx)
+}
+
+func (s Subject) checks(r Rules) []check {
+	buf := make([]check, 0, 3)
+	if s.Address.IsValid() && r.Network.Rate > 0 {
+		buf = append(buf, check{byNetwork, network(s.Address).String(), r.Network})
+	}
+	if s.Visitor != "" && r.Visitor.Rate > 0 {
+		buf = append(buf, check{byVisitor, s.Visitor, r.Visitor})
+	}
+	if s.User != "" && r.User.Rate > 0 {
+		buf = append(buf, check{byUser, s.User, r.User})
+	}
+	return buf
+}
+
+func refuse(wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	return errs.ErrRateLimited.WithRetry(wait)
+}

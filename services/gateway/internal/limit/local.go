@@ -1,0 +1,81 @@
+package limit
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const shards = 64
+
+// local is GCRA in this process: for hot polls, which must not cost a call, and for everything while Redis is away. It keeps one number
+// per key, the theoretical arrival time, and forgets keys whose time has passed.
+type local struct {
+	seed   maphash.Seed
+	limit  int // keys per shard
+	shards [shards]shard
+}
+
+type shard struct {
+	mu  sync.Mutex
+	tat map[uint64]int64 // ns; keyed by hash: a collision makes two visitors share a bucket, once in 2⁶⁴
+	_   [40]byte         // keeps neighbours off each other's cache line
+}
+
+// newLocal keeps at most about size keys.
+func newLocal(size int) *local {
+	l := &local{seed: maphash.MakeSeed(), limit: max(1, size/shards)}
+	for i := range l.shards {
+		l.shards[i].tat = make(map[uint64]int64)
+	}
+	return l
+}
+
+// of names a key of a scope. Polls and mutations that fell back have different scopes.
+func (l *local) of(scope scope, key string) uint64 {
+	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
+}
+
+// ofNetwork is of for an address, without making a string of it.
+func (l *local) ofNetwork(scope scope, a netip.Addr) uint64 {
+	b := a.As16()
+	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
+}
+
+// take spends one request of a key's allowance and returns 0, or how long to wait for the next one.
+func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
+	s := &l.shards[sum%shards]
+	at := now.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tat, known := s.tat[sum]
+	if !known && len(s.tat) >= l.limit {
+		s.forget(at)
+	}
+	next := max(tat, at) + int64(r.interval())
+	if wait := next - at - int64(r.tolerance()); wait > 0 {
+		return time.Duration(wait)
+	}
+	s.tat[sum] = next
+	return 0
+}
+
+// forget drops the keys whose allowance is full again, and when that is not enough, any: a flood of keys must not take all memory.
+func (s *shard) forget(now int64) {
+	before := len(s.tat)
+	for k, tat := range s.tat {
+		if tat <= now {
+			delete(s.tat, k)
+		}
+	}
+	if len(s.tat) > before*3/4 {
+		drop := before / 4
+		for k := range s.tat {
+			if drop--; drop < 0 {
+				break
+			}
+			delete(s.tat, k)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package limit
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/batch"
+)
+
+//go:embed gcra.lua
+var gcraSource string
+
+var gcra = redis.NewScript(gcraSource)
+
+// check is one key to be taken from.
+type check struct {
+	scope scope
+	key   string
+	rule  Rule
+}
+
+func (c check) redisKey() string { return "limit:" + c.scope.String() + ":" + c.key }
+
+// shared is GCRA in Redis, so that all gateways have one allowance per key. The checks that arrive within 150 µs go out as one pipeline.
+type shared struct {
+	rdb   redis.UniversalClient
+	calls *batch.Coalescer[[]check, time.Duration]
+}
+
+func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
+	s := &shared{rdb: rdb}
+	s.calls = batch.NewCoalescer(batch.Config{Max: 200, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: timeout}, s.run)
+	return s
+}
+
+// take spends one request of every key and returns the longest time to wait, 0 when all allow it.
+func (s *shared) take(ctx context.Context, checks []check) (time.Duration, error) {
+	return s.calls.Do(ctx, checks)
+}
+
+func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error) {
+	cmds, err := s.pipeline(ctx, in, gcra.EvalSha)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// A new or failed-over server: EVAL leaves the script behind. Keys that were taken already are taken twice, once.
+		cmds, err = s.pipeline(ctx, in, gcra.Eval)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rate limits: %w", err)
+	}
+	out := make([]time.Duration, len(in))
+	next := 0
+	for i, checks := range in {
+		for range checks {
+			us, err := cmds[next].Int64()
+			if err != nil {
+				return nil, fmt.Errorf("rate limits: %w", err)
+			}
+			out[i] = max(out[i], time.Duration(us)*time.Microsecond)
+			next++
+		}
+	}
+	return out, nil
+}
+
+type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
+
+func (s *shared) pipeline(ctx context.Context, in [][]check, run eval) ([]*redis.Cmd, error) {
+	var cmds []*redis.Cmd
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, checks := range in {
+			for _, c := range checks {
+				cmds = append(cmds, run(ctx, p, []string{c.redisKey()}, c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()))
+			}
+		}
+		return nil
+	})
+	for _, c := range cmds { // the first error of a pipeline may hide that another was NOSCRIPT
+		if e := c.Err(); e != nil && strings.HasPrefix(e.Error(), "NOSCRIPT") {
+			return nil, e
+		}
+	}
+	return cmds, err
+}
+
+func (s *shared) close(ctx context.Context) error { return s.calls.Close(ctx) }

@@ -1,0 +1,210 @@
+// Package problem is the one place where an error becomes an HTTP answer: RFC 9457 problem documents with the stable code of pkg/errs,
+// its fixed English sentence, and a sentence for the person in Korean or English.
+package problem
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/telemetry"
+)
+
+// ContentType of every problem document.
+const ContentType = "application/problem+json"
+
+// Metadata with a meaning of its own.
+const (
+	metaRedirect = "redirectTo"
+	metaAllow    = "allow"
+)
+
+// maxWarnings is how many client faults per second are logged: under attack the log must not become the bottleneck.
+const maxWarnings = 50
+
+// Writer writes problem documents. It is safe for concurrent use.
+type Writer struct {
+	language func(*http.Request) string
+	log      *slog.Logger
+	second   atomic.Int64
+	warnings atomic.Int64
+}
+
+// New makes a Writer; language tells what a request wants to be answered in, "ko" or "en".
+func New(language func(*http.Request) string, log *slog.Logger) *Writer {
+	return &Writer{language: language, log: log}
+}
+
+type document struct {
+	Type       string   `json:"type"`
+	Title      string   `json:"title"`
+	Status     int      `json:"status"`
+	Detail     string   `json:"detail"`
+	Instance   string   `json:"instance"`
+	Code       string   `json:"code"`
+	Error      string   `json:"error"`
+	RequestID  string   `json:"requestId"`
+	RedirectTo string   `json:"redirectTo,omitempty"`
+	RetryAfter int64    `json:"retryAfter,omitempty"`
+	Fields     []member `json:"fields,omitempty"`
+}
+
+type member struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// reserved members cannot be overwritten by an error's metadata.
+var reserved = []string{
+	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
+}
+
+// Write answers with err and logs it, once: client faults at warn, server faults at error, with what the client is not told.
+func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string, err error) {
+	e := errs.From(err)
+	p.record(r, requestID, e)
+	h := w.Header()
+	lang := p.language(r)
+	doc := describe(e, lang)
+	doc.Instance, doc.RequestID = r.URL.Path, requestID
+	if allow := e.Metadata[metaAllow]; allow != "" {
+		h.Set("Allow", allow)
+	}
+	if doc.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
+	}
+	if e.Kind == errs.Unauthenticated {
+		h.Set("WWW-Authenticate", `Bearer realm="urr"`)
+	}
+	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // of the answer that did not come about
+		h.Del(name)
+	}
+	h.Set("Content-Type", ContentType)
+	h.Set("Content-Language", lang)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(doc.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(encode(doc, e))
+	}
+}
+
+// Status is the HTTP status of an error: its kind's, but for the two codes that HTTP has a status of its own for.
+func Status(e *errs.Error) int {
+	switch e.Reason {
+	case errs.ErrMethodNotAllowed.Reason:
+		return http.StatusMethodNotAllowed
+	case errs.ErrUnsupportedMedia.Reason:
+		return http.StatusUnsupportedMediaType
+	default:
+		return e.Kind.HTTPStatus()
+	}
+}
+
+// RedirectTo is the own path that an error sends the person to, "" for none.
+func RedirectTo(e *errs.Error) string {
+	to := e.Metadata[metaRedirect]
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) {
+		return ""
+	}
+	return to
+}
+
+func describe(e *errs.Error, lang string) document {
+	status := Status(e)
+	doc := document{
+		Type: "/docs#" + e.Reason, Title: title(status), Status: status, Detail: detail(e, lang),
+		Code: e.Reason, Error: e.Message, RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
+	}
+	for _, f := range e.Fields {
+		doc.Fields = append(doc.Fields, member{Path: f.Path, Message: f.Message})
+	}
+	return doc
+}
+
+func title(status int) string {
+	if t := http.StatusText(status); t != "" {
+		return t
+	}
+	return "Client Closed Request" // 499, which net/http does not name
+}
+
+// retryAfter is in whole seconds. What is only temporary always says when: without a time, clients try again at once.
+func retryAfter(e *errs.Error) int64 {
+	if s := int64(math.Ceil(e.RetryAfter.Seconds())); s > 0 {
+		return s
+	}
+	switch e.Kind {
+	case errs.Exhausted, errs.Unavailable:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// encode adds the error's metadata as members of their own; lists, which metadata keeps joined by commas, have names ending in Ids.
+func encode(doc document, e *errs.Error) []byte {
+	body, err := json.Marshal(doc)
+	if err != nil { // strings and numbers only
+		body = []byte(`{"code":"INTERNAL"}`)
+	}
+	names := make([]string, 0, len(e.Metadata))
+	for name := range e.Metadata {
+		if !slices.Contains(reserved, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return append(body, '\n')
+	}
+	slices.Sort(names)
+	b := bytes.NewBuffer(body[:len(body)-1])
+	for _, name := range names {
+		var value any = e.Metadata[name]
+		if strings.HasSuffix(name, "Ids") {
+			value = strings.Split(e.Metadata[name], ",")
+		}
+		k, kerr := json.Marshal(name)
+		v, verr := json.Marshal(value)
+		if kerr == nil && verr == nil {
+			b.WriteByte(',')
+			b.Write(k)
+			b.WriteByte(':')
+			b.Write(v)
+		}
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}
+
+func (p *Writer) record(r *http.Request, requestID string, e *errs.Error) {
+	level := slog.LevelError
+	if e.Kind.Client() {
+		level = slog.LevelWarn
+		if !p.mayWarn() {
+			return
+		}
+	}
+	attrs := []slog.Attr{slog.String("code", e.Reason), slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+	if cause := e.Cause(); cause != nil {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	ctx := telemetry.WithRequestID(r.Context(), requestID) // a hot request gets its id only now
+	p.log.LogAttrs(ctx, level, "request refused", attrs...)
+}
+
+func (p *Writer) mayWarn() bool {
+	now := time.Now().Unix()
+	if s := p.second.Load(); s != now && p.second.CompareAndSwap(s, now) {
+		p.warnings.Store(0)
+	}
+	return p.warnings.Add(1) <= maxWarnings
+}

@@ -1,0 +1,90 @@
+// Package session signs people in and out. The development sign-in, which asks for no proof, exists only where it is configured.
+package session
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+)
+
+// roles that a session can have.
+var roles = []string{"admin", "staff"}
+
+// Handlers of /api/v1/auth.
+type Handlers struct {
+	Tokens  *identity.Verifier
+	Cookies identity.Cookies
+	// Life is how long a session lasts.
+	Life time.Duration
+	Now  func() time.Time
+}
+
+type me struct {
+	UserID    string    `json:"userId"`
+	Roles     []string  `json:"roles"`
+	Token     string    `json:"token,omitempty"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// DevLogin gives out a session for any user id and any roles.
+func (h *Handlers) DevLogin(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	var in struct {
+		UserID string   `json:"userId"`
+		Roles  []string `json:"roles"`
+	}
+	if err := json.Unmarshal(q.Body, &in); err != nil {
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "must be {userId, roles?}"})
+	}
+	if !ids.User(in.UserID) {
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
+	}
+	for _, r := range in.Roles {
+		if !slices.Contains(roles, r) {
+			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
+		}
+	}
+	now := h.Now()
+	end := now.Add(h.Life)
+	tok, err := h.Tokens.SignSession(claims.NewSession(in.UserID, in.Roles, now, end))
+	if err != nil {
+		return err
+	}
+	h.Cookies.Set(w, identity.SessionCookie, tok, end)
+	return write(w, me{UserID: in.UserID, Roles: in.Roles, Token: tok, ExpiresAt: end})
+}
+
+// Me tells who is signed in.
+func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	return write(w, me{UserID: q.Session.UserID, Roles: q.Session.Roles, ExpiresAt: q.Session.Expiry()})
+}
+
+// Logout ends the session of this browser, and what was entered by it.
+func (h *Handlers) Logout(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+	h.Cookies.Clear(w, identity.SessionCookie)
+	h.Cookies.Clear(w, identity.EntryCookie)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func write(w http.ResponseWriter, m me) error {
+	if m.Roles == nil {
+		m.Roles = []string{}
+	}
+	m.ExpiresAt = m.ExpiresAt.UTC().Truncate(time.Second)
+	body, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(body) // a client that has gone is no error of ours
+	return nil
+}

@@ -1,0 +1,189 @@
+// Package vwrstate keeps the state of every waiting room of tier 1 in memory, so that polls cost no call: vwr streams a snapshot and then
+// the changes. A broken stream leaves the last state in force.
+package vwrstate
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// State is one event's waiting room at an instant. The zero value is that of an event that has none.
+type State struct {
+	Active bool
+	// Started names the round: its start in µs since the epoch, also after its end.
+	Started int64
+	Serving int64
+	Issued  int64
+	// Rate is measured, Configured set, both in positions per second; Rate is 0 until there is a measurement.
+	Rate, Configured float64
+	// ServingJSON and ETag are the answer of the poll that shared caches take, made once per change.
+	ServingJSON []byte
+	ETag        string
+}
+
+// none is the state of every event without a waiting room.
+var none = newState(State{})
+
+func newState(s State) *State {
+	b := append(make([]byte, 0, 64), `{"servingCounter":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"isActive":`...)
+	b = strconv.AppendBool(b, s.Active)
+	s.ServingJSON = append(b, '}')
+	s.ETag = `"` + strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1] + `"`
+	return &s
+}
+
+// Waiting is the number of positions that are not served yet.
+func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
+
+// Wait is the whole seconds until a position that is ahead places behind the counter is served, by the measured rate, else the
+// configured; 0 when neither is known.
+func (s *State) Wait(ahead int64) int64 {
+	rate := s.Rate
+	if rate <= 0 {
+		rate = s.Configured
+	}
+	if ahead <= 0 || rate <= 0 {
+		return 0
+	}
+	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
+}
+
+// merge is what is known after hearing of next: an older round is news of the past, and within one round counters never go back and
+// a room that was shut stays shut, whichever replica speaks.
+func merge(old *State, next State) *State {
+	switch {
+	case next.Started < old.Started:
+		return old
+	case next.Started == old.Started && old != none:
+		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
+		next.Active = next.Active && old.Active
+	}
+	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
+		next.Rate == old.Rate && next.Configured == old.Configured {
+		return old
+	}
+	return newState(next)
+}
+
+// entry is one event's place; wanted says that somebody has asked for it while the stream was broken.
+type entry struct {
+	state  atomic.Pointer[State]
+	wanted atomic.Bool
+}
+
+// Rooms is the state of every event. It is safe for concurrent use; reading takes no lock.
+type Rooms struct {
+	mu     sync.Mutex // writers
+	events atomic.Pointer[map[string]*entry]
+	// broken: the stream is down, so readers leave word of what they need.
+	broken atomic.Bool
+	ready  atomic.Bool
+}
+
+// New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must not answer (Ready).
+func New() *Rooms {
+	r := &Rooms{}
+	r.events.Store(&map[string]*entry{})
+	return r
+}
+
+// Off makes Rooms for a platform without tier 1: no room is ever active.
+func Off() *Rooms {
+	r := New()
+	r.ready.Store(true)
+	return r
+}
+
+// Get returns the state of an event, never nil. The State is shared: it must not be changed.
+func (r *Rooms) Get(event string) *State {
+	e := (*r.events.Load())[event]
+	if e == nil {
+		return none
+	}
+	if r.broken.Load() && !e.wanted.Load() {
+		e.wanted.Store(true)
+	}
+	return e.state.Load()
+}
+
+// Round is the active round of an event, 0 when none is active.
+func (r *Rooms) Round(event string) int64 {
+	if s := r.Get(event); s.Active {
+		return s.Started
+	}
+	return 0
+}
+
+// Ready reports whether a first snapshot has arrived.
+func (r *Rooms) Ready() bool { return r.ready.Load() }
+
+// Connected reports whether changes arrive at the moment.
+func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
+
+// Apply takes a change that came another way than by the stream: what an operator did through this gateway is in force here at once.
+func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
+
+func (r *Rooms) apply(counters []*vwrv1.Counter) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := *r.events.Load()
+	copied := false
+	for _, c := range counters {
+		next := State{
+			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
+			Rate: c.GetRate(), Configured: c.GetConfiguredRate(),
+		}
+		e := events[c.GetEventId()]
+		if e == nil {
+			if !copied { // a new event is rare: readers keep the map they have
+				grown := make(map[string]*entry, len(events)+1)
+				for k, v := range events {
+					grown[k] = v
+				}
+				events, copied = grown, true
+			}
+			e = &entry{}
+			e.state.Store(none)
+			events[c.GetEventId()] = e
+		}
+		e.state.Store(merge(e.state.Load(), next))
+	}
+	if copied {
+		r.events.Store(&events)
+	}
+}
+
+// wanted takes the events that readers have asked for since the last call, at most n.
+func (r *Rooms) wanted(n int) []string {
+	var ids []string
+	for id, e := range *r.events.Load() {
+		if len(ids) == n {
+			break
+		}
+		if e.wanted.Swap(false) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// unlisted are the events with an active room that a snapshot does not hold.
+func (r *Rooms) unlisted(snapshot []*vwrv1.Counter) []string {
+	listed := make(map[string]bool, len(snapshot))
+	for _, c := range snapshot {
+		listed[c.GetEventId()] = true
+	}
+	var ids []string
+	for id, e := range *r.events.Load() {
+		if !listed[id] && e.state.Load().Active {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

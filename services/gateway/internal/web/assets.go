@@ -1,0 +1,53 @@
+package web
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+)
+
+// assets serves scripts and styles from memory. Their names carry their hash, so a browser never asks twice.
+type assets map[string]*content
+
+// types that the bundler can write; anything else in the folder is a mistake.
+var types = map[string]string{
+	".js":  "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8",
+}
+
+func newAssets(files fs.FS) (assets, error) {
+	all, err := fs.ReadDir(files, "assets")
+	if err != nil {
+		return nil, fmt.Errorf("list assets: %w", err)
+	}
+	a := assets{}
+	for _, f := range all {
+		ext := path.Ext(f.Name())
+		if ext == ".br" || ext == ".gz" {
+			continue
+		}
+		mime, ok := types[ext]
+		if !ok {
+			return nil, fmt.Errorf("asset %s is neither a script nor a style", f.Name())
+		}
+		if a[f.Name()], err = readContent(files, "assets/"+f.Name(), mime); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := a[path.Base(r.URL.Path)]
+	if !ok {
+		// A page of the last release may ask for a script of that release: it must not keep the refusal.
+		w.Header().Set("Cache-Control", "no-store")
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	c.serve(w, r, http.StatusOK)
+}

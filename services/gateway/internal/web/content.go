@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// codings that a body may be kept in, best first, with the suffix of their file beside the plain one.
+var codings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
+
+// content is one answer in every coding it is kept in; the empty name is the plain one.
+type content struct {
+	mime   string
+	etag   string
+	bodies map[string][]byte
+}
+
+// newContent compresses a small body once, for pages rendered when the process starts.
+func newContent(mime string, body []byte) *content {
+	c := plainContent(mime, body)
+	var b bytes.Buffer
+	// Writing to memory cannot fail, and neither can a level that exists.
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = z.Write(body)
+	_ = z.Close()
+	c.bodies["gzip"] = b.Bytes()
+	return c
+}
+
+// readContent reads a file and the compressed ones that the bundler put beside it.
+func readContent(files fs.FS, name, mime string) (*content, error) {
+	body, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	c := plainContent(mime, body)
+	for _, coding := range codings {
+		packed, err := fs.ReadFile(files, name+coding.suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s%s: %w", name, coding.suffix, err)
+		}
+		c.bodies[coding.name] = packed
+	}
+	return c, nil
+}
+
+func plainContent(mime string, body []byte) *content {
+	sum := sha256.Sum256(body)
+	return &content{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
+}
+
+// serve answers GET and HEAD; the caller has set Cache-Control. Each coding has an ETag of its own (RFC 9110 §8.8.3.3).
+func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
+	h := w.Header()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		return
+	}
+	coding := c.negotiate(r.Header.Get("Accept-Encoding"))
+	etag := `"` + c.etag + `"`
+	if coding != "" {
+		etag = `"` + c.etag + "-" + coding + `"`
+	}
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("ETag", etag)
+	if status == http.StatusOK && matches(r.Header.Get("If-None-Match"), etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := c.bodies[coding]
+	if coding != "" {
+		h.Set("Content-Encoding", coding)
+	}
+	h.Set("Content-Type", c.mime)
+	// net/http leaves the length out by itself once Content-Encoding is set.
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+}
+
+// negotiate picks the best coding that the header accepts and the content has.
+func (c *content) negotiate(header string) string {
+	for _, coding := range codings {
+		if _, ok := c.bodies[coding.name]; ok && accepts(header, coding.name) {
+			return coding.name
+		}
+	}
+	return ""
+}
+
+// accepts reads Accept-Encoding (RFC 9110 §12.5.3): named or "*", and not with weight zero.
+func accepts(header, coding string) bool {
+	wildcard := false
+	for part := range strings.SplitSeq(header, ",") {
+		name, params, _ := strings.Cut(part, ";")
+		weight := strings.TrimPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		accepted := err != nil || q > 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case coding:
+			return accepted
+		case "*":
+			wildcard = accepted
+		}
+	}
+	return wildcard
+}
+
+// matches compares If-None-Match weakly, as RFC 9110 §13.1.2 asks.
+func matches(header, etag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")
+		if part == etag || part == "*" {
+			return true
+		}
+	}
+	return false
+}

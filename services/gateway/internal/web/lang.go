@@ -1,0 +1,69 @@
+package web
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"golang.org/x/text/language"
+)
+
+//go:embed lang/*.json
+var languageFiles embed.FS
+
+// LanguageCookie holds the visitor's own choice, "en" or "ko"; it comes before Accept-Language. Pages set it.
+const LanguageCookie = "urr-lang"
+
+// languages of the pages; the first is for whoever reads neither.
+var (
+	languages = []string{"en", "ko"}
+	matcher   = language.NewMatcher([]language.Tag{language.English, language.Korean})
+)
+
+// catalogue is every sentence of one language, by page and key.
+type catalogue map[string]map[string]string
+
+// Language is the language to answer r in: "en" or "ko".
+func Language(r *http.Request) string {
+	if c, err := r.Cookie(LanguageCookie); err == nil {
+		for _, l := range languages {
+			if c.Value == l {
+				return l
+			}
+		}
+	}
+	// What cannot be parsed yields no tags, and those match the first language.
+	tags, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	_, i, _ := matcher.Match(tags...)
+	return languages[i]
+}
+
+func loadCatalogues() (map[string]catalogue, error) {
+	all := make(map[string]catalogue, len(languages))
+	for _, l := range languages {
+		raw, err := languageFiles.ReadFile("lang/" + l + ".json")
+		if err != nil {
+			return nil, fmt.Errorf("read catalogue: %w", err)
+		}
+		var c catalogue
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return nil, fmt.Errorf("parse catalogue %s: %w", l, err)
+		}
+		all[l] = c
+	}
+	return all, nil
+}
+
+// groups is the part of the catalogue that one page needs.
+func (c catalogue) groups(names ...string) (map[string]map[string]string, error) {
+	part := make(map[string]map[string]string, len(names))
+	for _, n := range names {
+		g, ok := c[n]
+		if !ok {
+			return nil, fmt.Errorf("the catalogue has no group %q", n)
+		}
+		part[n] = g
+	}
+	return part, nil
+}

@@ -1,0 +1,118 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// names of the pages made by the shell template; each has a module of the same name in the bundle and a group of the
+// same name in the catalogues.
+var names = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login"}
+
+// manifest is what the bundler says about its output. Paths are URL paths.
+type manifest struct {
+	Pages map[string]entry `json:"pages"`
+	// Clock is the worker's script.
+	Clock string `json:"clock"`
+	// WaitingRoom is the one-file page with the hashes of its inline script and style, as CSP sources ("sha256-…").
+	WaitingRoom struct {
+		File   string `json:"file"`
+		Script string `json:"script"`
+		Style  string `json:"style"`
+	} `json:"waitingRoom"`
+}
+
+type entry struct {
+	Module  string   `json:"module"`
+	Preload []string `json:"preload"`
+	Styles  []string `json:"styles"`
+}
+
+func newPages(files fs.FS, cfg Config) (*Pages, error) {
+	catalogues, err := loadCatalogues()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := fs.ReadFile(files, "manifest.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return unbuilt(catalogues, cfg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of the pages: %w", err)
+	}
+	var m manifest
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, fmt.Errorf("parse the manifest of the pages: %w", err)
+	}
+	assets, err := newAssets(files)
+	if err != nil {
+		return nil, err
+	}
+	room, err := newRoom(files, m, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pages{shells: make(map[string]*shell, len(names)), room: room, assets: assets}
+	tmpl, err := parse("shell.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		e, ok := m.Pages[name]
+		if !ok {
+			return nil, fmt.Errorf("the bundle has no page %q: build the pages again", name)
+		}
+		if p.shells[name], err = newShell(tmpl, name, e, m.Clock, catalogues, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// unbuilt gives every page the sentence that says how to build them, so that the gateway works before Node was there.
+func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
+	tmpl, err := parse("unbuilt.html")
+	if err != nil {
+		return nil, err
+	}
+	s := &shell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[variant]*content{}}
+	for lang, c := range catalogues {
+		body, err := execute(tmpl, map[string]any{"Lang": lang, "S": c})
+		if err != nil {
+			return nil, err
+		}
+		page := newContent(htmlType, body)
+		s.bodies[variant{lang: lang}] = page
+		s.bodies[variant{lang: lang, session: true}] = page
+	}
+	p := &Pages{shells: make(map[string]*shell, len(names)), room: s, assets: http.NotFoundHandler()}
+	for _, name := range names {
+		p.shells[name] = s
+	}
+	return p, nil
+}
+
+func parse(name string) (*template.Template, error) {
+	t, err := template.New(name).Option("missingkey=error").ParseFS(templateFiles, "templates/"+name)
+	if err != nil {
+		return nil, fmt.Errorf("parse template %s: %w", name, err)
+	}
+	return t, nil
+}
+
+func execute(t *template.Template, data any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", t.Name(), err)
+	}
+	return b.Bytes(), nil
+}

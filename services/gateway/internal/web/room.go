@@ -1,0 +1,36 @@
+package web
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+)
+
+// room is the tier-1 page: one file for every event, visitor and language, so that a CDN can take the whole crowd.
+type room struct {
+	page *content
+	csp  string
+}
+
+func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
+	page, err := readContent(files, m.WaitingRoom.File, htmlType)
+	if err != nil {
+		return nil, err
+	}
+	if m.WaitingRoom.Script == "" || m.WaitingRoom.Style == "" {
+		return nil, fmt.Errorf("the manifest has no hashes for %s: build the pages again", m.WaitingRoom.File)
+	}
+	// Its clock is a worker made from a blob, since the page may load nothing: worker-src blob: stands here only.
+	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
+		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)
+	return &room{page: page, csp: csp + upgrade(cfg)}, nil
+}
+
+func (p *room) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	// No cookie is set here and none is read: the answer may be shared.
+	h.Set("Cache-Control", "public, max-age=0, s-maxage=300, stale-while-revalidate=60, stale-if-error=86400")
+	h.Set("Content-Security-Policy", p.csp)
+	secure(h)
+	p.page.serve(w, r, http.StatusOK)
+}

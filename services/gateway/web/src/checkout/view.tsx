@@ -1,0 +1,104 @@
+// What the checkout shows: the order, and the sandbox provider's own form.
+
+import { useState } from "preact/hooks";
+import { call, follow } from "../lib/api";
+import { formatMoney } from "../lib/format";
+import { fill, strings } from "../lib/page";
+import type { Prepared, Reservation } from "../lib/types";
+import { Failure, Notice } from "../lib/ui";
+import { pay, type SandboxAnswer, type Step } from "./payment";
+
+const t = strings("checkout");
+const common = strings("common");
+
+interface OrderProps {
+  reservation: Reservation;
+  busy: boolean;
+  setStep: (step: Step) => void;
+}
+
+/** What is bought, and giving it back while nothing is paid. */
+export function Order({ reservation, busy, setStep }: OrderProps) {
+  const [failure, setFailure] = useState<unknown>();
+  const cancel = async () => {
+    if (!confirm(t.cancelSure)) return;
+    try {
+      await call<void>("DELETE", `/my/reservations/${reservation.reservationId}`);
+      setStep({ reservation: { ...reservation, status: "CANCELLED" } });
+    } catch (cause) {
+      if (!follow(cause)) setFailure(cause);
+    }
+  };
+  return (
+    <section class="card" aria-labelledby="order">
+      <h2 id="order">{t.order}</h2>
+      <ul class="plain">
+        {reservation.seats.map((seat) => (
+          <li key={seat.seatId} class="row">
+            <span>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</span>
+            <span>{formatMoney(seat.price, reservation.currency)}</span>
+          </li>
+        ))}
+        {reservation.seats.length === 0 && (
+          <li>{fill(common.general, { section: reservation.section, quantity: reservation.quantity })}</li>
+        )}
+      </ul>
+      <p class="sum">
+        {common.total} <strong>{formatMoney(reservation.amount, reservation.currency)}</strong>
+      </p>
+      {failure !== undefined && <Failure failure={failure} />}
+      {reservation.status === "HELD" && (
+        <button type="button" class="quiet" disabled={busy} onClick={() => void cancel()}>
+          {t.cancel}
+        </button>
+      )}
+    </section>
+  );
+}
+
+interface PayProps {
+  step: Step;
+  prepared: Prepared;
+  setStep: (step: Step) => void;
+  busy: boolean;
+  setBusy: (busy: boolean) => void;
+}
+
+const answers: SandboxAnswer[] = ["ok", "decline", "late"];
+
+/** The sandbox provider's form; other providers have a page of their own. */
+export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
+  const [answer, setAnswer] = useState<SandboxAnswer>("ok");
+  if (prepared.provider !== "sandbox") {
+    return <Notice>{fill(t.otherProvider, { provider: prepared.provider })}</Notice>;
+  }
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    const next = await pay(step, prepared, answer);
+    setBusy(false);
+    setStep(next);
+  };
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <fieldset disabled={busy} aria-describedby="sandbox">
+        <legend>{t.method}</legend>
+        <p id="sandbox" class="muted">
+          {t.methodHelp}
+        </p>
+        {answers.map((a) => (
+          <label class="choice" key={a}>
+            <input type="radio" name="answer" value={a} checked={answer === a} onChange={() => setAnswer(a)} />
+            {t[a]}
+          </label>
+        ))}
+      </fieldset>
+      <button type="submit" disabled={busy}>
+        {busy ? t.paying : fill(t.pay, { amount: formatMoney(prepared.amount, prepared.currency) })}
+      </button>
+      <p class="hidden" role="status">
+        {busy ? t.paying : ""}
+      </p>
+    </form>
+  );
+}

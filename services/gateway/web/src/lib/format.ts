@@ -1,0 +1,32 @@
+// Numbers, money and times in the page's language.
+
+import { fill, page, strings } from "./page";
+
+const common = strings("common");
+const number = new Intl.NumberFormat(page.lang);
+const dateTime = new Intl.DateTimeFormat(page.lang, { dateStyle: "medium", timeStyle: "short" });
+
+export const formatNumber = (n: number): string => number.format(n);
+
+export const formatTime = (time: string | number): string => dateTime.format(new Date(time));
+
+const currencies = new Map<string, { format: Intl.NumberFormat; unit: number }>();
+
+/** An amount in the currency's minor unit, as 55000 KRW or 1999 USD (19.99). */
+export function formatMoney(amount: number, currency: string): string {
+  let c = currencies.get(currency);
+  if (!c) {
+    const format = new Intl.NumberFormat(page.lang, { style: "currency", currency });
+    c = { format, unit: 10 ** (format.resolvedOptions().maximumFractionDigits ?? 0) };
+    currencies.set(currency, c);
+  }
+  return c.format.format(amount / c.unit);
+}
+
+/** A span of time in words; seconds are rounded up, so that it says 0 only when it is over. */
+export function formatDuration(seconds: number): string {
+  const s = Math.max(0, Math.ceil(seconds));
+  if (s < 60) return fill(common.seconds, { s });
+  if (s < 3600) return fill(common.minutes, { m: Math.floor(s / 60), s: s % 60 });
+  return fill(common.hours, { h: Math.floor(s / 3600), m: Math.floor((s % 3600) / 60) });
+}

@@ -1,0 +1,59 @@
+// A list that the API gives page by page.
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { call, follow } from "./api";
+import { strings } from "./page";
+import type { List } from "./types";
+import { Failure, Loading, useLoad } from "./ui";
+
+const common = strings("common");
+const limit = 30;
+
+interface PagedProps<T> {
+  path: string;
+  // Said when the list is empty.
+  none: string;
+  item: (item: T, reload: () => void) => ComponentChildren;
+}
+
+function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promise<List<T>> {
+  const after = cursor ? `&cursor=${encodeURIComponent(cursor)}` : "";
+  return call<List<T>>("GET", `${path}?limit=${limit}${after}`, signal ? { signal } : {});
+}
+
+/** The first page, and a button for the next one while there is any. */
+export function Paged<T>({ path, none, item }: PagedProps<T>) {
+  const first = useLoad((signal) => fetchPage<T>(path, "", signal));
+  const [more, setMore] = useState<List<T>>();
+  const [failure, setFailure] = useState<unknown>();
+  if (first.state === "loading") return <Loading />;
+  if (first.state === "failed") return <Failure failure={first.failure} retry={first.reload} />;
+  const items = [...first.value.items, ...(more?.items ?? [])];
+  const cursor = (more ?? first.value).nextCursor;
+  const showMore = async () => {
+    setFailure(undefined);
+    try {
+      const next = await fetchPage<T>(path, cursor ?? "");
+      setMore({ ...next, items: [...(more?.items ?? []), ...next.items] });
+    } catch (cause) {
+      if (!follow(cause)) setFailure(cause);
+    }
+  };
+  const reload = () => {
+    setMore(undefined);
+    first.reload();
+  };
+  if (items.length === 0) return <p class="card">{none}</p>;
+  return (
+    <>
+      <ul class="cards">{items.map((i) => item(i, reload))}</ul>
+      {failure !== undefined && <Failure failure={failure} />}
+      {cursor && (
+        <button type="button" class="quiet" onClick={() => void showMore()}>
+          {common.more}
+        </button>
+      )}
+    </>
+  );
+}

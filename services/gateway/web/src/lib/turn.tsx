@@ -1,0 +1,68 @@
+// The visitor's turn on the pages that spend it: kept alive by heartbeats, counted down, and said when it is over.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Line } from "./line";
+import { strings } from "./page";
+import { Countdown, Notice } from "./ui";
+
+const common = strings("common");
+
+export interface Turn {
+  // Epoch milliseconds; unknown until the server names it.
+  end: number | undefined;
+  over: boolean;
+}
+
+/** Keeps the slot of an event alive while the page is open; `eventId` may come later. */
+export function useTurn(line: Line | undefined, running: boolean): Turn {
+  const [end, setEnd] = useState<number>();
+  const [over, setOver] = useState(false);
+  useEffect(() => {
+    if (!line || !running) return undefined;
+    const abort = new AbortController();
+    void line.hold(setEnd, abort.signal).then((why) => {
+      if (why === "over" && !abort.signal.aborted) setOver(true);
+    });
+    return () => abort.abort();
+  }, [line, running]);
+  return { end, over };
+}
+
+/** How long the turn lasts; `children` come only while it does. */
+export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: string; children: ComponentChildren }) {
+  if (turn.over) {
+    return (
+      <div class="card">
+        <Notice tone="bad">{common.turnOver}</Notice>
+        <p class="actions">
+          <a class="button" href={`/queue/${eventId}`}>
+            {common.joinAgain}
+          </a>
+          <a href={`/events/${eventId}`}>{common.toEvent}</a>
+        </p>
+      </div>
+    );
+  }
+  return (
+    <>
+      {turn.end !== undefined && (
+        <p class="turn muted">
+          {common.turnLeft} <Countdown end={turn.end} />
+        </p>
+      )}
+      {children}
+    </>
+  );
+}
+
+/**
+ * Makes sure that this tab holds the event's own entry token before anything protected is asked: another event's tab
+ * may have replaced it in the cookie. Goes to the line and never resolves when it is not the visitor's turn.
+ */
+export async function enter(line: Line, signal: AbortSignal): Promise<void> {
+  const place = await line.status(signal);
+  if (place.status === "active") return;
+  location.replace(`/queue/${line.eventId}`);
+  await new Promise<never>(() => undefined);
+}

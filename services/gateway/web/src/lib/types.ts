@@ -1,0 +1,130 @@
+// Answers of the API, as the gateway documents them.
+
+export type Seating = "ASSIGNED" | "GENERAL";
+
+export type EventStatus = "SCHEDULED" | "ON_SALE" | "PAUSED" | "SOLD_OUT" | "CLOSED" | "CANCELLED";
+
+export interface Section {
+  section: string;
+  // Minor units.
+  price: number;
+  capacity: number;
+  free: number;
+}
+
+export interface SaleEvent {
+  eventId: string;
+  title: string;
+  artist: string;
+  venue: string;
+  startsAt: string;
+  salesOpenAt: string;
+  salesCloseAt: string;
+  seating: Seating;
+  sections: Section[];
+  currency: string;
+  maxPerUser: number;
+  status: EventStatus;
+  waitingRoom?: { active: boolean };
+}
+
+export interface List<T> {
+  items: T[];
+  nextCursor?: string;
+}
+
+export interface Place {
+  status: "queued" | "active" | "none";
+  position: number;
+  peopleAhead: number;
+  peopleBehind: number;
+  // Seconds.
+  estimatedWait: number;
+  nextPoll: number;
+  currentUsers: number;
+  threshold: number;
+  eventTitle?: string;
+  artistName?: string;
+  entryToken?: string;
+  // End of the slot, epoch milliseconds.
+  expiresAt?: number;
+  ticket?: string;
+}
+
+export interface SeatMapRow {
+  row: string;
+  // Seats are numbered from 1 and stand side by side from (x, y).
+  seats: number;
+  x: number;
+  y: number;
+}
+
+export interface SeatMap {
+  eventId: string;
+  seating: Seating;
+  sections: { section: string; price: number; rows: SeatMapRow[] }[];
+  seats: number;
+}
+
+export interface Availability {
+  eventId: string;
+  // Base64; bit i, most significant first, is 1 when the seat of index i is free.
+  bitmap: string;
+  sections: Section[];
+}
+
+export interface Seat {
+  seatId: string;
+  section: string;
+  row: string;
+  number: number;
+  price: number;
+}
+
+export type ReservationStatus = "HELD" | "PAYING" | "CONFIRMED" | "CANCELLED" | "EXPIRED" | "REJECTED" | "REFUNDED";
+
+export interface Reservation {
+  reservationId: string;
+  eventId: string;
+  seats: Seat[];
+  // General admission.
+  section: string;
+  quantity: number;
+  amount: number;
+  currency: string;
+  status: ReservationStatus;
+  expiresAt: string;
+  createdAt: string;
+}
+
+export interface Ticket {
+  ticketId: string;
+  code: string;
+  eventId: string;
+  seat?: Seat;
+  section: string;
+  status: "VALID" | "USED" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
+  reservationId: string;
+  issuedAt: string;
+}
+
+export interface Prepared {
+  paymentId: string;
+  orderId: string;
+  amount: number;
+  currency: string;
+  provider: string;
+  expiresAt: string;
+}
+
+export interface Confirmed {
+  status: "CONFIRMED" | "DECLINED" | "PENDING";
+  declineCode?: string;
+  paymentId: string;
+}
+
+export interface Payment {
+  paymentId: string;
+  status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDING" | "REFUNDED";
+  declineCode?: string;
+}

@@ -1,0 +1,117 @@
+// Paying for a reservation and waiting until it is booked.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { call, explain, follow } from "../lib/api";
+import { prepare, settle, type Step } from "../checkout/payment";
+import { Order, Pay } from "../checkout/view";
+import { Line } from "../lib/line";
+import { pathPart, strings } from "../lib/page";
+import { start } from "../lib/start";
+import { useTurn } from "../lib/turn";
+import type { Prepared, Reservation } from "../lib/types";
+import { Countdown, Failure, Loading, Notice, useLoad, useMainFocus } from "../lib/ui";
+
+const t = strings("checkout");
+const reservationId = pathPart(1);
+
+function Checkout() {
+  const loaded = useLoad((signal) => call<Reservation>("GET", `/my/reservations/${reservationId}`, { signal }));
+  if (loaded.state === "loading") return <Loading />;
+  if (loaded.state === "failed") return <Failure failure={loaded.failure} retry={loaded.reload} />;
+  return <Steps loaded={loaded.value} />;
+}
+
+function Steps({ loaded }: { loaded: Reservation }) {
+  const [step, setStep] = useState<Step>({ reservation: loaded });
+  const [busy, setBusy] = useState(false);
+  const { reservation } = step;
+  const open = reservation.status === "HELD" || reservation.status === "PAYING";
+  const line = useMemo(() => new Line(reservation.eventId), [reservation.eventId]);
+  // Checkout may outlive the slot: the hold counts here, so an ended turn is not said.
+  useTurn(line, open);
+  useMainFocus(reservation.status === "HELD");
+
+  useEffect(() => {
+    // A page opened again while the payment is under way goes on waiting for it.
+    if (reservation.status !== "PAYING") return undefined;
+    const abort = new AbortController();
+    void settle(step, setStep, abort.signal);
+    return () => abort.abort();
+  }, [reservation.status]);
+
+  return (
+    <div class="columns">
+      <div>
+        <Outcome step={step} />
+        {reservation.status === "HELD" && (
+          <Payment step={step} setStep={setStep} busy={busy} setBusy={setBusy} />
+        )}
+      </div>
+      <Order reservation={reservation} busy={busy} setStep={setStep} />
+    </div>
+  );
+}
+
+/** How the payment stands, in words. */
+function Outcome({ step }: { step: Step }) {
+  const { reservation } = step;
+  switch (reservation.status) {
+    case "HELD":
+      return step.declined ? <Notice tone="bad">{t.declined.replace("{code}", step.declined)}</Notice> : null;
+    case "PAYING":
+      return <Notice>{step.charged ? t.settling : t.pending}</Notice>;
+    case "CONFIRMED":
+      return (
+        <div class="card">
+          <Notice tone="good">{t.confirmed}</Notice>
+          <a class="button" href="/my">
+            {t.toTickets}
+          </a>
+        </div>
+      );
+    default:
+      return (
+        <div class="card">
+          <Notice tone="bad">{t[reservation.status]}</Notice>
+          <a href={`/events/${reservation.eventId}`}>{t.again}</a>
+        </div>
+      );
+  }
+}
+
+interface PaymentProps {
+  step: Step;
+  setStep: (step: Step) => void;
+  busy: boolean;
+  setBusy: (busy: boolean) => void;
+}
+
+/** The open hold: its time, and the provider's form. */
+function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
+  const [prepared, setPrepared] = useState<Prepared>();
+  const [failure, setFailure] = useState<unknown>();
+  const [round, setRound] = useState(0);
+  const { reservation } = step;
+  useEffect(() => {
+    const abort = new AbortController();
+    setFailure(undefined);
+    prepare(reservation.reservationId, abort.signal).then(setPrepared, (cause: unknown) => {
+      if (!abort.signal.aborted && !follow(cause)) setFailure(cause);
+    });
+    return () => abort.abort();
+  }, [reservation.reservationId, step.declined, step.attempt, round]);
+  const expired = () => setStep({ ...step, reservation: { ...reservation, status: "EXPIRED" } });
+  return (
+    <section class="card" aria-label={t.title}>
+      <p>
+        {t.timeLeft} <Countdown end={Date.parse(reservation.expiresAt)} {...(busy ? {} : { onOver: expired })} />
+      </p>
+      {failure !== undefined && <Failure failure={failure} retry={() => setRound((n) => n + 1)} />}
+      {step.failure !== undefined && <Notice tone="bad">{explain(step.failure)}</Notice>}
+      {prepared && <Pay step={step} prepared={prepared} setStep={setStep} busy={busy} setBusy={setBusy} />}
+      {!prepared && failure === undefined && <Loading />}
+    </section>
+  );
+}
+
+start(Checkout);

@@ -1,0 +1,38 @@
+// The list of sales.
+
+import { formatMoney, formatTime } from "../lib/format";
+import { fill, strings } from "../lib/page";
+import { Paged } from "../lib/paged";
+import { start } from "../lib/start";
+import type { SaleEvent } from "../lib/types";
+
+const t = strings("events");
+
+function Card({ event }: { event: SaleEvent }) {
+  const cheapest = Math.min(...event.sections.map((s) => s.price));
+  return (
+    <li class="card event-card">
+      <p class={`badge ${event.status === "ON_SALE" ? "good" : ""}`}>{t[event.status] ?? event.status}</p>
+      <h2>
+        <a href={`/events/${event.eventId}`}>{event.title}</a>
+      </h2>
+      <p>{event.artist}</p>
+      <p class="muted">
+        <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>
+        {event.venue && ` · ${event.venue}`}
+      </p>
+      {event.status === "SCHEDULED" && (
+        <p class="muted">
+          {t.opens}: <time dateTime={event.salesOpenAt}>{formatTime(event.salesOpenAt)}</time>
+        </p>
+      )}
+      {event.sections.length > 0 && <p>{fill(t.from, { price: formatMoney(cheapest, event.currency) })}</p>}
+    </li>
+  );
+}
+
+function Events() {
+  return <Paged<SaleEvent> path="/events" none={t.none} item={(event) => <Card key={event.eventId} event={event} />} />;
+}
+
+start(Events);

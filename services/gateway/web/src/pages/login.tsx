@@ -1,0 +1,79 @@
+// Signing in: by the identity provider, or by name in development.
+
+import { useState } from "preact/hooks";
+import { call } from "../lib/api";
+import { ownPath, page, strings } from "../lib/page";
+import { start } from "../lib/start";
+import { Failure, Notice } from "../lib/ui";
+
+const t = strings("login");
+const returnTo = ownPath(new URLSearchParams(location.search).get("returnTo"));
+
+function Provider() {
+  return (
+    <div class="card narrow">
+      <p>{t.providerHelp}</p>
+      <a class="button" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
+        {t.provider}
+      </a>
+    </div>
+  );
+}
+
+function Development() {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      await call<unknown>("POST", "/auth/dev-login", {
+        body: { userId: String(form.get("userId")), roles: form.getAll("roles").map(String) },
+      });
+      // What the last user of this tab was given is not this one's.
+      sessionStorage.clear();
+      location.assign(returnTo);
+    } catch (cause) {
+      setFailure(cause);
+      setBusy(false);
+    }
+  };
+  return (
+    <form class="card narrow" onSubmit={(event) => void submit(event)}>
+      <Notice>{t.dev}</Notice>
+      <label for="user">{t.user}</label>
+      <input
+        id="user"
+        name="userId"
+        required
+        maxLength={63}
+        pattern="[A-Za-z0-9._@+\-]+"
+        title={t.pattern}
+        autocomplete="username"
+        autocapitalize="none"
+        spellcheck={false}
+        aria-describedby="user-help"
+      />
+      <p id="user-help" class="muted">
+        {t.userHelp}
+      </p>
+      <fieldset>
+        <legend>{t.roles}</legend>
+        <label class="choice">
+          <input type="checkbox" name="roles" value="admin" /> {t.admin}
+        </label>
+        <label class="choice">
+          <input type="checkbox" name="roles" value="staff" /> {t.staff}
+        </label>
+      </fieldset>
+      {failure !== undefined && <Failure failure={failure} />}
+      <button type="submit" disabled={busy}>
+        {t.submit}
+      </button>
+    </form>
+  );
+}
+
+start(page.devLogin ? Development : Provider);

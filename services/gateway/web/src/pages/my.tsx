@@ -1,0 +1,147 @@
+// The visitor's own reservations and tickets.
+
+import { useEffect, useState } from "preact/hooks";
+import { call, follow } from "../lib/api";
+import { formatMoney, formatTime } from "../lib/format";
+import { fill, strings } from "../lib/page";
+import { Paged } from "../lib/paged";
+import { start } from "../lib/start";
+import type { Reservation, SaleEvent, Ticket } from "../lib/types";
+import { Announce, Failure } from "../lib/ui";
+
+const t = strings("my");
+const common = strings("common");
+
+const titles = new Map<string, Promise<string>>();
+
+/** An event's title, asked for once; its id when it cannot be had. */
+function titleOf(eventId: string): Promise<string> {
+  let title = titles.get(eventId);
+  if (!title) {
+    title = call<SaleEvent>("GET", `/events/${eventId}`).then(
+      (event) => event.title,
+      () => eventId,
+    );
+    titles.set(eventId, title);
+  }
+  return title;
+}
+
+function EventTitle({ eventId }: { eventId: string }) {
+  const [title, setTitle] = useState("…");
+  useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
+  return (
+    <h3>
+      <a href={`/events/${eventId}`}>{title}</a>
+    </h3>
+  );
+}
+
+function TicketCard({ ticket }: { ticket: Ticket }) {
+  const [copied, setCopied] = useState(false);
+  const place = ticket.seat ?? undefined;
+  const copy = () => void navigator.clipboard.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
+  return (
+    <li class="card">
+      <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
+      <EventTitle eventId={ticket.eventId} />
+      <p>
+        {place
+          ? fill(common.seat, { section: place.section, row: place.row, number: place.number })
+          : fill(common.section, { section: ticket.section })}
+      </p>
+      <details>
+        <summary>{t.code}</summary>
+        <p class="muted">{t.codeHelp}</p>
+        <p>
+          <code class="code">{ticket.code}</code>
+        </p>
+        <button type="button" class="quiet" onClick={copy}>
+          {t.copy}
+        </button>
+        <span role="status"> {copied ? t.copied : ""}</span>
+      </details>
+    </li>
+  );
+}
+
+function ReservationCard({ reservation, reload }: { reservation: Reservation; reload: (said: string) => void }) {
+  const [failure, setFailure] = useState<unknown>();
+  const held = reservation.status === "HELD";
+  const cancel = async () => {
+    if (!confirm(t.cancelSure)) return;
+    try {
+      await call<void>("DELETE", `/my/reservations/${reservation.reservationId}`);
+      reload(t.cancelled);
+    } catch (cause) {
+      if (!follow(cause)) setFailure(cause);
+    }
+  };
+  return (
+    <li class="card">
+      <p class={`badge ${reservation.status === "CONFIRMED" ? "good" : ""}`}>{t[reservation.status] ?? reservation.status}</p>
+      <EventTitle eventId={reservation.eventId} />
+      <ul class="plain">
+        {reservation.seats.map((seat) => (
+          <li key={seat.seatId}>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</li>
+        ))}
+        {reservation.seats.length === 0 && (
+          <li>{fill(common.general, { section: reservation.section, quantity: reservation.quantity })}</li>
+        )}
+      </ul>
+      <p>{formatMoney(reservation.amount, reservation.currency)}</p>
+      <p class="muted">
+        {held
+          ? fill(t.until, { time: formatTime(reservation.expiresAt) })
+          : fill(t.reserved, { time: formatTime(reservation.createdAt) })}
+      </p>
+      {failure !== undefined && <Failure failure={failure} />}
+      {held && (
+        <p class="actions">
+          <a class="button" href={`/checkout/${reservation.reservationId}`}>
+            {t.pay}
+          </a>
+          <button type="button" class="quiet" onClick={() => void cancel()}>
+            {t.cancel}
+          </button>
+        </p>
+      )}
+    </li>
+  );
+}
+
+function My() {
+  const [said, setSaid] = useState("");
+  return (
+    <>
+      <section aria-labelledby="tickets">
+        <h2 id="tickets">{t.tickets}</h2>
+        <Paged<Ticket>
+          path="/my/tickets"
+          none={t.noTickets}
+          item={(ticket) => <TicketCard key={ticket.ticketId} ticket={ticket} />}
+        />
+      </section>
+      <section aria-labelledby="reservations">
+        <h2 id="reservations">{t.reservations}</h2>
+        <Paged<Reservation>
+          path="/my/reservations"
+          none={t.noReservations}
+          item={(reservation, reload) => (
+            <ReservationCard
+              key={reservation.reservationId}
+              reservation={reservation}
+              reload={(text) => {
+                setSaid(text);
+                reload();
+              }}
+            />
+          )}
+        />
+      </section>
+      <Announce text={said} />
+    </>
+  );
+}
+
+start(My);

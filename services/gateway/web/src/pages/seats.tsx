@@ -1,0 +1,109 @@
+// Choosing seats on the map or from the list, and holding them.
+
+import { useMemo, useState } from "preact/hooks";
+import { call, follow, Problem } from "../lib/api";
+import { formatMoney } from "../lib/format";
+import { Line } from "../lib/line";
+import { fill, pathPart, strings } from "../lib/page";
+import { start } from "../lib/start";
+import { enter, TurnBar, useTurn } from "../lib/turn";
+import type { Reservation, SaleEvent, SeatMap } from "../lib/types";
+import { Announce, Failure, Loading, useLoad } from "../lib/ui";
+import { useHall } from "../seats/hall";
+import { Layout } from "../seats/layout";
+import { SeatList } from "../seats/list";
+import { SeatMapView } from "../seats/map";
+import { seatName, Selection } from "../seats/selection";
+
+const t = strings("seats");
+const eventId = pathPart(1);
+const line = new Line(eventId);
+
+async function load(signal: AbortSignal): Promise<{ event: SaleEvent; map: SeatMap }> {
+  await enter(line, signal);
+  const [event, map] = await Promise.all([
+    call<SaleEvent>("GET", `/events/${eventId}`, { signal }),
+    call<SeatMap>("GET", `/seats/${eventId}`, { signal, headers: line.headers() }),
+  ]);
+  if (event.seating !== "ASSIGNED") location.replace(`/events/${eventId}/book`);
+  return { event, map };
+}
+
+function Seats() {
+  const loaded = useLoad(load);
+  const turn = useTurn(line, loaded.state === "ready");
+  if (loaded.state === "loading") return <Loading />;
+  if (loaded.state === "failed") return <Failure failure={loaded.failure} retry={loaded.reload} />;
+  if (loaded.value.event.seating !== "ASSIGNED") return <Loading />;
+  return (
+    <TurnBar turn={turn} eventId={eventId}>
+      <Choice {...loaded.value} />
+    </TurnBar>
+  );
+}
+
+function Choice({ event, map }: { event: SaleEvent; map: SeatMap }) {
+  const layout = useMemo(() => new Layout(map), [map]);
+  const [said, setSaid] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const names = (seats: number[]) => seats.map((i) => seatName(layout.seat(i))).join(", ");
+  const hall = useHall(line, layout, (gone) => {
+    if (!busy) setSaid(fill(t.gone, { seats: names(gone) }));
+  });
+  const { free, chosen, setChosen } = hall;
+
+  const remove = (index: number) => {
+    setChosen(new Set([...chosen].filter((i) => i !== index)));
+    setSaid(fill(t.removed, { seat: names([index]) }));
+  };
+  const pick = (index: number) => {
+    if (busy) return;
+    setFailure(undefined);
+    if (chosen.has(index)) return remove(index);
+    if (!free[index]) return setSaid(describe(index));
+    if (chosen.size >= event.maxPerUser) return setSaid(fill(t.full, { n: event.maxPerUser }));
+    setChosen(new Set([...chosen, index]));
+    setSaid(fill(t.added, { seat: names([index]) }));
+  };
+  const describe = (index: number): string => {
+    const seat = layout.seat(index);
+    const state = chosen.has(index) ? t.chosen : free[index] ? t.free : t.taken;
+    return fill(t.seatStatus, { seat: seatName(seat), price: formatMoney(seat.price, event.currency), state });
+  };
+  const hold = async () => {
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      const seatIds = [...chosen].map((i) => layout.seat(i).seatId);
+      const held = await call<Reservation>("POST", "/seats/reserve", { body: { eventId, seatIds }, headers: line.headers() });
+      location.assign(`/checkout/${held.reservationId}`);
+    } catch (cause) {
+      if (follow(cause)) return;
+      setBusy(false);
+      setFailure(cause);
+      const taken = new Set(cause instanceof Problem ? cause.body.seatIds?.map((id) => layout.indexOf(id)) : []);
+      setChosen(new Set([...chosen].filter((i) => !taken.has(i))));
+      hall.refresh();
+    }
+  };
+
+  const seats = [...chosen].map((index) => ({ index, seat: layout.seat(index) }));
+  return (
+    <div class="columns">
+      <div>
+        <h2>{event.title}</h2>
+        {hall.failure !== undefined && <Failure failure={hall.failure} />}
+        <SeatMapView layout={layout} free={free} chosen={chosen} pick={pick} describe={describe} />
+        <p class="said" role="status" aria-live="polite">
+          {said}
+        </p>
+        <SeatList map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} />
+      </div>
+      <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={() => void hold()} />
+      <Announce text={busy ? t.holding : ""} />
+    </div>
+  );
+}
+
+start(Seats);

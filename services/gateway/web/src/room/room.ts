@@ -1,0 +1,137 @@
+// The tier-1 page: one file without any dependency, the same for every event, visitor and language.
+
+import { vwr as english } from "../../../internal/web/lang/en.json";
+import { vwr as korean } from "../../../internal/web/lang/ko.json";
+import { Clock } from "../lib/clock";
+import type { Problem } from "../lib/problem";
+import { type Progress, Room, type Screen } from "./line";
+
+// The worker's script as text: this page may load nothing but itself.
+declare const CLOCK_SOURCE: string;
+
+type Text = typeof english;
+type Lang = "en" | "ko";
+
+const texts: Record<Lang, Text> = { en: english, ko: korean };
+const other: Record<Lang, { lang: Lang; name: string }> = {
+  en: { lang: "ko", name: "한국어" },
+  ko: { lang: "en", name: "English" },
+};
+// How often the standing is read out, however often it changes.
+const speakMs = 30_000;
+
+let lang = chosenLanguage();
+let first: Progress | undefined;
+let shown: (() => void) | undefined;
+let spoken = 0;
+
+const element = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
+const number = (n: number): string => new Intl.NumberFormat(lang).format(n);
+const fill = (text: string, values: Record<string, string>): string =>
+  text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
+
+/** The visitor's own choice, else what the browser prefers: this page is cached, so the server cannot decide. */
+function chosenLanguage(): Lang {
+  const cookie = /(?:^|; )urr-lang=(en|ko)(?:;|$)/.exec(document.cookie)?.[1];
+  if (cookie === "en" || cookie === "ko") return cookie;
+  const preferred = navigator.languages.find((l) => /^(en|ko)\b/i.test(l)) ?? "";
+  return preferred.toLowerCase().startsWith("ko") ? "ko" : "en";
+}
+
+function applyLanguage(): void {
+  const text = texts[lang];
+  document.documentElement.lang = lang;
+  for (const node of document.querySelectorAll<HTMLElement>("[data-text]")) {
+    node.textContent = text[node.dataset["text"] as keyof Text];
+  }
+  element("progress").setAttribute("aria-label", text.progress);
+  const button = element("language");
+  button.textContent = other[lang].name;
+  button.lang = other[lang].lang;
+  document.title = `${text.title} · URR`;
+  shown?.();
+}
+
+function switchLanguage(): void {
+  lang = other[lang].lang;
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `urr-lang=${lang}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  spoken = 0;
+  applyLanguage();
+}
+
+/** Shows something now and again after a change of the language. */
+function show(draw: () => void): void {
+  shown = draw;
+  draw();
+}
+
+function notice(text: string): void {
+  const place = element("notice");
+  // Setting the same text again would have it read out again.
+  if (place.textContent !== text) place.textContent = text;
+}
+
+function waitText(seconds: number): string {
+  const text = texts[lang];
+  const minutes = Math.ceil(seconds / 60);
+  if (seconds < 60) return text.soon;
+  if (minutes < 60) return fill(text.minutes, { m: number(minutes) });
+  return fill(text.hours, { h: number(Math.floor(minutes / 60)), m: number(minutes % 60) });
+}
+
+function drawPosition(position: number): void {
+  notice(texts[lang].wait);
+  element("line").hidden = false;
+  element("position").textContent = number(position);
+}
+
+function drawProgress(p: Progress): void {
+  const text = texts[lang];
+  const wait = waitText(p.estimatedWait);
+  drawPosition(p.position);
+  element("serving").textContent = number(p.serving);
+  element("ahead").textContent = number(p.ahead);
+  element("wait").textContent = wait;
+  const start = first?.ahead || 1;
+  element("progress").setAttribute("value", String(Math.min(1, Math.max(0, 1 - p.ahead / start))));
+  document.title = `${number(p.ahead)} · ${text.title} · URR`;
+  if (Date.now() - spoken < speakMs) return;
+  spoken = Date.now();
+  element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
+}
+
+const screen = (eventId: string): Screen => ({
+  taking: () => show(() => notice(texts[lang].taking)),
+  kept: (position: number) => show(() => drawPosition(position)),
+  progress(p) {
+    first ??= p;
+    show(() => drawProgress(p));
+  },
+  renewed() {
+    first = undefined;
+    element("line").hidden = true;
+    show(() => notice(texts[lang].renewed));
+  },
+  offline: (seconds: number, failure: Problem) =>
+    show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
+  refused(failure: Problem) {
+    element("line").hidden = true;
+    show(() => notice(failure.message));
+  },
+  admitted() {
+    show(() => notice(texts[lang].admitted));
+    location.replace(`/events/${eventId}`);
+  },
+});
+
+function start(): void {
+  applyLanguage();
+  element("language").addEventListener("click", switchLanguage);
+  const eventId = /^\/vwr\/([A-Za-z0-9_-]{1,64})\/?$/.exec(location.pathname)?.[1];
+  if (!eventId) return show(() => notice(texts[lang].badPath));
+  const clock = new Clock(new Worker(URL.createObjectURL(new Blob([CLOCK_SOURCE], { type: "text/javascript" }))));
+  void new Room(eventId, clock, screen(eventId), () => lang).run();
+}
+
+start();

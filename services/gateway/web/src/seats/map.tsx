@@ -1,0 +1,71 @@
+// The drawn map with its buttons and the line that says which seat the cursor is on.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { strings } from "../lib/page";
+import { Chart } from "./chart";
+import type { Layout } from "./layout";
+
+const t = strings("seats");
+
+interface MapProps {
+  layout: Layout;
+  free: Uint8Array;
+  chosen: ReadonlySet<number>;
+  pick: (index: number) => void;
+  describe: (index: number) => string;
+}
+
+export function SeatMapView({ layout, free, chosen, pick, describe }: MapProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const chart = useRef<Chart>(undefined);
+  const [visited, setVisited] = useState<number>();
+  // The chart keeps its handlers; these must act on the latest state.
+  const latest = useRef(pick);
+  latest.current = pick;
+
+  useEffect(() => {
+    if (!canvas.current) return undefined;
+    const made = new Chart(canvas.current, layout, { pick: (i) => latest.current(i), visit: setVisited });
+    chart.current = made;
+    return () => made.close();
+  }, [layout]);
+  useEffect(() => chart.current?.show(free, chosen), [layout, free, chosen]);
+
+  return (
+    <div class="map">
+      <p class="stage" aria-hidden="true">
+        {t.stage}
+      </p>
+      <canvas
+        ref={canvas}
+        tabIndex={0}
+        role="application"
+        aria-label={t.mapLabel}
+        aria-describedby="map-help"
+        style={{ aspectRatio: `${layout.width} / ${layout.height}` }}
+      />
+      <div class="actions">
+        <button type="button" class="quiet square" aria-label={t.zoomIn} onClick={() => chart.current?.zoomIn()}>
+          +
+        </button>
+        <button type="button" class="quiet square" aria-label={t.zoomOut} onClick={() => chart.current?.zoomOut()}>
+          −
+        </button>
+        <button type="button" class="quiet" onClick={() => chart.current?.fit()}>
+          {t.zoomAll}
+        </button>
+        <ul class="legend" aria-hidden="true">
+          <li class="seat-free">{t.legendFree}</li>
+          <li class="seat-chosen">{t.legendChosen}</li>
+          <li class="seat-taken">{t.legendTaken}</li>
+        </ul>
+      </div>
+      <p id="map-help" class="muted">
+        {t.mapHelp}
+      </p>
+      <p class="visited" role="status">
+        {visited === undefined ? "" : describe(visited)}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,60 @@
+// What the visitor has chosen, what it costs, and the step to payment.
+
+import { formatMoney } from "../lib/format";
+import { fill, strings } from "../lib/page";
+import type { SaleEvent, Seat } from "../lib/types";
+import { Failure } from "../lib/ui";
+
+const t = strings("seats");
+const common = strings("common");
+
+interface SelectionProps {
+  event: SaleEvent;
+  seats: { index: number; seat: Seat }[];
+  busy: boolean;
+  failure: unknown;
+  remove: (index: number) => void;
+  hold: () => void;
+}
+
+export const seatName = (seat: Seat): string =>
+  fill(common.seat, { section: seat.section, row: seat.row, number: seat.number });
+
+export function Selection({ event, seats, busy, failure, remove, hold }: SelectionProps) {
+  const total = seats.reduce((sum, s) => sum + s.seat.price, 0);
+  return (
+    <section class="card selection" aria-labelledby="selection">
+      <h2 id="selection">{t.selection}</h2>
+      {seats.length === 0 && <p class="muted">{fill(t.empty, { n: event.maxPerUser })}</p>}
+      <ul class="plain">
+        {seats.map(({ index, seat }) => (
+          <li key={index} class="row">
+            <span>{seatName(seat)}</span>
+            <span>{formatMoney(seat.price, event.currency)}</span>
+            <button
+              type="button"
+              class="quiet square"
+              disabled={busy}
+              aria-label={fill(t.remove, { seat: seatName(seat) })}
+              onClick={() => remove(index)}
+            >
+              ×
+            </button>
+          </li>
+        ))}
+      </ul>
+      {seats.length > 0 && (
+        <p class="sum">
+          {common.total} <strong>{formatMoney(total, event.currency)}</strong>
+        </p>
+      )}
+      {failure !== undefined && <Failure failure={failure} />}
+      <button type="button" class="wide" disabled={busy || seats.length === 0} onClick={hold}>
+        {busy ? t.holding : t.hold}
+      </button>
+      <p>
+        <a href={`/events/${event.eventId}/book`}>{t.best}</a>
+      </p>
+    </section>
+  );
+}
