@@ -1,0 +1,13 @@
+{{/* The identity of the pods, for roles at a cloud provider; nothing here talks to the API server. */}}
+{{- define "urr-lib.accounts" -}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "urr-lib.fullname" . }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  {{- with .Values.serviceAccount.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end }}

@@ -1,0 +1,40 @@
+{{/* What keeps a service there: one pod at a time may be evicted, and more come when the load grows. */}}
+{{- define "urr-lib.availability" -}}
+{{- $name := include "urr-lib.fullname" . }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  # A pod that is not ready serves nobody, and must not keep a node from being emptied.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
+{{- with .Values.autoscaling }}
+{{- if .enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" $ | nindent 4 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ $name }}
+  minReplicas: {{ .minReplicas }}
+  maxReplicas: {{ .maxReplicas }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target:
+          type: Utilization
+          averageUtilization: {{ .cpuPercent }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,102 @@
+{{/* The service's pods. */}}
+{{- define "urr-lib.deployment" -}}
+{{- $name := include "urr-lib.fullname" . }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+spec:
+  {{- if not .Values.autoscaling.enabled }}
+  replicas: {{ .Values.replicas }}
+  {{- end }}
+  selector:
+    matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
+  strategy:
+    # A pod leaves only when another is ready in its place.
+    rollingUpdate:
+      maxUnavailable: 0
+      maxSurge: 1
+  template:
+    metadata:
+      labels: {{- include "urr-lib.labels" . | nindent 8 }}
+      annotations:
+        # A changed variable makes new pods; one that is only mounted would not.
+        checksum/config: {{ include "urr-lib.environment" . | sha256sum }}
+        {{- with .Values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec: {{- include "urr-lib.pod" . | nindent 6 }}
+{{- end }}
+
+{{- define "urr-lib.pod" -}}
+serviceAccountName: {{ include "urr-lib.fullname" . }}
+automountServiceAccountToken: false
+# The variables that Kubernetes makes up for each Service (QUEUE_PORT=tcp://…) look like ours.
+enableServiceLinks: false
+# Longer than everything the process does after SIGTERM, so that it is never killed at it.
+terminationGracePeriodSeconds: {{ add .Values.shutdown.drainSeconds .Values.shutdown.timeoutSeconds 5 }}
+{{- with include "urr-lib.pullSecrets" . }}
+{{ . }}
+{{- end }}
+securityContext: {{- include "urr-lib.podSecurity" . | nindent 2 }}
+{{- with include "urr-lib.placement" . | trim }}
+{{ . }}
+{{- end }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "urr-lib.selector" . | nindent 8 }}
+containers:
+  - name: {{ .Chart.Name }}
+    image: {{ include "urr-lib.image" . | quote }}
+    imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
+    ports:
+      - name: {{ .Values.serves }}
+        containerPort: {{ include (printf "urr-lib.port.%s" .Values.serves) . }}
+      - name: ops
+        containerPort: {{ include "urr-lib.port.ops" . }}
+    {{- include "urr-lib.containerEnvironment" (list . (include "urr-lib.fullname" .)) | nindent 4 }}
+    {{- include "urr-lib.probes" . | nindent 4 }}
+    securityContext: {{- include "urr-lib.containerSecurity" . | nindent 6 }}
+    resources: {{- toYaml .Values.resources | nindent 6 }}
+{{- end }}
+
+{{/* Where pods may run. */}}
+{{- define "urr-lib.placement" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+Alive is not ready: a store that is gone takes a pod out of service and must not restart it. gRPC health and /readyz say the same; a
+gRPC service is asked where its callers reach it.
+*/}}
+{{- define "urr-lib.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: ops}
+  periodSeconds: 1
+  timeoutSeconds: 3
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: ops}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  {{- if eq .Values.serves "http" }}
+  httpGet: {path: /readyz, port: ops}
+  {{- else }}
+  grpc: {port: {{ include "urr-lib.port.grpc" . }}}
+  {{- end }}
+  periodSeconds: 2
+  timeoutSeconds: 3
+  failureThreshold: 2
+{{- end }}

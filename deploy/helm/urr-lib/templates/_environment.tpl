@@ -1,0 +1,138 @@
+{{/* A value as the text of a variable. Helm reads numbers as floats, and 1000000 would become 1e+06. */}}
+{{- define "urr-lib.text" -}}
+{{- if kindIs "slice" . -}}{{ join "," . }}
+{{- else if and (kindIs "float64" .) (eq (float64 (int64 .)) .) -}}{{ int64 . }}
+{{- else -}}{{ . }}
+{{- end -}}
+{{- end }}
+
+{{/* NAME: value of everything that is no secret, sorted. Empty values are left out: the service has a default of its own. */}}
+{{- define "urr-lib.environment" -}}
+{{- $env := dict -}}
+{{- range $part := list "process" "peers" "stores" -}}
+{{- $env = merge $env (include (printf "urr-lib.environment.%s" $part) $ | fromYaml) -}}
+{{- end -}}
+{{- range $name, $value := .Values.config -}}
+{{- $_ := set $env $name (include "urr-lib.text" $value) -}}
+{{- end -}}
+{{- $given := dict -}}
+{{- range $name, $value := $env -}}
+{{- if ne $value "" -}}{{- $_ := set $given $name $value -}}{{- end -}}
+{{- end -}}
+{{- toYaml $given -}}
+{{- end }}
+
+{{- define "urr-lib.environment.process" -}}
+OPS_ADDR: {{ printf ":%s" (include "urr-lib.port.ops" .) | quote }}
+{{- if eq .Values.serves "http" }}
+HTTP_ADDR: {{ printf ":%s" (include "urr-lib.port.http" .) | quote }}
+{{- else }}
+GRPC_ADDR: {{ printf ":%s" (include "urr-lib.port.grpc" .) | quote }}
+{{- end }}
+{{- $telemetry := include "urr-lib.block" (list . "telemetry") | fromYaml }}
+LOG_LEVEL: {{ $telemetry.logLevel | default "info" | quote }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ $telemetry.otlpEndpoint | default "" | quote }}
+DRAIN: {{ printf "%vs" .Values.shutdown.drainSeconds | quote }}
+SHUTDOWN_TIMEOUT: {{ printf "%vs" .Values.shutdown.timeoutSeconds | quote }}
+{{- with .Values.resources.limits.memory }}
+# Nine tenths of the limit: the collector works harder before the kernel ends the process.
+{{- $unit := get (dict "Ki" 1 "Mi" 1024 "Gi" 1048576) (regexFind "[KMG]i$" .) }}
+GOMEMLIMIT: {{ printf "%dKiB" (div (mul (regexFind "^[0-9]+" . | int64) $unit 9) 10) | quote }}
+{{- end }}
+{{- end }}
+
+{{/* Where the services are that this one calls: every pod behind a headless Service gets its share. */}}
+{{- define "urr-lib.environment.peers" -}}
+{{- range $callee, $peer := .Values.rpc.calls }}
+{{- if ne $peer.address "none" }}
+{{- $own := printf "dns:///%s-headless:%s" (include "urr-lib.fullnameOf" (list $ $callee)) (include "urr-lib.port.grpc" $) }}
+{{ upper $callee }}_ADDR: {{ $peer.address | default $own | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "urr-lib.environment.stores" -}}
+{{- if hasKey .Values "kafka" }}
+{{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml }}
+KAFKA_BROKERS: {{ join "," $kafka.brokers | quote }}
+KAFKA_REPLICATION_FACTOR: {{ $kafka.replicationFactor | default 3 | int64 | quote }}
+KAFKA_TLS: {{ $kafka.tls | default false | quote }}
+KAFKA_SASL: {{ $kafka.sasl | default "" | quote }}
+KAFKA_USERNAME: {{ $kafka.username | default "" | quote }}
+KAFKA_TOPIC_PREFIX: {{ $kafka.prefix | default "" | quote }}
+KAFKA_GROUP_PREFIX: {{ $kafka.prefix | default "" | quote }}
+{{- end }}
+{{- if hasKey .Values "redis" }}
+{{- $redis := include "urr-lib.block" (list . "redis") | fromYaml }}
+REDIS_ADDRS: {{ join "," $redis.addresses | quote }}
+REDIS_CLUSTER: {{ $redis.cluster | default false | quote }}
+REDIS_TLS: {{ $redis.tls | default false | quote }}
+REDIS_USERNAME: {{ $redis.username | default "" | quote }}
+REDIS_POOL_SIZE: {{ include "urr-lib.text" ($redis.poolSize | default "") | quote }}
+{{- end }}
+{{- if hasKey .Values "aws" }}
+AWS_REGION: {{ (include "urr-lib.block" (list . "aws") | fromYaml).region | default "" | quote }}
+{{- end }}
+{{- if hasKey .Values "dynamodb" }}
+{{- $dynamodb := include "urr-lib.block" (list . "dynamodb") | fromYaml }}
+DYNAMODB_ENDPOINT: {{ $dynamodb.endpoint | default "" | quote }}
+DYNAMODB_PREFIX: {{ $dynamodb.prefix | default "" | quote }}
+DYNAMODB_PITR: {{ $dynamodb.pointInTimeRecovery | default false | quote }}
+{{- end }}
+{{- with .Values.sqs }}
+SQS_ENABLED: {{ .enabled | quote }}
+SQS_QUEUE_URL: {{ .queueURL | quote }}
+SQS_ENDPOINT: {{ .endpoint | quote }}
+{{- end }}
+{{- with .Values.postgres }}
+DATABASE_MAX_CONNS: {{ include "urr-lib.text" .maxConnections | quote }}
+{{- end }}
+{{- end }}
+
+{{/* Secrets, each by reference, as a list of env entries. */}}
+{{- define "urr-lib.secretEnvironment" -}}
+{{- $refs := dict -}}
+{{- range $variable, $ref := .Values.secrets -}}
+{{- if $ref.name -}}{{- $_ := set $refs $variable $ref -}}{{- end -}}
+{{- end -}}
+{{- with .Values.postgres -}}
+{{- $_ := set $refs "DATABASE_URL" (dict "name" .urlSecret "key" "url") -}}
+{{- end -}}
+{{- range $store, $variable := dict "kafka" "KAFKA_PASSWORD" "redis" "REDIS_PASSWORD" -}}
+{{- if hasKey $.Values $store -}}
+{{- with (include "urr-lib.block" (list $ $store) | fromYaml).passwordSecret -}}
+{{- $_ := set $refs $variable (dict "name" . "key" "password") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey .Values "aws" -}}
+{{- with (include "urr-lib.block" (list . "aws") | fromYaml).credentialsSecret -}}
+{{- $_ := set $refs "AWS_ACCESS_KEY_ID" (dict "name" . "key" "access-key-id") -}}
+{{- $_ := set $refs "AWS_SECRET_ACCESS_KEY" (dict "name" . "key" "secret-access-key") -}}
+{{- end -}}
+{{- end -}}
+{{- range $callee, $peer := .Values.rpc.calls -}}
+{{- if ne $peer.address "none" -}}
+{{- $name := printf "%s-%s-%s" $.Values.rpc.secretPrefix $.Chart.Name $callee -}}
+{{- $_ := set $refs (printf "%s_RPC_KEY" (upper $callee)) (dict "name" $name "key" "key") -}}
+{{- end -}}
+{{- end -}}
+{{- $accept := list -}}
+{{- range $caller := .Values.rpc.callers -}}
+{{- $variable := printf "RPC_KEY_OF_%s" (upper $caller) -}}
+{{- $_ := set $refs $variable (dict "name" (printf "%s-%s-%s" $.Values.rpc.secretPrefix $caller $.Chart.Name) "key" "key") -}}
+{{- $accept = append $accept (printf "%s:$(%s)" $caller $variable) -}}
+{{- end -}}
+{{- range $variable, $ref := $refs }}
+- name: {{ $variable }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $ref.name }}
+      key: {{ $ref.key }}
+{{- end }}
+{{- with $accept }}
+# Put together by the kubelet, so that each pair keeps a Secret of its own.
+- name: RPC_ACCEPT
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,74 @@
+{{/*
+Tables and topics, brought up to date before the pods that need them. The Jobs of an installation run one after the other, by weight,
+and repeating one changes nothing. A hook comes before the release's own objects, so that it brings its configuration and its account
+along; a role that may create tables can be this account's alone. A Job that failed stays, to be read.
+*/}}
+{{- define "urr-lib.migration" -}}
+{{- if .Values.migration.enabled }}
+{{- $name := printf "%s-migrate" (include "urr-lib.fullname" .) }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  annotations:
+    {{- include "urr-lib.hook" -10 | nindent 4 }}
+    {{- with .Values.migration.serviceAccount.annotations | default .Values.serviceAccount.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  annotations: {{- include "urr-lib.hook" -10 | nindent 4 }}
+data: {{- include "urr-lib.environment" . | nindent 2 }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  annotations: {{- include "urr-lib.hook" .Values.migration.weight | nindent 4 }}
+spec:
+  backoffLimit: 3
+  activeDeadlineSeconds: {{ .Values.migration.deadlineSeconds }}
+  template:
+    metadata:
+      # Not the selector's labels: a Service must never send calls here.
+      labels:
+        app.kubernetes.io/name: {{ .Chart.Name }}-migrate
+        app.kubernetes.io/instance: {{ .Release.Name }}
+        app.kubernetes.io/part-of: urr
+    spec:
+      serviceAccountName: {{ $name }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      restartPolicy: Never
+      {{- with include "urr-lib.pullSecrets" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      securityContext: {{- include "urr-lib.podSecurity" . | nindent 8 }}
+      {{- with include "urr-lib.placement" . | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      containers:
+        - name: migrate
+          image: {{ include "urr-lib.image" . | quote }}
+          imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
+          args: [migrate]
+          {{- include "urr-lib.containerEnvironment" (list . $name) | nindent 10 }}
+          securityContext: {{- include "urr-lib.containerSecurity" . | nindent 12 }}
+          resources: {{- toYaml .Values.resources | nindent 12 }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of an object that is there before an installation or upgrade, made in the order of the weight. */}}
+{{- define "urr-lib.hook" -}}
+helm.sh/hook: pre-install,pre-upgrade
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

@@ -1,0 +1,62 @@
+{{/* Ports inside a pod. Every pod has an address of its own, so that all services can have the same. */}}
+{{- define "urr-lib.port.http" -}}8080{{- end }}
+{{- define "urr-lib.port.grpc" -}}9000{{- end }}
+{{- define "urr-lib.port.ops" -}}9001{{- end }}
+
+{{/* The name of a chart's objects: (list $ "vwr"). A release that is named after the chart gives its name alone. */}}
+{{- define "urr-lib.fullnameOf" -}}
+{{- $root := index . 0 -}}{{- $chart := index . 1 -}}
+{{- if contains $chart $root.Release.Name -}}
+{{- $root.Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" $root.Release.Name $chart | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "urr-lib.fullname" -}}{{ include "urr-lib.fullnameOf" (list . .Chart.Name) }}{{- end }}
+
+{{/* What selects a service's pods; it must never change. */}}
+{{- define "urr-lib.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "urr-lib.labels" -}}
+{{ include "urr-lib.selector" . }}
+app.kubernetes.io/part-of: urr
+app.kubernetes.io/version: {{ include "urr-lib.tag" . | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* A block of settings: the chart's own members, and for those that are empty global's. (list $ "kafka") */}}
+{{- define "urr-lib.block" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}
+{{- $own := deepCopy (index $root.Values $name | default dict) -}}
+{{- $global := index ($root.Values.global | default dict) $name | default dict -}}
+{{- merge $own (deepCopy $global) | toYaml -}}
+{{- end }}
+
+{{- define "urr-lib.tag" -}}
+{{- (include "urr-lib.block" (list . "image") | fromYaml).tag | default .Chart.AppVersion -}}
+{{- end }}
+
+{{- define "urr-lib.image" -}}
+{{- $image := include "urr-lib.block" (list . "image") | fromYaml -}}
+{{- with $image.registry -}}{{ . }}/{{- end -}}
+{{ $image.repository }}:{{ include "urr-lib.tag" . }}
+{{- end }}
+
+{{/* What is needed to pull the image, as members of a container and a pod. */}}
+{{- define "urr-lib.pullPolicy" -}}
+{{- (include "urr-lib.block" (list . "image") | fromYaml).pullPolicy | default "IfNotPresent" -}}
+{{- end }}
+
+{{- define "urr-lib.pullSecrets" -}}
+{{- with (include "urr-lib.block" (list . "image") | fromYaml).pullSecrets -}}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end -}}
+{{- end }}

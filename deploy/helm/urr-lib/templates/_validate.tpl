@@ -1,0 +1,66 @@
+{{/*
+Values that the schema allows one by one and that cannot work together: each stops the rendering with a sentence that says what to
+change.
+*/}}
+{{- define "urr-lib.validate" -}}
+{{- $name := .Chart.Name -}}
+{{- if eq (include "urr-lib.tag" .) "latest" -}}
+{{- fail (printf "%s: image.tag must not be latest: nobody could say what runs, nor go back to it" $name) -}}
+{{- end -}}
+{{- with .Values.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- fail (printf "%s: autoscaling.minReplicas (%v) must not exceed autoscaling.maxReplicas (%v)" $name .minReplicas .maxReplicas) -}}
+{{- end -}}
+{{- end -}}
+{{- include "urr-lib.validate.rpc" . -}}
+{{- include "urr-lib.validate.stores" . -}}
+{{- include "urr-lib.validate.config" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.rpc" -}}
+{{- range $callee, $peer := .Values.rpc.calls -}}
+{{- if and $.Chart.IsRoot (not $peer.address) -}}
+{{- fail (printf "%s: rpc.calls.%s.address must be set where the chart is installed alone, as dns:///%s-headless:9000" $.Chart.Name $callee $callee) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "urr-lib.validate.stores" -}}
+{{- $name := .Chart.Name -}}
+{{- if hasKey .Values "kafka" -}}
+{{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
+{{- if not $kafka.brokers -}}
+{{- fail (printf "%s: kafka.brokers must be set, or global.kafka.brokers for every service: host:port of each" $name) -}}
+{{- end -}}
+{{- if and (eq ($kafka.sasl | default "") "SCRAM-SHA-512") (not (and $kafka.username $kafka.passwordSecret)) -}}
+{{- fail (printf "%s: kafka.sasl SCRAM-SHA-512 needs kafka.username and kafka.passwordSecret" $name) -}}
+{{- end -}}
+{{- if and $kafka.passwordSecret (ne ($kafka.sasl | default "") "SCRAM-SHA-512") -}}
+{{- fail (printf "%s: kafka.passwordSecret is used with kafka.sasl SCRAM-SHA-512 only" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey .Values "redis" -}}
+{{- if not (include "urr-lib.block" (list . "redis") | fromYaml).addresses -}}
+{{- fail (printf "%s: redis.addresses must be set, or global.redis.addresses for every service: host:port of each" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.sqs -}}
+{{- if and .enabled (not .queueURL) -}}
+{{- fail (printf "%s: sqs.queueURL must be set where sqs.enabled is true" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "urr-lib.validate.config" -}}
+{{- with .Values.config -}}
+{{- if and .DEV_LOGIN .SECURE_COOKIES -}}
+{{- fail (printf "%s: config.DEV_LOGIN must not be on together with config.SECURE_COOKIES: it lets anybody be anybody" $.Chart.Name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.postgres -}}
+{{- $holds := ($.Values.config | default dict).HOLD_CONCURRENCY | default 0 -}}
+{{- if and (gt (int $holds) 0) (gt (int .maxConnections) 1) (ge (int $holds) (int .maxConnections)) -}}
+{{- fail (printf "%s: config.HOLD_CONCURRENCY (%v) must be below postgres.maxConnections (%v): payments need a connection too" $.Chart.Name $holds .maxConnections) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

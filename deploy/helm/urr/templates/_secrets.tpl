@@ -1,0 +1,37 @@
+{{/*
+What has to be in the Secrets, found in the charts that refer to them: name → member → its text. Only keys, which can be made up; a
+password is somebody else's.
+*/}}
+{{- define "urr.secrets.keys" -}}
+{{- $made := dict -}}
+{{- range $service, $chart := .Subcharts -}}
+{{- $values := $chart.Values -}}
+{{- with $values.rpc -}}
+{{- range $caller := .callers -}}
+{{- $_ := set $made (printf "%s-%s-%s" $values.rpc.secretPrefix $caller $service) (dict "key" (randAlphaNum 64)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $variable, $ref := $values.secrets -}}
+{{- if and $ref.name (not (hasKey $made $ref.name)) -}}
+{{- /* Ticket codes are signed with a seed of Ed25519, everything else with plain random text. */ -}}
+{{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (eq $variable "TICKET_CODE_KEY") -}}
+{{- $_ := set $made $ref.name (dict $ref.key $text) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.global.aws.credentialsSecret -}}
+{{- $_ := set $made . (dict "access-key-id" (randAlphaNum 20) "secret-access-key" (randAlphaNum 40)) -}}
+{{- end -}}
+{{- toYaml $made -}}
+{{- end }}
+
+{{/* The URLs of the databases, by the Secret that each service reads. */}}
+{{- define "urr.secrets.databases" -}}
+{{- $made := dict -}}
+{{- range $service, $chart := .Subcharts -}}
+{{- with $chart.Values.postgres -}}
+{{- $_ := set $made .urlSecret (dict "url" ($.Values.secrets.databaseURL | replace "%s" (printf "urr_%s" $service))) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $made -}}
+{{- end }}

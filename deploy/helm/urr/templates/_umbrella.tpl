@@ -1,0 +1,23 @@
+{{- define "urr.journey.image" -}}
+{{- with .Values.global.image.registry -}}{{ . }}/{{- end -}}
+{{ .Values.journey.image.repository }}:{{ .Values.global.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* What no chart can see by itself. */}}
+{{- define "urr.validate" -}}
+{{- range $service, $chart := .Subcharts -}}
+{{- with $chart.Values.rpc -}}
+{{- range $callee, $peer := .calls -}}
+{{- if not (or $peer.address (index $.Values $callee).enabled) -}}
+{{- fail (printf "urr: %s calls %s, which is not installed: set %s.rpc.calls.%s.address to where it is, or to none where that is allowed" $service $callee $service $callee) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.secrets.databaseURL (not (contains "%s" .Values.secrets.databaseURL)) -}}
+{{- fail "urr: secrets.databaseURL must have %s where the database's name goes: each service has one of its own" -}}
+{{- end -}}
+{{- if and .Values.journey.enabled (not .Values.gateway.config.DEV_LOGIN) -}}
+{{- fail "urr: journey.enabled needs gateway.config.DEV_LOGIN: its visitors sign in by it" -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Removes the cluster of up.sh with everything in it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/tools/helm"
+docker info >/dev/null 2>&1 || { echo "there is no Docker that answers here, so there is no kind cluster either" >&2; exit 1; }
+GOWORK=off go tool kind delete cluster --name urr
+rm -f ../../../.urr/kind.kubeconfig
