@@ -1,0 +1,48 @@
+package audit_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/audit"
+)
+
+func TestInversions(t *testing.T) {
+	t.Parallel()
+	entry := func(user string, score, tick, since int64) audit.Admission {
+		return audit.Admission{User: user, Score: score, Tick: tick, PresentSince: since, At: tick * 1000}
+	}
+	tests := map[string]struct {
+		admissions []audit.Admission
+		overtaken  []string
+	}{
+		"in order": {
+			admissions: []audit.Admission{entry("a", 1, 10, 0), entry("b", 2, 11, 0), entry("c", 3, 12, 0)},
+		},
+		"one tick has no order": {
+			admissions: []audit.Admission{entry("b", 2, 10, 0), entry("a", 1, 10, 0)},
+		},
+		"overtaken while present": {
+			admissions: []audit.Admission{entry("b", 2, 10, 0), entry("a", 1, 11, 0)},
+			overtaken:  []string{"a"},
+		},
+		"absent at the time": {
+			admissions: []audit.Admission{entry("b", 2, 10, 0), entry("a", 1, 12, 10500)},
+		},
+		"each overtaken one counts once": {
+			admissions: []audit.Admission{entry("c", 3, 9, 0), entry("b", 2, 10, 0), entry("a", 1, 11, 0)},
+			overtaken:  []string{"b", "a"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, inv := range audit.Inversions(tt.admissions) {
+				got = append(got, inv.First.User)
+			}
+			require.Equal(t, tt.overtaken, got)
+		})
+	}
+}

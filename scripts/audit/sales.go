@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Sales is what became of the seats of one event.
+type Sales struct {
+	Capacity int
+	// Sold counts tickets that open a door.
+	Sold int
+	// Oversold counts seats with more than one such ticket or live reservation, and tickets beyond the capacity.
+	Oversold int
+	// Unbalanced counts seats whose state is not that of their reservation, seats of live reservations that are not theirs, and sections
+	// of general admission whose counters are not what is held and sold.
+	Unbalanced int
+}
+
+// Sales counts an event's seats and tickets.
+func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
+	var out Sales
+	var double int
+	err := s.ticket.QueryRow(ctx, `
+		WITH valid AS (SELECT seat_id, count(*) AS n FROM tickets
+		               WHERE event_id = $1 AND status IN ('VALID', 'USED', 'REFUNDING') GROUP BY seat_id),
+		     live AS (SELECT rs.seat_id, count(*) AS n FROM reservation_seats rs JOIN reservations r USING (reservation_id)
+		              WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED') GROUP BY rs.seat_id),
+		     booked AS (SELECT section, coalesce(sum(quantity) FILTER (WHERE status IN ('HELD', 'PAYING')), 0) AS held,
+		                       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0) AS sold
+		                FROM reservations WHERE event_id = $1 GROUP BY section)
+		SELECT coalesce((SELECT sum(capacity) FROM sections WHERE event_id = $1), 0)::int,
+		       coalesce((SELECT sum(n) FROM valid), 0)::int,
+		       (SELECT count(*) FROM (SELECT seat_id FROM valid WHERE n > 1 AND seat_id IS NOT NULL
+		                              UNION SELECT seat_id FROM live WHERE n > 1) AS twice)::int,
+		       ((SELECT count(*) FROM seats s LEFT JOIN reservations r USING (reservation_id)
+		         WHERE s.event_id = $1 AND ((s.status = 'SOLD') <> coalesce(r.status = 'CONFIRMED', false)
+		                                 OR (s.status = 'HELD') <> coalesce(r.status IN ('HELD', 'PAYING'), false)))
+		        + (SELECT count(*) FROM reservation_seats rs JOIN reservations r USING (reservation_id)
+		           LEFT JOIN seats s ON s.event_id = rs.event_id AND s.seat_id = rs.seat_id
+		           WHERE rs.event_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
+		             AND s.reservation_id IS DISTINCT FROM r.reservation_id)
+		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
+		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
+		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0))))::int`,
+		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
+	if err != nil {
+		return out, fmt.Errorf("sales of %s: %w", eventID, err)
+	}
+	out.Oversold = double + max(0, out.Sold-out.Capacity)
+	return out, nil
+}
+
+// order is one payment as payment's tables have it.
+type order struct {
+	OrderID, ReferenceID, Status string
+}
+
+// PaidWithoutTicket lists the orders that were paid, by payment's tables or by the provider's ledger, and neither refunded nor followed
+// by the tickets of a confirmed reservation.
+func (s *Stores) PaidWithoutTicket(ctx context.Context, eventID string) ([]string, error) {
+	rows, err := s.payment.Query(ctx, `
+		SELECT order_id, reference_id::text, status FROM payments WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
+	if err != nil {
+		return nil, fmt.Errorf("payments of %s: %w", eventID, err)
+	}
+	orders, err := pgx.CollectRows(rows, pgx.RowToStructByPos[order])
+	if err != nil {
+		return nil, fmt.Errorf("payments of %s: %w", eventID, err)
+	}
+	ticketed, err := s.ticketed(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.keptCharges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	used := map[string]bool{}
+	for _, o := range orders {
+		if !kept[o.OrderID] && o.Status != "CONFIRMED" {
+			continue
+		}
+		if !ticketed[o.ReferenceID] || used[o.ReferenceID] {
+			out = append(out, fmt.Sprintf("order %s (%s, charge kept: %t) of reservation %s", o.OrderID, o.Status, kept[o.OrderID], o.ReferenceID))
+		}
+		used[o.ReferenceID] = true // a second payment of the same reservation buys nothing
+	}
+	return out, nil
+}
+
+// ticketed are the confirmed reservations that have all their tickets.
+func (s *Stores) ticketed(ctx context.Context, eventID string) (map[string]bool, error) {
+	rows, err := s.ticket.Query(ctx, `
+		SELECT r.reservation_id::text FROM reservations r
+		WHERE r.event_id = $1 AND r.status = 'CONFIRMED'
+		  AND r.quantity = (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))`,
+		eventID)
+	if err != nil {
+		return nil, fmt.Errorf("tickets of %s: %w", eventID, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("tickets of %s: %w", eventID, err)
+	}
+	out := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out, nil
+}
+
+// keptCharges are the orders whose money the provider has and has not given back.
+func (s *Stores) keptCharges(ctx context.Context) (map[string]bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var ledger struct {
+		Charges []struct {
+			OrderID        string `json:"orderId"`
+			Status         string `json:"status"`
+			Amount         int64  `json:"amount"`
+			RefundedAmount int64  `json:"refundedAmount"`
+		} `json:"charges"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&ledger); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	out := map[string]bool{}
+	for _, c := range ledger.Charges {
+		if c.Status == "CAPTURED" && c.RefundedAmount < c.Amount {
+			out[c.OrderID] = true
+		}
+	}
+	return out, nil
+}
+
+// Reservations counts those of users whose id begins with prefix: the forgers must have none.
+func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
+	var n int
+	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("reservations of %s…: %w", prefix, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/postgres/postgrestest"
+)
+
+// sale is one seat that is sold, one that is held, one that is free, and a section of general admission.
+const sale = `
+	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user)
+	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4);
+	INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, held, sold)
+	VALUES ('e', 'A', 0, 70, 3, 1, 3, 0, 0), ('e', 'G', 1, 50, 10, NULL, NULL, 2, 3);
+	INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
+	                          expires_at, hold_ends_at)
+	SELECT lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, '', section, quantity, 0, 'KRW', status, gen_random_uuid(), now(), now()
+	FROM (VALUES (1, '', 1, 'CONFIRMED'), (2, '', 1, 'HELD'), (3, 'G', 2, 'PAYING'), (4, 'G', 3, 'CONFIRMED'), (5, 'G', 1, 'EXPIRED'))
+		AS v (n, section, quantity, status);
+	INSERT INTO seats (event_id, seat_id, idx, status, reservation_id, held_until)
+	VALUES ('e', 'A-1-1', 0, 'SOLD', lpad('1', 32, '0')::uuid, NULL), ('e', 'A-1-2', 1, 'HELD', lpad('2', 32, '0')::uuid, now()),
+	       ('e', 'A-1-3', 2, 'FREE', NULL, NULL);
+	INSERT INTO reservation_seats (reservation_id, event_id, seat_id, price)
+	VALUES (lpad('1', 32, '0')::uuid, 'e', 'A-1-1', 70), (lpad('2', 32, '0')::uuid, 'e', 'A-1-2', 70);
+	INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
+	SELECT gen_random_uuid(), lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, section, seat, 70, 'KRW', 'VALID'
+	FROM (VALUES (1, 'A', 'A-1-1'), (4, 'G', NULL), (4, 'G', NULL), (4, 'G', NULL)) AS v (n, section, seat);`
+
+// copies issues tickets once more.
+const copies = `
+	INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
+	SELECT gen_random_uuid(), reservation_id, event_id, 'x', section, seat_id, price, currency, 'VALID' FROM tickets `
+
+// What ticket's own constraints would stop is damaged without them: the audit must not rely on them.
+func TestSalesNoticesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		damage string
+		want   Sales
+	}{
+		"nothing":               {``, Sales{}},
+		"ticket twice":          {`UPDATE tickets SET status = 'USED'; ` + copies + `WHERE seat_id IS NOT NULL`, Sales{Sold: 1, Oversold: 1}},
+		"seat held twice":       {`INSERT INTO reservation_seats SELECT lpad('3', 32, '0')::uuid, 'e', 'A-1-2', 70`, Sales{Oversold: 1, Unbalanced: 1}},
+		"sold seat is free":     {`UPDATE seats SET status = 'FREE', reservation_id = NULL WHERE seat_id = 'A-1-1'`, Sales{Unbalanced: 1}},
+		"hold ended, seat not":  {`UPDATE reservations SET status = 'EXPIRED' WHERE status = 'HELD'`, Sales{Unbalanced: 1}},
+		"held places forgotten": {`UPDATE sections SET held = 0 WHERE section = 'G'`, Sales{Unbalanced: 1}},
+		"sold places forgotten": {`UPDATE sections SET sold = 2 WHERE section = 'G'`, Sales{Unbalanced: 1}},
+		"beyond the capacity":   {copies + `, generate_series(1, 4) WHERE section = 'G'`, Sales{Sold: 12, Oversold: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &Stores{ticket: ticketDatabase(t)}
+			for _, sql := range []string{sale, `DROP INDEX reservation_seats_one_live, tickets_one_valid`, c.damage} {
+				_, err := s.ticket.Exec(t.Context(), sql)
+				require.NoError(t, err)
+			}
+			got, err := s.Sales(t.Context(), "e")
+			require.NoError(t, err)
+			c.want.Capacity += 13
+			c.want.Sold += 4
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// ticketDatabase has ticket's own tables.
+func ticketDatabase(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return postgrestest.New(t, postgres.MigrationSet{Name: "ticket", FS: os.DirFS("../../services/ticket/internal/postgres")})
+}

@@ -1,0 +1,120 @@
+package backends
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// set has one backend, a shell script, in place of the real ones; the empty script is ready at once and
+// ends when asked to.
+func set(t *testing.T, port int, script string) *Set {
+	t.Helper()
+	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
+	if script == "" {
+		script = "touch " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
+	}
+	s.backends = []backend{{
+		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // a name that Stop knows
+		spec: func() (process.Spec, error) {
+			return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}}, nil
+		},
+		ready: func(context.Context) error {
+			_, err := os.Stat(filepath.Join(s.layout.State(), "ready"))
+			return err
+		},
+	}}
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	return s
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	port, err := process.FreePort()
+	require.NoError(t, err)
+	return port
+}
+
+func TestStartNamesWhoHasThePort(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	port := l.Addr().(*net.TCPAddr).Port
+	err = set(t, port, "exit 0").Start(t.Context())
+	require.ErrorContains(t, err, "port "+strconv.Itoa(port)+" is taken by")
+	require.ErrorContains(t, err, "(process "+strconv.Itoa(os.Getpid())+")")
+	require.ErrorContains(t, err, "URR_PORT_OFFSET=1000")
+}
+
+func TestStartShowsTheLogOfABackendThatEnds(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "echo no space left on device; exit 7")
+	err := s.Start(t.Context())
+	require.ErrorContains(t, err, "exit status 7")
+	require.ErrorContains(t, err, "no space left on device")
+	require.False(t, s.Running("redis"))
+}
+
+func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	require.Equal(t, []string{"redis"}, s.Missing())
+	require.NoError(t, s.Start(t.Context()))
+	first := s.Status(t.Context())[0]
+	require.True(t, first.Ready)
+	require.NoError(t, s.Start(t.Context()))
+	require.Equal(t, first.PID, s.Status(t.Context())[0].PID)
+	require.Empty(t, s.Missing())
+
+	require.NoError(t, s.Stop("postgres"))
+	require.True(t, s.Running("redis"), "only what is named is stopped")
+	require.NoError(t, s.Stop())
+	require.False(t, s.Running("redis"))
+	require.Zero(t, s.Status(t.Context())[0].PID)
+	require.NoError(t, s.Stop(), "stopping twice is stopping once")
+}
+
+// Another URR_PORT_OFFSET moves what runs; it does not start a second server on the same data.
+func TestStartMovesABackendToOtherPorts(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	require.NoError(t, s.Start(t.Context()))
+	before := s.Status(t.Context())[0].PID
+	s.backends[0].ports = []int{freePort(t)}
+	require.NoError(t, s.Start(t.Context()))
+	require.NotEqual(t, before, s.Status(t.Context())[0].PID)
+	require.Error(t, syscall.Kill(before, 0), "the first is gone")
+}
+
+func TestSignalReachesTheProcess(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	require.ErrorContains(t, s.Signal("redis", syscall.SIGKILL), "does not run")
+	require.NoError(t, s.Start(t.Context()))
+	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !s.Running("redis") }, 5*time.Second, 10*time.Millisecond)
+}
+
+func TestJarsFollowThePom(t *testing.T) {
+	t.Parallel()
+	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
+	require.NoError(t, os.MkdirAll(filepath.Dir(s.pom("kafka")), 0o755))
+	require.NoError(t, os.WriteFile(s.pom("kafka"), []byte("4.3.1"), 0o600))
+	first, err := s.jarFolder("kafka")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.pom("kafka"), []byte("4.4.0"), 0o600))
+	second, err := s.jarFolder("kafka")
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+}

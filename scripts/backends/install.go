@@ -1,0 +1,60 @@
+package backends
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"urr.guru/scripts/internal/apt"
+)
+
+// jars returns the folder of the jars that scripts/backends/<name>.pom.xml names; Maven fetches
+// them when the pom is new.
+func (s *Set) jars(ctx context.Context, name string) (string, error) {
+	if _, err := s.apt.Need(ctx, "java", "default-jre-headless"); err != nil {
+		return "", err
+	}
+	dir, err := s.jarFolder(name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	mvn, err := s.apt.Need(ctx, "mvn", "maven")
+	if err != nil {
+		return "", err
+	}
+	s.say("fetching the jars of %s by Maven", name)
+	partial := dir + ".part"
+	if err := os.RemoveAll(partial); err != nil {
+		return "", fmt.Errorf("clear %s: %w", partial, err)
+	}
+	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", s.pom(name),
+		"dependency:copy-dependencies", "-DoutputDirectory="+partial)
+	if err := apt.RunLogged(cmd, s.layout.Log("maven")); err != nil {
+		return "", fmt.Errorf("fetching the jars failed: %w", err)
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return "", fmt.Errorf("keep jars: %w", err)
+	}
+	return dir, nil
+}
+
+// jarFolder is named after the pom's content, so that a changed pom is fetched anew.
+func (s *Set) jarFolder(name string) (string, error) {
+	pom, err := os.ReadFile(s.pom(name))
+	if err != nil {
+		return "", fmt.Errorf("read pom: %w", err)
+	}
+	sum := sha256.Sum256(pom)
+	return s.layout.Shared("jars", name+"-"+hex.EncodeToString(sum[:4])), nil
+}
+
+func (s *Set) pom(name string) string {
+	return filepath.Join(s.layout.Root, "scripts", "backends", name+".pom.xml")
+}

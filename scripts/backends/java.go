@@ -1,0 +1,180 @@
+package backends
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// KRaft wants a cluster id, 16 bytes in base64url; any will do for a cluster of one.
+const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
+
+func (s *Set) kafka() backend {
+	port, controller := s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort)
+	return backend{
+		name: "kafka", ports: []int{port, controller}, stop: syscall.SIGTERM, settle: nothing,
+		prepare: s.prepareKafka,
+		spec: func() (process.Spec, error) {
+			return s.java("kafka", []string{"-Xms128m", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"},
+				"kafka.Kafka", s.kafkaConfig())
+		},
+		ready: func(ctx context.Context) error {
+			client, err := kgo.NewClient(kgo.SeedBrokers(s.layout.KafkaBroker()), kgo.RetryTimeout(0))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return client.Ping(ctx)
+		},
+	}
+}
+
+func (s *Set) kafkaConfig() string { return s.layout.State("data", "kafka", "server.properties") }
+
+func (s *Set) prepareKafka(ctx context.Context) error {
+	if _, err := s.jars(ctx, "kafka"); err != nil {
+		return err
+	}
+	dir, err := s.data("kafka")
+	if err != nil {
+		return err
+	}
+	var outside, advertised string
+	if s.kafkaOutside != "" {
+		outside = fmt.Sprintf(",OUTSIDE://127.0.0.1:%d", s.layout.Port(platform.KafkaOutsidePort))
+		advertised = ",OUTSIDE://" + s.kafkaOutside
+	}
+	// The buffer of the log cleaner is 128 MB by default, a third of this heap.
+	config := fmt.Sprintf(`process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:%[2]d
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d%[4]s
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d%[5]s
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUTSIDE:PLAINTEXT
+log.dirs=%[3]s
+auto.create.topics.enable=false
+num.partitions=3
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=8
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=16777216
+`, s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort), filepath.Join(dir, "log"), outside, advertised)
+	if err := os.WriteFile(s.kafkaConfig(), []byte(config), 0o644); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "log", "meta.properties")); err == nil {
+		return nil
+	}
+	spec, err := s.java("kafka", nil, "kafka.tools.StorageTool", "format",
+		"--cluster-id", kafkaClusterID, "--config", s.kafkaConfig())
+	if err != nil {
+		return err
+	}
+	if err := apt.RunLogged(exec.CommandContext(ctx, spec.Path, spec.Args...), s.layout.Log("kafka-format")); err != nil {
+		return fmt.Errorf("formatting the log folder failed: %w", err)
+	}
+	return nil
+}
+
+func (s *Set) dynamodb() backend {
+	port := s.layout.Port(platform.DynamoDBPort)
+	return backend{
+		name: "dynamodb", ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		prepare: func(ctx context.Context) error {
+			if _, err := s.jars(ctx, "dynamodb"); err != nil {
+				return err
+			}
+			_, err := s.data("dynamodb")
+			return err
+		},
+		spec: func() (process.Spec, error) {
+			jars, err := s.jarFolder("dynamodb")
+			if err != nil {
+				return process.Spec{}, err
+			}
+			// It keeps its tables in SQLite, whose native library Maven puts beside the jars.
+			return s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
+				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
+				"-sharedDb", "-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
+		},
+		ready: func(ctx context.Context) error { return answers(ctx, s.layout.DynamoDBEndpoint()) },
+	}
+}
+
+func (s *Set) sqs() backend {
+	port := s.layout.Port(platform.SQSPort)
+	config := s.layout.State("data", "sqs", "elasticmq.conf")
+	return backend{
+		name: "sqs", ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		prepare: func(ctx context.Context) error {
+			if _, err := s.jars(ctx, "sqs"); err != nil {
+				return err
+			}
+			dir, err := s.data("sqs")
+			if err != nil {
+				return err
+			}
+			// Queues and messages are stored, as SQS does: a restart loses none.
+			text := fmt.Sprintf(`include classpath("application.conf")
+node-address { protocol = http, host = "127.0.0.1", port = %[1]d, context-path = "" }
+rest-sqs { enabled = true, bind-hostname = "127.0.0.1", bind-port = %[1]d, sqs-limits = strict }
+queues-storage { enabled = true, path = "%[2]s/queues.conf" }
+messages-storage { enabled = true, uri = "jdbc:h2:%[2]s/messages" }
+aws { region = "ap-northeast-2", accountId = "000000000000" }
+pekko.loglevel = "WARNING"
+`, port, dir)
+			if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+				return fmt.Errorf("write configuration: %w", err)
+			}
+			return nil
+		},
+		spec: func() (process.Spec, error) {
+			return s.java("sqs", []string{"-Xmx192m", "-Dconfig.file=" + config}, "org.elasticmq.server.Main")
+		},
+		ready: func(ctx context.Context) error { return answers(ctx, s.layout.SQSEndpoint()) },
+	}
+}
+
+// java says how to run a class of a backend's jars.
+func (s *Set) java(name string, options []string, class string, args ...string) (process.Spec, error) {
+	path, err := exec.LookPath("java")
+	if err != nil {
+		return process.Spec{}, fmt.Errorf("find java: %w", err)
+	}
+	jars, err := s.jarFolder(name)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	line := append([]string{"-cp", filepath.Join(jars, "*")}, options...)
+	return process.Spec{Path: path, Args: append(append(line, class), args...), Dir: s.layout.State("data", name)}, nil
+}
+
+// answers succeeds when an HTTP server answers at all: both want signed requests and refuse this one.
+func answers(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}

@@ -1,0 +1,192 @@
+package backends
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// PostgreSQL refuses to run as root, so that root runs it as the user that its package makes.
+const postgresUser = "postgres"
+
+func (s *Set) postgres() backend {
+	port := s.layout.Port(platform.PostgresPort)
+	return backend{
+		name: "postgres", ports: []int{port},
+		stop:    syscall.SIGINT, // fast shutdown: sessions are rolled back, not waited for
+		prepare: s.preparePostgres,
+		spec: func() (process.Spec, error) {
+			bin, err := postgresBin()
+			if err != nil {
+				return process.Spec{}, err
+			}
+			dir, who, err := s.postgresHome()
+			if err != nil {
+				return process.Spec{}, err
+			}
+			// fsync and synchronous_commit keep their durable defaults: tests of crashes depend on them.
+			args := []string{
+				"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
+				"-c", "unix_socket_directories=", "-c", "max_connections=300",
+				"-c", "shared_buffers=256MB", "-c", "log_min_duration_statement=2s",
+			}
+			return process.Spec{Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Credential: who}, nil
+		},
+		ready: func(ctx context.Context) error {
+			conn, err := pgx.Connect(ctx, s.layout.DatabaseURL("postgres"))
+			if err != nil {
+				return err
+			}
+			return conn.Close(ctx)
+		},
+		settle: s.createDatabases,
+	}
+}
+
+func (s *Set) preparePostgres(ctx context.Context) error {
+	bin, err := postgresBin()
+	if err != nil {
+		if err := s.apt.Install(ctx, "postgresql"); err != nil {
+			return err
+		}
+		if bin, err = postgresBin(); err != nil {
+			return err
+		}
+	}
+	dir, who, err := s.postgresHome()
+	if err != nil {
+		return err
+	}
+	if want := s.layout.State("data", "postgres"); dir != want {
+		s.say("postgres: user %s cannot enter %s, so its data is in %s", postgresUser, want, dir)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "PG_VERSION")); err == nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", dir, "-U", platform.PostgresUser,
+		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums")
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	if err := apt.RunLogged(cmd, s.layout.Log("initdb")); err != nil {
+		return fmt.Errorf("initdb failed: %w", err)
+	}
+	return nil
+}
+
+// postgresHome returns the data folder and, for root, the user to run as. The folder lies in the
+// checkout unless that user cannot get there (a checkout below a closed home).
+func (s *Set) postgresHome() (string, *syscall.Credential, error) {
+	dir := s.layout.State("data", "postgres")
+	if os.Geteuid() != 0 {
+		return dir, nil, os.MkdirAll(dir, 0o700)
+	}
+	who, err := lookupCredential(postgresUser)
+	if err != nil {
+		return "", nil, err
+	}
+	sum := sha256.Sum256([]byte(dir))
+	elsewhere := filepath.Join("/var/tmp", "urr-"+hex.EncodeToString(sum[:6]), "postgres")
+	var tried error
+	for _, dir := range []string{dir, elsewhere} {
+		if err := ownFolder(dir, who); err != nil {
+			tried = errors.Join(tried, err)
+			continue
+		}
+		return dir, who, nil
+	}
+	return "", nil, fmt.Errorf("no folder that user %s can use: %w", postgresUser, tried)
+}
+
+// ownFolder makes a folder for a user and sees whether that user can enter it.
+func ownFolder(dir string, who *syscall.Credential) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+		return fmt.Errorf("give folder away: %w", err)
+	}
+	cmd := exec.Command("test", "-w", dir)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s cannot be entered: %w", dir, err)
+	}
+	return nil
+}
+
+func lookupCredential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("there is no user %s, as whom root must run PostgreSQL: %w", name, err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user id of %s: %w", name, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("group id of %s: %w", name, err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// postgresBin finds the newest installed server of version 15 or later; Debian keeps the programs
+// out of PATH.
+func postgresBin() (string, error) {
+	const oldest = 15
+	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return "", fmt.Errorf("find PostgreSQL: %w", err)
+	}
+	version := func(dir string) int {
+		n, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil && version(dir) >= oldest {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no PostgreSQL server of version %d or later is installed", oldest)
+}
+
+func (s *Set) createDatabases(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.layout.DatabaseURL("postgres"))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	for _, name := range platform.Databases() {
+		var there bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+		if err == nil && !there {
+			_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("create database %s: %w", name, err), conn.Close(ctx))
+		}
+	}
+	return conn.Close(ctx)
+}

@@ -1,0 +1,119 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+func (s *Set) redis() backend {
+	return s.redisServer("redis", platform.RedisPort, nil)
+}
+
+// redisCluster is three masters without replicas: enough to find keys that lie on different slots.
+func (s *Set) redisCluster() []backend {
+	nodes := make([]backend, platform.RedisClusterNodes)
+	for i := range nodes {
+		nodes[i] = s.redisServer(fmt.Sprintf("redis-cluster-%d", i+1), platform.RedisClusterPort+i,
+			[]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"})
+		nodes[i].ports = append(nodes[i].ports, busPort(nodes[i].ports[0]))
+	}
+	nodes[len(nodes)-1].settle = s.joinCluster
+	return nodes
+}
+
+// busPort is where a cluster's nodes talk to each other. The default, 10,000 above, is no port any more
+// at high offsets; a round number below would be the neighbour's Redis at a round offset.
+func busPort(port int) int { return port - 993 }
+
+func (s *Set) redisServer(name string, base int, extra []string) backend {
+	port := s.layout.Port(base)
+	return backend{
+		name: name, ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
+		prepare: func(ctx context.Context) error {
+			if _, err := s.apt.Need(ctx, "redis-server", "redis-server"); err != nil {
+				return err
+			}
+			_, err := s.data(name)
+			return err
+		},
+		spec: func() (process.Spec, error) {
+			path, err := exec.LookPath("redis-server")
+			if err != nil {
+				return process.Spec{}, fmt.Errorf("find redis-server: %w", err)
+			}
+			dir, err := s.data(name)
+			if err != nil {
+				return process.Spec{}, err
+			}
+			args := []string{
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--daemonize", "no", "--dir", dir,
+				"--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
+			}
+			if extra != nil {
+				args = append(args, extra...)
+				args = append(args, "--cluster-port", strconv.Itoa(busPort(port)))
+			}
+			return process.Spec{Path: path, Args: args, Dir: dir}, nil
+		},
+		ready: func(ctx context.Context) error {
+			client := redis.NewClient(&redis.Options{Addr: s.layout.Loopback(base), MaxRetries: -1})
+			defer func() { _ = client.Close() }()
+			return client.Ping(ctx).Err()
+		},
+	}
+}
+
+// joinCluster gives every node its share of the 16,384 slots and makes the nodes meet, unless they
+// are a cluster already.
+func (s *Set) joinCluster(ctx context.Context) error {
+	if s.clusterAgrees(ctx) {
+		return nil
+	}
+	const slots = 16384
+	first := s.layout.Port(platform.RedisClusterPort)
+	for i, addr := range s.layout.RedisClusterAddrs() {
+		node := redis.NewClient(&redis.Options{Addr: addr})
+		from, to := slots*i/platform.RedisClusterNodes, slots*(i+1)/platform.RedisClusterNodes-1
+		err := node.ClusterAddSlotsRange(ctx, from, to).Err()
+		if err != nil && !strings.Contains(err.Error(), "already busy") {
+			return errors.Join(fmt.Errorf("give slots: %w", err), node.Close())
+		}
+		err = node.Do(ctx, "cluster", "meet", "127.0.0.1", first, busPort(first)).Err()
+		if err := errors.Join(err, node.Close()); err != nil {
+			return fmt.Errorf("meet: %w", err)
+		}
+	}
+	for !s.clusterAgrees(ctx) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster's nodes do not agree: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// clusterAgrees tells whether every node knows all the others and finds every slot served.
+func (s *Set) clusterAgrees(ctx context.Context) bool {
+	known := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
+	for _, addr := range s.layout.RedisClusterAddrs() {
+		node := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		info, err := node.ClusterInfo(ctx).Result()
+		if errors.Join(err, node.Close()) != nil ||
+			!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, known) {
+			return false
+		}
+	}
+	return true
+}

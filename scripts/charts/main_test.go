@@ -1,0 +1,108 @@
+// Package charts holds the charts to what is expected of them: they lint, their own tests pass, what they make is valid for the
+// Kubernetes that scripts/cluster builds, and they say the same as the description of the platform.
+package charts_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/internal/tools"
+	"urr.guru/scripts/platform"
+)
+
+var update = flag.Bool("update", false, "copy urr-lib's definitions into every schema")
+
+// bench is what every test uses: the checkout and the programs that it pins.
+type bench struct {
+	layout platform.Layout
+	bin    string
+}
+
+var theBench = sync.OnceValues(func() (bench, error) {
+	layout, err := platform.Find()
+	if err != nil {
+		return bench{}, err
+	}
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	bin, err := tools.Build(context.Background(), layout, tools.Kubernetes, say, "helm", "helm-unittest", "kubeconform")
+	return bench{layout: layout, bin: bin}, err
+})
+
+func setup(t *testing.T) bench {
+	t.Helper()
+	b, err := theBench()
+	require.NoError(t, err)
+	return b
+}
+
+// charts is a path below deploy/helm.
+func (b bench) charts(elem ...string) string {
+	return filepath.Join(append([]string{b.layout.Root, "deploy", "helm"}, elem...)...)
+}
+
+// run starts one of the programs and returns its output; a failure shows it.
+func (b bench) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
+	t.Helper()
+	cmd := b.command(t, string(stdin), name, args...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	// The charts refer to each other by links; Helm mentions each.
+	notes := regexp.MustCompile(`(?m)^.*found symbolic link.*\n`).ReplaceAllString(said.String(), "")
+	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), &out, notes)
+	return out.Bytes()
+}
+
+// command prepares one of the programs.
+func (b bench) command(t *testing.T, stdin, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(b.bin, name), args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return cmd
+}
+
+// services are the charts of single services, by the platform's description; the sandbox is no part of an installation.
+func services() []platform.Service {
+	var out []platform.Service
+	for _, s := range platform.Services() {
+		if s.Name != platform.Sandbox {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// whole are the arguments with which the umbrella is complete.
+func (b bench) whole() []string {
+	return []string{
+		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
+		"--set", "global.redis.addresses={redis:6379}", "--set", "secrets.databaseURL=postgres://urr@postgres/%s",
+	}
+}
+
+// alone are the arguments with which a service's chart is complete.
+func alone(s platform.Service) []string {
+	args := []string{"--set", "autoscaling.enabled=true"}
+	for _, callee := range s.Calls {
+		args = append(args, "--set", fmt.Sprintf("rpc.calls.%s.address=%s:9000", callee, callee))
+	}
+	return append(args, "--set", "global.kafka.brokers={kafka:9092}", "--set", "global.redis.addresses={redis:6379}")
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(raw)
+}

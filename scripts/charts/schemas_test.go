@@ -1,0 +1,101 @@
+package charts_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var schemas sync.Mutex
+
+// writeSchemas makes a JSON schema of every kind of the Kubernetes that scripts/cluster builds, from the OpenAPI document in the module
+// of its source, so that they are of that version and nothing else is fetched. They are kept under .urr/schemas.
+func writeSchemas(t *testing.T, b bench) string {
+	t.Helper()
+	schemas.Lock()
+	defer schemas.Unlock()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
+	cmd.Dir = filepath.Join(b.layout.Root, "scripts", "cluster", "src")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var module struct{ Version, Dir string }
+	require.NoError(t, json.Unmarshal(out, &module))
+	dir := b.layout.Shared("schemas", module.Version)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	var document struct {
+		Definitions map[string]map[string]any `json:"definitions"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))), &document))
+	for name, definition := range document.Definitions {
+		tighten(name, definition)
+	}
+	fresh := dir + ".new" // put in place when it is whole
+	require.NoError(t, os.RemoveAll(fresh))
+	require.NoError(t, os.MkdirAll(fresh, 0o755))
+	for name, definition := range document.Definitions {
+		kinds, _ := definition["x-kubernetes-group-version-kind"].([]any)
+		if len(kinds) != 1 { // none: a part of others; several: the answers of many
+			continue
+		}
+		kind, ok := kinds[0].(map[string]any)
+		require.True(t, ok)
+		if kind["group"] == "" { // kubeconform calls the group of v1 v1
+			kind["group"] = kind["version"]
+		}
+		raw, err := json.Marshal(alonestanding(name, document.Definitions))
+		require.NoError(t, err)
+		file := strings.ToLower(fmt.Sprintf("%v-%v-%v.json", kind["kind"], kind["group"], kind["version"]))
+		require.NoError(t, os.WriteFile(filepath.Join(fresh, file), raw, 0o644))
+	}
+	require.NoError(t, os.Rename(fresh, dir))
+	return dir
+}
+
+// tighten makes of an OpenAPI definition what JSON Schema understands, and allows no members but those that are described.
+func tighten(name string, definition map[string]any) {
+	if strings.HasSuffix(name, ".IntOrString") || strings.HasSuffix(name, ".Quantity") {
+		definition["type"] = []string{"string", "number"}
+		delete(definition, "format")
+	}
+	if _, described := definition["properties"]; described {
+		definition["additionalProperties"] = false
+	}
+}
+
+// alonestanding is the schema of a definition with everything that it refers to.
+func alonestanding(name string, all map[string]map[string]any) map[string]any {
+	needed := map[string]any{}
+	var need func(v any)
+	need = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				of := strings.TrimPrefix(ref, "#/definitions/")
+				if _, known := needed[of]; !known {
+					needed[of] = all[of]
+					need(all[of])
+				}
+			}
+			for _, member := range v {
+				need(member)
+			}
+		case []any:
+			for _, item := range v {
+				need(item)
+			}
+		}
+	}
+	root := "#/definitions/" + name
+	need(map[string]any{"$ref": root})
+	return map[string]any{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": root, "definitions": needed}
+}

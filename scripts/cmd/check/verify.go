@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// verify tells whether what is generated is what the sources generate, whether each module builds
+// without the workspace, and whether the interfaces still understand their last version.
+func (c *checker) verify(ctx context.Context) error {
+	steps := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"generated code", c.verifyGenerated},
+		{"go.mod", c.verifyTidy},
+		{"modules alone", c.verifyAlone},
+		{"interfaces", c.verifyBreaking},
+	}
+	var failed []string
+	for _, step := range steps {
+		say("verify: %s", step.name)
+		if err := step.run(ctx); err != nil {
+			if !errors.Is(err, errSaid) {
+				fmt.Fprintf(os.Stderr, "%s: %v\n", step.name, err)
+			}
+			failed = append(failed, step.name)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("not verified: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// proto regenerates proto/gen.
+func (c *checker) proto(ctx context.Context) error {
+	dir, err := c.tools(ctx, "buf", "protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-grpc-gateway", "protoc-gen-openapiv2")
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, filepath.Join(c.layout.Root, "proto"), "./generate.sh", dir).Run()
+}
+
+// sqlc regenerates the db package beside every sqlc.yaml.
+func (c *checker) sqlc(ctx context.Context) error {
+	dir, err := c.tools(ctx, "sqlc")
+	if err != nil {
+		return err
+	}
+	configs, err := filepath.Glob(filepath.Join(c.layout.Root, "services", "*", "internal", "postgres", "sqlc.yaml"))
+	if err != nil {
+		return fmt.Errorf("find sqlc.yaml: %w", err)
+	}
+	for _, config := range configs {
+		if err := c.show(ctx, filepath.Dir(config), filepath.Join(dir, "sqlc"), "generate").Run(); err != nil {
+			return fmt.Errorf("sqlc generate in %s: %w", filepath.Dir(config), err)
+		}
+	}
+	return nil
+}
+
+// verifyGenerated requires that generating changes nothing. A tree with changes of the user's own is
+// compared with itself, so that it can be verified before the commit.
+func (c *checker) verifyGenerated(ctx context.Context) error {
+	before, err := c.tree(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.proto(ctx), c.sqlc(ctx)); err != nil {
+		return err
+	}
+	after, err := c.tree(ctx)
+	if err != nil {
+		return err
+	}
+	if before != after {
+		_ = c.show(ctx, c.layout.Root, "git", "--no-pager", "diff", "--stat", before, after).Run()
+		return errors.New("generating changes files: run make proto, commit the result")
+	}
+	return nil
+}
+
+// tree is git's name for the content of the working tree, as it would be committed now.
+func (c *checker) tree(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "urr-tree-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := c.quiet(ctx, c.layout.Root, "bash", "-ec", "git read-tree HEAD; git add -A; git write-tree")
+	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // the user's index stays as it is
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("look at the tree: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (c *checker) verifyTidy(ctx context.Context) error {
+	return c.eachModule(ctx, "go", "mod", "tidy", "-diff")
+}
+
+// verifyAlone builds each module as a consumer would, without the workspace that could lend it a
+// requirement of another.
+func (c *checker) verifyAlone(ctx context.Context) error {
+	modules, err := c.modules(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, m := range modules {
+		for _, verb := range []string{"build", "vet"} {
+			cmd := c.show(ctx, m.dir, "go", verb, "./...")
+			cmd.Env = append(os.Environ(), "GOWORK=off")
+			if err := cmd.Run(); err != nil {
+				fmt.Fprintf(os.Stderr, "%s: GOWORK=off go %s ./...: %v\n", m.name, verb, err)
+				failed = errSaid
+			}
+		}
+	}
+	return failed
+}
+
+// verifyBreaking compares the interfaces with those of the last commit on main.
+func (c *checker) verifyBreaking(ctx context.Context) error {
+	base := ""
+	for _, ref := range []string{"origin/main", "main"} {
+		if c.quiet(ctx, c.layout.Root, "git", "cat-file", "-e", ref+":proto/buf.yaml").Run() == nil {
+			base = ref
+			break
+		}
+	}
+	if base == "" {
+		say("there is no main here to compare the interfaces with: left out")
+		return nil
+	}
+	dir, err := c.tools(ctx, "buf")
+	if err != nil {
+		return err
+	}
+	old, err := os.MkdirTemp("", "urr-proto-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(old) }()
+	// The third-party files are not in git; both sides import the same.
+	script := `git archive "$1" proto | tar -x -C "$2" && cp -r proto/third_party "$2/proto/"`
+	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
+		return errors.New("proto/third_party is missing: run make proto")
+	}
+	if err := c.show(ctx, c.layout.Root, "bash", "-c", script, "bash", base, old).Run(); err != nil {
+		return fmt.Errorf("read the interfaces of %s: %w", base, err)
+	}
+	against := filepath.Join(old, "proto")
+	if err := c.show(ctx, filepath.Join(c.layout.Root, "proto"), filepath.Join(dir, "buf"), "breaking", "--against", against).Run(); err != nil {
+		return fmt.Errorf("the interfaces break clients of %s: %w", base, err)
+	}
+	return nil
+}

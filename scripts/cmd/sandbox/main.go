@@ -1,0 +1,68 @@
+// Command sandbox is the payment provider of development: package sandbox as a server. It listens at
+// HTTP_ADDR, keeps its ledger in LEDGER_FILE, and reports to WEBHOOK_URL, signed with
+// SANDBOX_WEBHOOK_SECRET.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/sandbox"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewJSONHandler(os.Stdout, nil)).With("service", "sandbox")
+	if err := run(ctx, os.Getenv, log); err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
+	addr, file, secret := env("HTTP_ADDR"), env("LEDGER_FILE"), env("SANDBOX_WEBHOOK_SECRET")
+	if addr == "" || file == "" || len(secret) < 32 {
+		return errors.New("HTTP_ADDR, LEDGER_FILE and SANDBOX_WEBHOOK_SECRET (at least 32 bytes) must be set")
+	}
+	ledger, err := sandbox.Open(file, time.Now)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen: %w", err), ledger.Close())
+	}
+	handler := sandbox.NewServer(ctx, ledger, sandbox.Options{
+		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
+	}, log)
+	// The answers' time limit is above the longest silence that a payment key can ask for.
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	log.InfoContext(ctx, "ready", "addr", listener.Addr().String(), "ledger", file)
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = server.Shutdown(limit)
+		if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}
+	handler.Wait()
+	return errors.Join(err, ledger.Close())
+}

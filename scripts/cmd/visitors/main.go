@@ -1,0 +1,122 @@
+// Command visitors sends a crowd through a platform that it knows by its URL alone, as from inside a cluster: it opens a sale, lets
+// everybody come, and says what they met. It fails when a request got no answer or one of 5xx, when a visit ended in an error, when
+// a forged pass let somebody in, or when less was sold than was wanted.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"urr.guru/pkg/config"
+	"urr.guru/scripts/crowd"
+)
+
+// Config is read from the environment.
+type Config struct {
+	// URL of the gateway, which must have DEV_LOGIN.
+	URL string `env:"URL, required"`
+	// Visitors come in all, spread over Arrive.
+	Visitors int           `env:"VISITORS, default=5" min:"1" max:"100000"`
+	Arrive   time.Duration `env:"ARRIVE, default=2s" min:"0s" max:"1h"`
+	// Limit ends a run that does not end by itself.
+	Limit time.Duration `env:"LIMIT, default=4m" min:"1s" max:"2h"`
+	// Probes are requests a second, besides, each on a connection of its own.
+	Probes int `env:"PROBES, default=0" min:"0" max:"1000"`
+	// Event is the sale's id; empty makes one up.
+	Event string `env:"EVENT"`
+	// Seed makes habits repeatable.
+	Seed uint64 `env:"SEED, default=1"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "visitors:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	cfg, err := config.Load[Config](ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Limit)
+	defer cancel()
+	recorder := crowd.NewRecorder()
+	api := crowd.NewAPI(cfg.URL, recorder)
+	defer api.Close()
+	sale := cfg.sale()
+	operator := api.NewSession()
+	if err := operator.DevLogin(ctx, "visitors-operator", "admin"); err != nil {
+		return err
+	}
+	if err := sale.Open(ctx, operator); err != nil {
+		return fmt.Errorf("open the sale: %w", err)
+	}
+	c := crowd.New(sale, api, crowd.Options{Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed})
+	fmt.Printf("%d visitors come within %s for %d seats of %s\n", cfg.Visitors, cfg.Arrive, sale.Seats, sale.EventID)
+	probes := newProber(cfg.URL + "/api/v1/events/" + sale.EventID)
+	probing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		probes.run(probing, cfg.Probes)
+	}()
+	began := time.Now()
+	c.Run(ctx)
+	stop()
+	<-done
+	fmt.Printf("all have gone after %s\n", time.Since(began).Round(time.Millisecond))
+	return errors.Join(probes.verdict(), judge(c.Tally(), recorder.Summaries()))
+}
+
+// sale has seats for everybody, so that every visitor who wants a ticket must get one.
+func (c *Config) sale() crowd.Sale {
+	event := c.Event
+	if event == "" {
+		event = fmt.Sprintf("visit-%d", time.Now().UnixMilli())
+	}
+	return crowd.Sale{
+		EventID: event, Seats: 2 * c.Visitors, Threshold: max(10, c.Visitors/3), Rate: max(10, c.Visitors/25), Hold: 30, Slot: 60,
+	}
+}
+
+// judge prints what happened and returns what should not have.
+func judge(t *crowd.Tally, steps []crowd.Summary) error {
+	var problems []string
+	requests := 0
+	fmt.Printf("%-14s %8s %8s %10s %10s\n", "step", "requests", "failed", "p50 ms", "p99 ms")
+	for _, s := range steps {
+		requests += s.Count
+		fmt.Printf("%-14s %8d %8d %10.1f %10.1f\n", s.Step, s.Count, s.Errors, s.P50, s.P99)
+		if s.Errors > 0 {
+			problems = append(problems, fmt.Sprintf("%d requests of %s failed, as: %s", s.Errors, s.Step, s.LastError))
+		}
+	}
+	outcomes := t.Outcomes()
+	for outcome, n := range outcomes {
+		if strings.HasPrefix(outcome, "error") || outcome == "cut off" || outcome == "sold_out" {
+			problems = append(problems, fmt.Sprintf("%d visits ended so: %s", n, outcome))
+		}
+	}
+	for _, how := range t.ForgedPasses() {
+		problems = append(problems, "a forged pass let somebody in: "+how)
+	}
+	if outcomes["ticket"] == 0 {
+		problems = append(problems, "nobody got a ticket")
+	}
+	fmt.Printf("%d requests; visits ended so: %v\n", requests, outcomes)
+	if len(problems) > 0 {
+		return errors.New(strings.Join(problems, "\n"))
+	}
+	fmt.Println("no visitor's request failed")
+	return nil
+}

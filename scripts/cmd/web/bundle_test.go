@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/platform"
+)
+
+// build bundles the real pages.
+func build(t *testing.T) (*output, manifest) {
+	t.Helper()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	web := filepath.Join(layout.Root, "services/gateway/web")
+	require.NoError(t, install(t.Context(), web))
+	out, err := bundle(web)
+	require.NoError(t, err)
+	var m manifest
+	require.NoError(t, json.Unmarshal(out.files["manifest.json"], &m))
+	return out, m
+}
+
+func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
+	first, _ := build(t)
+	again, _ := build(t)
+	require.Equal(t, first.files, again.files)
+}
+
+func TestTheManifestNamesFilesThatExist(t *testing.T) {
+	t.Parallel()
+	out, m := build(t)
+	require.Contains(t, m.Pages, "seats")
+	for name, page := range m.Pages {
+		for _, path := range append([]string{page.Module, m.Clock}, append(page.Preload, page.Styles...)...) {
+			require.Contains(t, out.files, strings.TrimPrefix(path, "/"), name)
+			require.True(t, strings.HasPrefix(path, "/assets/"), path)
+		}
+		require.NotEmpty(t, page.Preload, "%s shares code with the others", name)
+		require.NotEmpty(t, page.Styles, name)
+	}
+	for name, body := range out.files {
+		require.NotContains(t, name, ".map")
+		require.NotContains(t, string(body), "sourceMappingURL", name)
+		require.NotRegexp(t, `https?://[a-z0-9.-]+\.[a-z]{2,}/`, withoutNamespaces(string(body)), "%s names another site", name)
+	}
+}
+
+// withoutNamespaces drops the names of XML namespaces, which look like addresses and are never fetched.
+func withoutNamespaces(text string) string {
+	return regexp.MustCompile(`https?://www\.w3\.org/[\w./]+`).ReplaceAllString(text, "")
+}
+
+func TestTheWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
+	t.Parallel()
+	out, m := build(t)
+	page := string(out.files[m.WaitingRoom.File])
+	script := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllStringSubmatch(page, -1)
+	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllStringSubmatch(page, -1)
+	require.Len(t, script, 1)
+	require.Len(t, style, 1)
+	require.Equal(t, m.WaitingRoom.Script, hash([]byte(script[0][1])))
+	require.Equal(t, m.WaitingRoom.Style, hash([]byte(style[0][1])))
+	require.NotRegexp(t, `\ssrc=|<link [^>]*href="[^d]`, page, "nothing is loaded")
+	require.Contains(t, page, "대기실", "Korean stays readable")
+}
+
+func TestWriteReplacesTheLastBuild(t *testing.T) {
+	t.Parallel()
+	dist, maps := t.TempDir(), t.TempDir()
+	put := func(name string) string {
+		path := filepath.Join(dist, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		return path
+	}
+	keep, stale := put(".keep"), put("assets/old-A.js")
+	out := &output{
+		files: map[string][]byte{"manifest.json": []byte("{}"), "assets/new-B.js": []byte(strings.Repeat("let a;", 100))},
+		maps:  map[string][]byte{"new-B.js.map": []byte("{}")},
+	}
+	require.NoError(t, out.write(dist, maps))
+	require.FileExists(t, keep)
+	require.NoFileExists(t, stale)
+	require.NoFileExists(t, filepath.Join(dist, "manifest.json.br"), "only the gateway reads it")
+	require.FileExists(t, filepath.Join(maps, "new-B.js.map"))
+	for _, suffix := range []string{".br", ".gz"} {
+		packed, err := os.ReadFile(filepath.Join(dist, "assets/new-B.js"+suffix))
+		require.NoError(t, err)
+		require.Less(t, len(packed), 100)
+	}
+	before, err := os.Stat(filepath.Join(dist, "assets/new-B.js"))
+	require.NoError(t, err)
+	require.NoError(t, out.write(dist, maps))
+	after, err := os.Stat(filepath.Join(dist, "assets/new-B.js"))
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime(), "an unchanged file is not written")
+}

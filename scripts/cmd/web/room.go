@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// waitingRoom is the one-file page; Script and Style are the CSP sources of what stands inline in it.
+type waitingRoom struct {
+	File   string `json:"file"`
+	Script string `json:"script"`
+	Style  string `json:"style"`
+	page   []byte
+}
+
+// buildRoom puts script and style into the page's file. The clock's worker becomes a string in the script, since the
+// page loads nothing but itself.
+func buildRoom(web, clock string) (*waitingRoom, error) {
+	if clock == "" {
+		return nil, errors.New("bundle: the clock's worker is empty")
+	}
+	options := pageOptions(web)
+	options.Splitting, options.Format, options.Sourcemap = false, api.FormatIIFE, api.SourceMapNone
+	quoted, err := json.Marshal(clock)
+	if err != nil {
+		return nil, fmt.Errorf("quote the clock's worker: %w", err)
+	}
+	options.Define = map[string]string{"CLOCK_SOURCE": string(quoted)}
+	options.EntryPoints = []string{"src/room/room.ts"}
+	script, err := single(options)
+	if err != nil {
+		return nil, err
+	}
+	options.EntryPoints = []string{"src/room/room.css"}
+	style, err := single(options)
+	if err != nil {
+		return nil, err
+	}
+	page, err := os.ReadFile(filepath.Join(web, "src/room/room.html"))
+	if err != nil {
+		return nil, fmt.Errorf("read the waiting room: %w", err)
+	}
+	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script} {
+		if bytes.Count(page, []byte(mark)) != 1 {
+			return nil, fmt.Errorf("the waiting room must hold %s exactly once", mark)
+		}
+		page = bytes.Replace(page, []byte(mark), text, 1)
+	}
+	return &waitingRoom{File: "vwr.html", Script: hash(script), Style: hash(style), page: page}, nil
+}
+
+// single builds an entry point that must become exactly one file.
+func single(options api.BuildOptions) ([]byte, error) {
+	result := api.Build(options)
+	if err := problems(result); err != nil {
+		return nil, err
+	}
+	if len(result.OutputFiles) != 1 {
+		return nil, fmt.Errorf("bundle: %s became %d files instead of one", options.EntryPoints[0], len(result.OutputFiles))
+	}
+	return bytes.TrimSpace(result.OutputFiles[0].Contents), nil
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,201 @@
+package crowd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds what is read of an answer; a seat map of 50,000 seats is far below.
+const maxAnswer = 8 << 20
+
+// API is the gateway as the crowd's process reaches it: one pool of kept-alive connections for everybody.
+type API struct {
+	base string
+	http *http.Client
+	rec  *Recorder
+}
+
+// NewAPI reaches the gateway at base, as http://127.0.0.1:8080.
+func NewAPI(base string, rec *Recorder) *API {
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConns:        0,
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true,
+	}
+	return &API{
+		base: strings.TrimRight(base, "/"),
+		rec:  rec,
+		http: &http.Client{
+			Transport:     transport,
+			Timeout:       30 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close gives the idle connections back.
+func (a *API) Close() { a.http.CloseIdleConnections() }
+
+// Answer is a response that was read to its end.
+type Answer struct {
+	Status  int
+	Body    []byte
+	Cookies []*http.Cookie
+	Header  http.Header
+}
+
+// OK tells a 2xx.
+func (a *Answer) OK() bool { return a.Status/100 == 2 }
+
+// Problem is what a refusal says (RFC 9457), as far as a visitor cares.
+type Problem struct {
+	Code string `json:"code"`
+}
+
+// Problem reads the refusal; an answer that is none gives the zero value.
+func (a *Answer) Problem() Problem {
+	var p Problem
+	if a.Status >= 400 {
+		_ = json.Unmarshal(a.Body, &p) // a body that is no problem says nothing
+	}
+	return p
+}
+
+// Session is one browser's credentials. It belongs to one goroutine at a time.
+type Session struct {
+	api     *API
+	bearer  string
+	cookies map[string]string
+}
+
+// NewSession is a browser that has never been here.
+func (a *API) NewSession() *Session { return &Session{api: a, cookies: map[string]string{}} }
+
+// Fork copies the credentials, as a second tab or a stolen profile would.
+func (s *Session) Fork() *Session {
+	c := &Session{api: s.api, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
+	for k, v := range s.cookies {
+		c.cookies[k] = v
+	}
+	return c
+}
+
+// Call sends one request and reads the answer; body nil sends none. The error is one of the transport only.
+func (s *Session) Call(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
+	req, err := s.request(ctx, method, path, body, header)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	res, err := s.api.http.Do(req)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.api.rec.Add(step, time.Since(start), err.Error())
+		}
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	ans := &Answer{Status: res.StatusCode, Body: b, Cookies: res.Cookies(), Header: res.Header}
+	failure := ""
+	switch {
+	case err != nil:
+		failure = err.Error()
+	case res.StatusCode >= 500:
+		failure = fmt.Sprintf("%d %s", res.StatusCode, firstLine(b))
+	}
+	s.api.rec.Add(step, time.Since(start), failure)
+	if err != nil {
+		return nil, err
+	}
+	s.keep(ans.Cookies)
+	return ans, nil
+}
+
+func (s *Session) request(ctx context.Context, method, path string, body any, header map[string]string) (*http.Request, error) {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.api.base+path, payload)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+s.bearer)
+	}
+	for name, value := range s.cookies {
+		req.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	return req, nil
+}
+
+func (s *Session) keep(cookies []*http.Cookie) {
+	for _, c := range cookies {
+		if c.MaxAge < 0 || c.Value == "" {
+			delete(s.cookies, c.Name)
+			continue
+		}
+		s.cookies[c.Name] = c.Value
+	}
+}
+
+// DevLogin signs the browser in through the development login.
+func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) error {
+	body := map[string]any{"userId": userID}
+	if len(roles) > 0 {
+		body["roles"] = roles
+	}
+	ans, err := s.Call(ctx, StepLogin, http.MethodPost, "/api/v1/auth/dev-login", body, nil)
+	if err != nil {
+		return fmt.Errorf("sign in %s: %w", userID, err)
+	}
+	if !ans.OK() {
+		return fmt.Errorf("sign in %s: %d %s (the crowd needs a gateway with DEV_LOGIN=true)", userID, ans.Status, firstLine(ans.Body))
+	}
+	var out struct {
+		Token string `json:"token"`
+	}
+	if err := json.Unmarshal(ans.Body, &out); err != nil {
+		return fmt.Errorf("sign in %s: %w", userID, err)
+	}
+	s.bearer = out.Token
+	return nil
+}
+
+// retryAfter is how long a refused visitor is told to wait; a second when nothing is said.
+func retryAfter(a *Answer) time.Duration {
+	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	return time.Second
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	if len(line) > 300 {
+		line = line[:300]
+	}
+	return string(line)
+}

@@ -1,0 +1,139 @@
+package crowd
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Crowd is one run: the visitors of one sale.
+type Crowd struct {
+	sale     Sale
+	api      *API
+	visitors int
+	// arrive is how long the arrivals are spread over.
+	arrive time.Duration
+	seed   uint64
+
+	soldOut atomic.Bool
+	loot    loot
+	tally   Tally
+}
+
+// Options of a run.
+type Options struct {
+	Visitors int
+	Arrive   time.Duration
+	// Seed makes habits and thinking times repeatable.
+	Seed uint64
+}
+
+// New prepares the crowd of a sale that is open already.
+func New(sale Sale, api *API, o Options) *Crowd {
+	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed}
+}
+
+// Tally counts people, live.
+type Tally struct {
+	Arrived, Gone atomic.Int64
+	// ForgedTried and ForgedIn count attempts with passes that must not work, and those that did.
+	ForgedTried, ForgedIn atomic.Int64
+
+	mu       sync.Mutex
+	outcomes map[string]int
+	forged   []string
+}
+
+func (t *Tally) end(outcome string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outcomes == nil {
+		t.outcomes = map[string]int{}
+	}
+	t.outcomes[outcome]++
+	t.Gone.Add(1)
+}
+
+func (t *Tally) letIn(how string) {
+	t.ForgedIn.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forged = append(t.forged, how)
+}
+
+// Outcomes tells how many visits ended how.
+func (t *Tally) Outcomes() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string]int, len(t.outcomes))
+	for k, v := range t.outcomes {
+		out[k] = v
+	}
+	return out
+}
+
+// ForgedPasses names the attempts that should have failed and did not.
+func (t *Tally) ForgedPasses() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string(nil), t.forged...)
+}
+
+// Tally is the live count.
+func (c *Crowd) Tally() *Tally { return &c.tally }
+
+// Run lets everybody come, act and go; it returns when the last one has gone or ctx ends.
+func (c *Crowd) Run(ctx context.Context) {
+	rng := rand.New(rand.NewPCG(c.seed, 1))
+	habits := Habits(c.visitors, rng)
+	arrivals := arrivals(c.visitors, c.arrive, rng)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, habit := range habits {
+		v := &visitor{
+			crowd: c, habit: habit, rng: rand.New(rand.NewPCG(c.seed, uint64(i)+2)),
+			userID: fmt.Sprintf("%s-%05d", habit, i), session: c.api.NewSession(),
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if pause(ctx, time.Until(start.Add(arrivals[i]))) != nil {
+				return
+			}
+			c.tally.Arrived.Add(1)
+			c.tally.end(v.visit(ctx))
+		}()
+	}
+	wg.Wait()
+}
+
+// arrivals spreads n visits: half of them come in the first fifth of the time, as at the opening of a sale.
+func arrivals(n int, over time.Duration, rng *rand.Rand) []time.Duration {
+	out := make([]time.Duration, n)
+	for i := range out {
+		part := rng.Float64()
+		if i%2 == 0 {
+			part *= 0.2
+		}
+		out[i] = time.Duration(part * float64(over))
+	}
+	return out
+}
+
+// pause waits; an ended context is its error.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

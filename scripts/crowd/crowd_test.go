@@ -1,0 +1,82 @@
+package crowd_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+)
+
+func TestHalfTheCrowdComesAtTheOpening(t *testing.T) {
+	t.Parallel()
+	const n, over = 1000, 100 * time.Second
+	early := 0
+	for _, at := range crowd.Arrivals(n, over, rand.New(rand.NewPCG(1, 1))) {
+		require.GreaterOrEqual(t, at, time.Duration(0))
+		require.Less(t, at, over)
+		if at < over/5 {
+			early++
+		}
+	}
+	require.Greater(t, early, n/2)
+}
+
+func TestABentTokenIsWellFormedAndNotGenuine(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of thirty-two bytes or more")
+	genuine, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "event", "uid": "alice"}).SignedString(key)
+	require.NoError(t, err)
+	bent := crowd.Bend(genuine)
+	require.NotEqual(t, genuine, bent)
+	require.Len(t, bent, len(genuine))
+	_, err = jwt.Parse(bent, func(*jwt.Token) (any, error) { return key, nil })
+	require.Error(t, err)
+	require.NotEqual(t, "AQIDBAUG", crowd.Bend("AQIDBAUG"), "a value that is no JWT is bent too")
+	require.Empty(t, crowd.Bend(""))
+}
+
+// TestASessionIsABrowser: cookies are kept, given up and copied as a browser does it, and refusals are answers.
+func TestASessionIsABrowser(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/set":
+			http.SetCookie(w, &http.Cookie{Name: "urr-anon", Value: "a"})
+		case "/drop":
+			http.SetCookie(w, &http.Cookie{Name: "urr-anon", MaxAge: -1})
+		case "/refuse":
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(map[string]any{"code": "SEAT_TAKEN"})
+			return
+		}
+		c, err := r.Cookie("urr-anon")
+		if err == nil {
+			_, _ = w.Write([]byte(c.Value))
+		}
+	}))
+	t.Cleanup(server.Close)
+	rec := crowd.NewRecorder()
+	api := crowd.NewAPI(server.URL, rec)
+	t.Cleanup(api.Close)
+	s := api.NewSession()
+	call := func(s *crowd.Session, path string) *crowd.Answer {
+		ans, err := s.Call(t.Context(), crowd.StepEvent, http.MethodGet, path, nil, nil)
+		require.NoError(t, err)
+		return ans
+	}
+	call(s, "/set")
+	require.Equal(t, "a", string(call(s, "/look").Body))
+	tab := s.Fork()
+	call(s, "/drop")
+	require.Empty(t, call(s, "/look").Body)
+	require.Equal(t, "a", string(call(tab, "/look").Body), "another tab has its own copy")
+	require.Equal(t, "SEAT_TAKEN", call(s, "/refuse").Problem().Code)
+	require.Zero(t, rec.Summaries()[0].Errors, "a refusal is no error")
+}

@@ -1,0 +1,7 @@
+package crowd
+
+// Bend and Arrivals are the functions that tests look at from outside.
+var (
+	Bend     = bend
+	Arrivals = arrivals
+)

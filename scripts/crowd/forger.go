@@ -1,0 +1,184 @@
+package crowd
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// loot is what honest visitors' passes look like to a thief: a few real ones, for others to steal.
+type loot struct {
+	mu      sync.Mutex
+	passes  []stolenPass
+	entries []string
+}
+
+type stolenPass struct{ token, ticket, requestID string }
+
+// keep is how many real passes are lying around; enough for every forger to pick one.
+const keep = 64
+
+func (l *loot) pass(token, ticket, requestID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.passes) < keep && token != "" {
+		l.passes = append(l.passes, stolenPass{token, ticket, requestID})
+	}
+}
+
+func (l *loot) entry(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if token == "" {
+		return
+	}
+	if len(l.entries) == keep {
+		l.entries = l.entries[1:] // the newest are worth most: they have not expired
+	}
+	l.entries = append(l.entries, token)
+}
+
+func (l *loot) steal() (pass stolenPass, entry string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.passes) > 0 {
+		pass = l.passes[len(l.passes)-1]
+	}
+	if len(l.entries) > 0 {
+		entry = l.entries[len(l.entries)-1]
+	}
+	return pass, entry
+}
+
+// forge tries every way around the rooms. None may work: each that does is counted and named.
+func (v *visitor) forge(ctx context.Context) {
+	if pause(ctx, about(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
+		return
+	}
+	event := v.crowd.sale.EventID
+	pass, entry := v.crowd.loot.steal()
+	seats := "/api/v1/seats/" + event
+	v.try(ctx, "no pass at all", http.MethodGet, seats, nil)
+	v.try(ctx, "a claim of the edge's", http.MethodGet, seats, map[string]string{"X-CloudFront-Verified": "true"})
+	v.try(ctx, "an encoded path", http.MethodGet, "/api/v1/%73eats/"+event, nil)
+	v.try(ctx, "a doubled slash", http.MethodGet, "/api//seats/"+event, nil)
+	for how, token := range map[string]string{
+		"an own entry token":      v.ownToken(jwt.SigningMethodHS256, "entry"),
+		"an unsigned entry token": v.ownToken(jwt.SigningMethodNone, "entry"),
+		"a stolen entry token":    entry,
+		"a bent entry token":      bend(entry),
+		"a pass as entry token":   pass.token,
+	} {
+		if token != "" {
+			v.try(ctx, how, http.MethodGet, seats, map[string]string{"x-queue-entry-token": token})
+			v.try(ctx, how+", to buy", http.MethodPost, "/api/v1/seats/reserve", map[string]string{"x-queue-entry-token": token})
+		}
+	}
+	for how, token := range map[string]string{
+		"no tier-1 token":          "",
+		"an own tier-1 token":      v.ownToken(jwt.SigningMethodHS256, "vwr"),
+		"an unsigned tier-1 token": v.ownToken(jwt.SigningMethodNone, "vwr"),
+		"a stolen tier-1 token":    pass.token,
+		"a bent tier-1 token":      bend(pass.token),
+	} {
+		v.jump(ctx, v.session.Fork(), how, token)
+	}
+	v.bendTicket(ctx, pass)
+}
+
+// share gives the whole browser profile's pass to a friend who signs in as another user: the position is bound to the first.
+func (v *visitor) share(ctx context.Context) {
+	friend := v.session.Fork()
+	delete(friend.cookies, "urr-session")
+	delete(friend.cookies, "urr-entry-token")
+	token := friend.cookies["urr-vwr-token"]
+	if token == "" || friend.DevLogin(ctx, "friend-of-"+v.userID) != nil {
+		return
+	}
+	v.jump(ctx, friend, "a shared pass", token)
+	stranger := v.crowd.api.NewSession()
+	if stranger.DevLogin(ctx, "stranger-to-"+v.userID) == nil {
+		v.jump(ctx, stranger, "a shared link", token)
+	}
+}
+
+// try asks for something protected; any 2xx is a way in.
+func (v *visitor) try(ctx context.Context, how, method, path string, header map[string]string) {
+	v.crowd.tally.ForgedTried.Add(1)
+	var body any
+	if method == http.MethodPost {
+		body = map[string]any{"eventId": v.crowd.sale.EventID, "seatIds": []string{"A-1-1"}}
+	}
+	ans, err := v.session.Call(ctx, StepForged, method, path, body, header)
+	if err == nil && ans.OK() {
+		v.crowd.tally.letIn(how)
+	}
+}
+
+// jump tries to enter the line without a pass of one's own.
+func (v *visitor) jump(ctx context.Context, s *Session, how, token string) {
+	v.crowd.tally.ForgedTried.Add(1)
+	if token != "" {
+		s.cookies["urr-vwr-token"] = token
+	}
+	ans, err := s.Call(ctx, StepForged, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, nil)
+	if err == nil && ans.OK() {
+		v.crowd.tally.letIn(how)
+	}
+}
+
+// bendTicket claims position 1 with a ticket whose bytes were changed.
+func (v *visitor) bendTicket(ctx context.Context, pass stolenPass) {
+	if pass.ticket == "" {
+		return
+	}
+	v.crowd.tally.ForgedTried.Add(1)
+	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + pass.requestID
+	ans, err := v.session.Call(ctx, StepForged, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": bend(pass.ticket)})
+	var c checked
+	if err == nil && ans.OK() && json.Unmarshal(ans.Body, &c) == nil && c.Admitted {
+		v.crowd.tally.letIn("a bent ticket")
+	}
+}
+
+// ownToken is well-formed in every claim and signed with a key of the forger's.
+func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
+	now := time.Now()
+	claims := jwt.MapClaims{
+		"sub": v.crowd.sale.EventID, "uid": v.userID, "aud": aud, "tier": 1, "pos": 1, "act": now.Add(-time.Hour).UnixMicro(),
+		"jti": "00000000-0000-7000-8000-000000000000", "epoch": now.UnixMicro(), "end": now.Add(time.Hour).UnixMilli(),
+		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+	}
+	t := jwt.NewWithClaims(method, claims)
+	t.Header["kid"] = "1"
+	var key any = []byte("a forger's own key of 32 bytes....")
+	if method == jwt.SigningMethodNone {
+		key = jwt.UnsafeAllowNoneSignatureType
+	}
+	s, err := t.SignedString(key)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// bend changes one bit in the middle of what a signed value says, keeping its signature.
+func bend(token string) string {
+	part := token
+	before, after := "", ""
+	if p := strings.Split(token, "."); len(p) == 3 {
+		before, part, after = p[0]+".", p[1], "."+p[2]
+	}
+	b, err := base64.RawURLEncoding.DecodeString(part)
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	b[len(b)/2] ^= 1
+	return before + base64.RawURLEncoding.EncodeToString(b) + after
+}

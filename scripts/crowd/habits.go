@@ -1,0 +1,71 @@
+package crowd
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Habit is how one visitor behaves.
+type Habit string
+
+// The crowd's habits.
+const (
+	Buys         Habit = "buys"
+	LeavesRoom   Habit = "leaves_tier1"  // closes the page in the first waiting room
+	LeavesLine   Habit = "leaves_line"   // closes the page in the waiting line
+	LeavesInside Habit = "leaves_inside" // is let in and never acts
+	DropsHold    Habit = "drops_hold"    // holds seats and walks away
+	ComesBack    Habit = "comes_back"    // is away for a while, then goes on
+	SharesPass   Habit = "shares_pass"   // gives the tier-1 pass to a friend
+	Forges       Habit = "forges"        // tries to get in with made-up and stolen passes
+	ClicksTwice  Habit = "clicks_twice"  // sends reserve and confirm twice at once
+	IsDeclined   Habit = "is_declined"   // the first card is declined, the second works
+)
+
+// shares of the crowd in percent; who is left simply buys.
+var shares = []struct {
+	habit   Habit
+	percent int
+}{
+	{LeavesRoom, 3}, {LeavesLine, 3}, {LeavesInside, 2}, {DropsHold, 2}, {ComesBack, 5},
+	{SharesPass, 3}, {Forges, 3}, {ClicksTwice, 5}, {IsDeclined, 3},
+}
+
+// Habits deals out n visitors' habits: exact shares, in random order.
+func Habits(n int, rng *rand.Rand) []Habit {
+	out := make([]Habit, 0, n)
+	for _, s := range shares {
+		for range n * s.percent / 100 {
+			out = append(out, s.habit)
+		}
+	}
+	for len(out) < n {
+		out = append(out, Buys)
+	}
+	rng.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// Times a person takes.
+const (
+	thinkSeats   = 1500 * time.Millisecond // looking at the map before choosing
+	thinkPayment = 1000 * time.Millisecond // at the checkout
+	lookAgain    = 2 * time.Second         // between two looks at a map without free seats
+	awayAtLeast  = 18 * time.Second        // longer than a waiter counts as present
+	awaySpread   = 8 * time.Second
+	paymentPoll  = 1 * time.Second
+	heartbeat    = 10 * time.Second // what the seat page keeps
+)
+
+// about spreads a duration by ±30 %.
+func about(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.7 + 0.6*rng.Float64()))
+}
+
+// paymentKey picks how the provider will behave: most charges work at once, some only after a webhook.
+func paymentKey(rng *rand.Rand, id string) string {
+	if rng.IntN(100) < 4 {
+		return "late-" + id
+	}
+	return "ok-" + id
+}

@@ -1,0 +1,188 @@
+package crowd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// seatMap is the layout; a seat's index counts sections, rows and seats in this order.
+type seatMap struct {
+	Sections []struct {
+		Section string `json:"section"`
+		Rows    []struct {
+			Row   string `json:"row"`
+			Seats int    `json:"seats"`
+		} `json:"rows"`
+	} `json:"sections"`
+}
+
+// ids lists the seats by index.
+func (m seatMap) ids() []string {
+	var out []string
+	for _, s := range m.Sections {
+		for _, r := range s.Rows {
+			for n := 1; n <= r.Seats; n++ {
+				out = append(out, fmt.Sprintf("%s-%s-%d", s.Section, r.Row, n))
+			}
+		}
+	}
+	return out
+}
+
+type reservation struct {
+	ReservationID string `json:"reservationId"`
+	Status        string `json:"status"`
+	Amount        int64  `json:"amount"`
+}
+
+// inside is what an admitted visitor does: choose, hold, pay, wait for the ticket.
+func (v *visitor) inside(ctx context.Context) error {
+	if v.habit == LeavesInside {
+		return errLeft
+	}
+	var hall seatMap
+	if err := v.protected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
+		return err
+	}
+	if err := pause(ctx, about(v.rng, thinkSeats)); err != nil {
+		return err
+	}
+	held, err := v.hold(ctx, hall.ids())
+	if err != nil {
+		return err
+	}
+	if v.habit == DropsHold {
+		return errLeft
+	}
+	if err := pause(ctx, about(v.rng, thinkPayment)); err != nil {
+		return err
+	}
+	return v.pay(ctx, held)
+}
+
+// hold looks at the map and takes one or two seats; it looks again while others hold what is left.
+func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
+	event := v.crowd.sale.EventID
+	want := 1 + v.rng.IntN(2)
+	for {
+		free, err := v.freeSeats(ctx, ids)
+		if err != nil {
+			return reservation{}, err
+		}
+		if len(free) == 0 {
+			if err := v.nothingFree(ctx); err != nil {
+				return reservation{}, err
+			}
+			continue
+		}
+		seats := v.choose(free, want)
+		var r reservation
+		body := map[string]any{"eventId": event, "seatIds": seats}
+		err = v.reserve(ctx, body, &r)
+		var refused *refusalError
+		switch {
+		case err == nil:
+			return r, nil
+		case errors.As(err, &refused) && refused.code == "SEAT_TAKEN":
+			if err := pause(ctx, about(v.rng, 300*time.Millisecond)); err != nil {
+				return r, err
+			}
+		default:
+			return r, err
+		}
+	}
+}
+
+// choose takes neighbours in the list of free seats.
+func (v *visitor) choose(free []string, want int) []string {
+	want = min(want, len(free))
+	at := v.rng.IntN(len(free) - want + 1)
+	return free[at : at+want]
+}
+
+// nothingFree waits for a hold to come back, keeping the slot, until everything is sold.
+func (v *visitor) nothingFree(ctx context.Context) error {
+	sold, err := v.allSold(ctx)
+	if err != nil {
+		return err
+	}
+	if sold {
+		_, err := v.session.Call(ctx, StepLeave, http.MethodPost, "/api/v1/queue/leave/"+v.crowd.sale.EventID, map[string]any{}, nil)
+		return errors.Join(errSoldOut, err)
+	}
+	if time.Since(v.lastBeat) >= heartbeat {
+		v.lastBeat = time.Now()
+		beat := "/api/v1/queue/heartbeat/" + v.crowd.sale.EventID
+		if _, err := v.persist(ctx, StepHeartbeat, http.MethodPost, beat, map[string]any{}, nil); err != nil {
+			return err
+		}
+	}
+	return pause(ctx, about(v.rng, lookAgain))
+}
+
+// freeSeats reads the bitmap: bit i, most significant first, is seat i.
+func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error) {
+	header := map[string]string{"Accept": "application/octet-stream"}
+	path := "/api/v1/seats/" + v.crowd.sale.EventID + "/availability"
+	ans, err := v.persist(ctx, StepAvailability, http.MethodGet, path, nil, header)
+	if err != nil {
+		return nil, err
+	}
+	if !ans.OK() {
+		return nil, v.turnedAway(StepAvailability, ans)
+	}
+	var free []string
+	for i, id := range ids {
+		if i/8 < len(ans.Body) && ans.Body[i/8]&(0x80>>(i%8)) != 0 {
+			free = append(free, id)
+		}
+	}
+	return free, nil
+}
+
+// reserve sends the hold; who clicks twice sends it twice at once and must not hold twice.
+func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
+	header := map[string]string{"Idempotency-Key": uuid.NewString()}
+	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
+	defer second()
+	return v.protected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
+}
+
+// secondClick repeats a POST at the same instant in a second tab, if it is that kind of visitor; the result waits for it.
+func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
+	if v.habit != ClicksTwice {
+		return func() {}
+	}
+	tab := v.session.Fork()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = tab.Call(ctx, step, http.MethodPost, path, body, header) // its answer is the first click's; the stores are audited
+	})
+	return wg.Wait
+}
+
+// protected calls what needs the entry token; a slot that has ended sends the visitor back to the line.
+func (v *visitor) protected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
+	ans, err := v.persist(ctx, step, method, path, body, header)
+	if err != nil {
+		return err
+	}
+	if !ans.OK() {
+		return v.turnedAway(step, ans)
+	}
+	return json.Unmarshal(ans.Body, out)
+}
+
+func (v *visitor) turnedAway(step Step, ans *Answer) error {
+	if ans.Status == http.StatusForbidden {
+		return errSlotEnded
+	}
+	return refusal(step, ans)
+}

@@ -1,0 +1,128 @@
+// Package crowd simulates the visitors of one sale: closed-loop people with a browser's habits who go through the gateway, both
+// waiting rooms, the seats and the payment, and some who leave, come back, share links, forge passes or click twice.
+package crowd
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Step names one kind of request of the journey, as the report shows it.
+type Step string
+
+// The journey's steps in the order in which a visitor meets them.
+const (
+	StepLogin        Step = "login"
+	StepEvent        Step = "event"
+	StepAssign       Step = "vwr_assign"
+	StepTier1Poll    Step = "vwr_check"
+	StepQueueJoin    Step = "queue_check"
+	StepQueuePoll    Step = "queue_status"
+	StepHeartbeat    Step = "heartbeat"
+	StepSeatMap      Step = "seat_map"
+	StepAvailability Step = "availability"
+	StepReserve      Step = "reserve"
+	StepPrepare      Step = "prepare"
+	StepConfirm      Step = "confirm"
+	StepReservation  Step = "reservation"
+	StepTickets      Step = "tickets"
+	StepFigures      Step = "figures"
+	StepLeave        Step = "leave"
+	StepForged       Step = "forged"
+)
+
+// Steps lists all of them in order.
+func Steps() []Step {
+	return []Step{
+		StepLogin, StepEvent, StepAssign, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
+		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
+	}
+}
+
+// Recorder keeps the latency of every request and counts errors: no answer, or one of 5xx. Refusals (4xx) are answers.
+type Recorder struct {
+	mu    sync.Mutex
+	steps map[Step]*record
+}
+
+type record struct {
+	latencies []time.Duration
+	errors    int
+	last      string
+}
+
+// NewRecorder starts empty.
+func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*record{}} }
+
+// Add notes one request; failure is empty for an answer.
+func (r *Recorder) Add(step Step, took time.Duration, failure string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.steps[step]
+	if rec == nil {
+		rec = &record{}
+		r.steps[step] = rec
+	}
+	rec.latencies = append(rec.latencies, took)
+	if failure != "" {
+		rec.errors++
+		rec.last = failure
+	}
+}
+
+// Summary is one step's figures, times in milliseconds.
+type Summary struct {
+	Step   Step    `json:"step"`
+	Count  int     `json:"count"`
+	Errors int     `json:"errors"`
+	P50    float64 `json:"p50_ms"`
+	P99    float64 `json:"p99_ms"`
+	// LastError is one example of what went wrong.
+	LastError string `json:"last_error,omitempty"`
+}
+
+// Summaries gives the figures of every step that happened, in the journey's order.
+func (r *Recorder) Summaries() []Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Summary
+	for _, step := range Steps() {
+		rec := r.steps[step]
+		if rec == nil {
+			continue
+		}
+		sorted := slices.Clone(rec.latencies)
+		slices.Sort(sorted)
+		out = append(out, Summary{
+			Step: step, Count: len(sorted), Errors: rec.errors, LastError: rec.last,
+			P50: quantile(sorted, 0.50), P99: quantile(sorted, 0.99),
+		})
+	}
+	return out
+}
+
+// Latencies gives one step's latencies in milliseconds, in the order of the answers.
+func (r *Recorder) Latencies(step Step) []float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.steps[step]
+	if rec == nil {
+		return nil
+	}
+	out := make([]float64, len(rec.latencies))
+	for i, d := range rec.latencies {
+		out[i] = milliseconds(d)
+	}
+	return out
+}
+
+// quantile takes the nearest rank of a sorted list.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return milliseconds(sorted[int(q*float64(len(sorted)-1)+0.5)])
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

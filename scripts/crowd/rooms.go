@@ -1,0 +1,167 @@
+package crowd
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// assigned and checked are tier 1's answers; times in seconds.
+type assigned struct {
+	RequestID string  `json:"requestId"`
+	NextPoll  float64 `json:"nextPoll"`
+	Ticket    string  `json:"ticket"`
+}
+
+type checked struct {
+	Admitted bool    `json:"admitted"`
+	NextPoll float64 `json:"nextPoll"`
+	Token    string  `json:"token"`
+}
+
+// place is tier 2's answer.
+type place struct {
+	Status     string  `json:"status"`
+	NextPoll   float64 `json:"nextPoll"`
+	EntryToken string  `json:"entryToken"`
+	Ticket     string  `json:"ticket"`
+}
+
+// waitInRoom takes a position of tier 1 and waits until it is served. An inactive room lets pass.
+func (v *visitor) waitInRoom(ctx context.Context) error {
+	for {
+		ans, err := v.persist(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, nil)
+		if err != nil {
+			return err
+		}
+		if ans.Status == http.StatusNotFound {
+			return nil
+		}
+		var a assigned
+		if !ans.OK() {
+			return refusal(StepAssign, ans)
+		}
+		if err := json.Unmarshal(ans.Body, &a); err != nil {
+			return err
+		}
+		if v.habit == LeavesRoom && pause(ctx, about(v.rng, 5*time.Second)) == nil {
+			return errLeft
+		}
+		served, err := v.pollRoom(ctx, a)
+		if err != nil || served {
+			return err
+		}
+	}
+}
+
+// pollRoom asks at the advised times; false means that the position is unknown and a new one is to be taken.
+func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
+	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + a.RequestID
+	next := a.NextPoll
+	for {
+		if err := v.sleep(ctx, next); err != nil {
+			return false, err
+		}
+		ans, err := v.persist(ctx, StepTier1Poll, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": a.Ticket})
+		if err != nil {
+			return false, err
+		}
+		if ans.Status == http.StatusNotFound {
+			return false, nil
+		}
+		var c checked
+		if !ans.OK() {
+			return false, refusal(StepTier1Poll, ans)
+		}
+		if err := json.Unmarshal(ans.Body, &c); err != nil {
+			return false, err
+		}
+		if c.Admitted {
+			v.crowd.loot.pass(v.session.cookies["urr-vwr-token"], a.Ticket, a.RequestID)
+			return true, nil
+		}
+		next = c.NextPoll
+	}
+}
+
+// waitInLine joins tier 2's line and waits to be let in.
+func (v *visitor) waitInLine(ctx context.Context) error {
+	event := v.crowd.sale.EventID
+	p, err := v.join(ctx)
+	if err != nil {
+		return err
+	}
+	if v.habit == SharesPass {
+		v.share(ctx)
+	}
+	for p.Status != "active" {
+		if v.habit == LeavesLine && v.rng.IntN(3) == 0 {
+			return errLeft
+		}
+		if v.habit == ComesBack && !v.away {
+			v.away = true
+			if err := pause(ctx, awayAtLeast+time.Duration(v.rng.Int64N(int64(awaySpread)))); err != nil {
+				return err
+			}
+		} else if err := v.sleep(ctx, p.NextPoll); err != nil {
+			return err
+		}
+		header := map[string]string{"x-queue-ticket": v.queueTicket}
+		ans, err := v.persist(ctx, StepQueuePoll, http.MethodGet, "/api/v1/queue/status/"+event, nil, header)
+		if err != nil {
+			return err
+		}
+		if p, err = v.readPlace(StepQueuePoll, ans); err != nil {
+			return err
+		}
+		if p.Status == "none" {
+			if p, err = v.join(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	v.lastBeat = time.Now()
+	v.crowd.loot.entry(p.EntryToken)
+	return nil
+}
+
+// join asks for a place; who has no tier-1 pass any more goes back for one.
+func (v *visitor) join(ctx context.Context) (place, error) {
+	for {
+		header := map[string]string{}
+		if v.queueTicket != "" {
+			header["x-queue-ticket"] = v.queueTicket
+		}
+		ans, err := v.persist(ctx, StepQueueJoin, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, header)
+		if err != nil {
+			return place{}, err
+		}
+		if ans.Status == http.StatusForbidden && ans.Problem().Code == "VWR_TOKEN_REQUIRED" {
+			if err := v.waitInRoom(ctx); err != nil {
+				return place{}, err
+			}
+			continue
+		}
+		return v.readPlace(StepQueueJoin, ans)
+	}
+}
+
+func (v *visitor) readPlace(step Step, ans *Answer) (place, error) {
+	var p place
+	if !ans.OK() {
+		return p, refusal(step, ans)
+	}
+	if err := json.Unmarshal(ans.Body, &p); err != nil {
+		return p, err
+	}
+	if p.Ticket != "" {
+		v.queueTicket = p.Ticket
+	}
+	return p, nil
+}
+
+// sleep keeps the advised poll, in seconds, as the pages do: within [1, 60].
+func (v *visitor) sleep(ctx context.Context, seconds float64) error {
+	return pause(ctx, time.Duration(max(1, min(60, seconds))*float64(time.Second)))
+}

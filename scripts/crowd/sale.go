@@ -1,0 +1,62 @@
+package crowd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Sale is what the crowd comes for.
+type Sale struct {
+	EventID string
+	Seats   int
+	// Threshold is how many may be inside at once.
+	Threshold int
+	// Rate is how many positions of tier 1 are served a second.
+	Rate int
+	// Hold and Slot are short, so that what is abandoned comes back while the crowd is there. Seconds.
+	Hold, Slot int
+}
+
+// seatsPerRow is the width of the hall's rows.
+const seatsPerRow = 20
+
+// Open creates the sale with its waiting room shut, through the operators' API.
+func (s Sale) Open(ctx context.Context, admin *Session) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	event := map[string]any{
+		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
+		"startsAt": now.Add(30 * 24 * time.Hour), "salesOpenAt": now.Add(-time.Minute), "salesCloseAt": now.Add(24 * time.Hour),
+		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
+		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
+	}
+	if err := operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event); err != nil {
+		return err
+	}
+	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1}
+	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
+}
+
+// sections fills whole rows first; what is left over is a short row of its own section.
+func (s Sale) sections() []map[string]any {
+	var out []map[string]any
+	if rows := s.Seats / seatsPerRow; rows > 0 {
+		out = append(out, map[string]any{"section": "A", "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow})
+	}
+	if rest := s.Seats % seatsPerRow; rest > 0 {
+		out = append(out, map[string]any{"section": "B", "price": 33000, "rows": 1, "seatsPerRow": rest})
+	}
+	return out
+}
+
+func operate(ctx context.Context, admin *Session, method, path string, body any) error {
+	ans, err := admin.Call(ctx, StepLogin, method, path, body, nil)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if !ans.OK() {
+		return fmt.Errorf("%s %s: %d %s", method, path, ans.Status, firstLine(ans.Body))
+	}
+	return nil
+}

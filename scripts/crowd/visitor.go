@@ -1,0 +1,165 @@
+package crowd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// How visits end, besides an error.
+const (
+	endTicket  = "ticket"
+	endSoldOut = "sold_out"
+	endLeft    = "left"
+	endForger  = "forger_gave_up"
+)
+
+// errSoldOut ends a visit: every seat has been sold, not only held.
+var errSoldOut = errors.New("sold out")
+
+// errSlotEnded sends a visitor back to the line.
+var errSlotEnded = errors.New("slot ended")
+
+// visitor is one person with one browser. All its methods run in one goroutine, but for the second click.
+type visitor struct {
+	crowd   *Crowd
+	habit   Habit
+	rng     *rand.Rand
+	userID  string
+	session *Session
+
+	queueTicket string
+	lastBeat    time.Time
+	away        bool // has been away already
+}
+
+// visit goes the whole way and says how it ended.
+func (v *visitor) visit(ctx context.Context) string {
+	if err := v.look(ctx); err != nil {
+		return "error: " + err.Error()
+	}
+	if v.habit == Forges {
+		v.forge(ctx)
+		return endForger
+	}
+	if err := v.waitInRoom(ctx); err != nil {
+		return ending(err)
+	}
+	if err := v.session.DevLogin(ctx, v.userID); err != nil {
+		return ending(err)
+	}
+	for {
+		err := v.waitInLine(ctx)
+		if err == nil {
+			err = v.inside(ctx)
+		}
+		if !errors.Is(err, errSlotEnded) {
+			return ending(err)
+		}
+	}
+}
+
+// errLeft is how a visitor that walks away ends.
+var errLeft = errors.New("left")
+
+func ending(err error) string {
+	switch {
+	case err == nil:
+		return endTicket
+	case errors.Is(err, errSoldOut):
+		return endSoldOut
+	case errors.Is(err, errLeft):
+		return endLeft
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "cut off"
+	default:
+		return "error: " + err.Error()
+	}
+}
+
+// look opens the event's page.
+func (v *visitor) look(ctx context.Context) error {
+	var event struct {
+		Status string `json:"status"`
+	}
+	return v.get(ctx, StepEvent, "/api/v1/events/"+v.crowd.sale.EventID, &event)
+}
+
+// allSold asks the public figures whether every seat is sold. (An event is SOLD_OUT for its visitors as soon as nothing is free, which
+// may change when a hold runs out.)
+func (v *visitor) allSold(ctx context.Context) (bool, error) {
+	if v.crowd.soldOut.Load() {
+		return true, nil
+	}
+	var figures struct {
+		SeatsSold int `json:"seatsSold"`
+	}
+	if err := v.get(ctx, StepFigures, "/api/v1/stats/events/"+v.crowd.sale.EventID, &figures); err != nil {
+		return false, err
+	}
+	if figures.SeatsSold >= v.crowd.sale.Seats {
+		v.crowd.soldOut.Store(true)
+	}
+	return v.crowd.soldOut.Load(), nil
+}
+
+// get reads JSON, waiting and trying again as a page does when the service is busy.
+func (v *visitor) get(ctx context.Context, step Step, path string, out any) error {
+	ans, err := v.persist(ctx, step, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	if !ans.OK() {
+		return refusal(step, ans)
+	}
+	return json.Unmarshal(ans.Body, out)
+}
+
+// tries is how often a page repeats a request that got no answer, or one that says to wait.
+const tries = 20
+
+// persist repeats a call over 429, 5xx, lost connections and a twin that is under way, with the advised pause. Any other answer is
+// final.
+func (v *visitor) persist(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
+	var last error
+	for i := range tries {
+		ans, err := v.session.Call(ctx, step, method, path, body, header)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		wait := min(time.Duration(i+1)*500*time.Millisecond, 5*time.Second)
+		switch {
+		case err != nil:
+			last = err
+		case ans.Status == http.StatusTooManyRequests:
+			last = refusal(step, ans)
+			wait = max(wait, retryAfter(ans))
+		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the other click is on its way
+			last = refusal(step, ans)
+		default:
+			return ans, nil
+		}
+		if err := pause(ctx, about(v.rng, wait)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, last
+}
+
+// refusalError is an answer that a visitor did not expect.
+type refusalError struct {
+	step   Step
+	status int
+	code   string
+}
+
+func (e *refusalError) Error() string {
+	return string(e.step) + ": " + http.StatusText(e.status) + " " + e.code
+}
+
+func refusal(step Step, a *Answer) error {
+	return &refusalError{step: step, status: a.Status, code: a.Problem().Code}
+}

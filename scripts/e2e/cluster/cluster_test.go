@@ -1,0 +1,144 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/platform"
+)
+
+// readyWithin is how long an installation may take once the images are there.
+const readyWithin = 3 * time.Minute
+
+// The steps build on each other: a cluster is made once.
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes minutes and root: make cluster-test")
+	}
+	w := newWorld(t)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"install", w.install},
+		{"journey", w.journey},
+		{"upgrade under load", w.upgrade},
+		{"one chart alone", w.alone},
+		{"uninstall", w.uninstall},
+	} {
+		if !t.Run(step.name, step.run) {
+			t.FailNow()
+		}
+	}
+}
+
+// install brings everything up in a namespace that lets in nothing but restricted pods.
+func (w *world) install(t *testing.T) {
+	t.Helper()
+	w.makeNamespace(t, namespace)
+	w.kubectl(t, "apply", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
+	began := time.Now()
+	args := append([]string{
+		"install", "urr", w.chart("urr"), "-n", namespace, "--wait", "--timeout", "5m",
+		"--values", w.chart("urr", "values-development.yaml"), "--values", "testdata/values.yaml",
+		"--set", "secrets.databaseURL=" + w.databaseURL("%s"),
+	}, w.backendValues()...)
+	w.run(t, "helm", args...)
+	took := time.Since(began)
+	t.Logf("all ready after %s", took.Round(time.Second))
+	t.Logf("\n%s", w.kubectl(t, "get", "deployments,pods"))
+	require.LessOrEqual(t, took, readyWithin)
+	w.kubectl(t, "rollout", "status", "deployment/sandbox", "--timeout=60s")
+}
+
+// journey is helm test: visitors go from the waiting room to the ticket, inside the cluster.
+func (w *world) journey(t *testing.T) {
+	t.Helper()
+	w.run(t, "helm", "test", "urr", "-n", namespace, "--timeout", "4m")
+	t.Logf("\n%s", w.kubectl(t, "logs", "urr-journey"))
+}
+
+// upgrade replaces every pod while a crowd buys, and no request fails.
+func (w *world) upgrade(t *testing.T) {
+	t.Helper()
+	before := w.pods(t)
+	secret := w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}")
+	w.kubectl(t, "apply", "-f", "testdata/crowd.yaml")
+	w.kubectl(t, "wait", "--for=condition=Ready", "pod", "-l", "job-name=crowd", "--timeout=60s")
+	eventually(t, time.Minute, "the crowd has come", func() bool {
+		return strings.Contains(w.kubectl(t, "logs", "job/crowd"), "visitors come")
+	})
+	began := time.Now()
+	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "5m",
+		"--set", "global.telemetry.logLevel=warn")
+	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
+	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
+	for pod := range w.pods(t) {
+		require.NotContains(t, before, pod)
+	}
+	require.Equal(t, secret, w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}"), "keys are made once")
+	eventually(t, 9*time.Minute, "the crowd has gone", func() bool {
+		state := w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.conditions[*].type}")
+		return strings.Contains(state, "Complete") || strings.Contains(state, "Failed")
+	})
+	t.Logf("\n%s", w.kubectl(t, "logs", "job/crowd"))
+	require.Equal(t, "1", w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.succeeded}"), "a request failed")
+}
+
+// alone installs the chart of one service in a place of its own, with everything that it needs somewhere else.
+func (w *world) alone(t *testing.T) {
+	t.Helper()
+	const place = "alone"
+	w.makeNamespace(t, place)
+	secret := func(name string, members ...string) {
+		w.run(t, "kubectl", append([]string{"-n", place, "create", "secret", "generic", name}, members...)...)
+	}
+	key := strings.Repeat("k", 40)
+	secret("urr-database-ticket", "--from-literal=url="+w.databaseURL("urr_ticket"))
+	secret("urr-ticket-code", "--from-literal=secret=1:"+strings.Repeat("A", 43)+"=")
+	for _, caller := range platform.Callers(platform.Ticket) {
+		secret("urr-rpc-"+caller+"-ticket", "--from-literal=key="+key)
+	}
+	args := append([]string{
+		"install", "ticket", w.chart("ticket"), "-n", place, "--wait", "--timeout", "3m",
+		"--set", "image.registry=urr.local", "--set", "kafka.prefix=alone-", "--set", "kafka.replicationFactor=1",
+	}, w.backendValues()...)
+	w.run(t, "helm", args...)
+	t.Logf("\n%s", w.run(t, "kubectl", "-n", place, "get", "deployments,pods"))
+	w.run(t, "helm", "uninstall", "ticket", "-n", place, "--wait")
+	w.run(t, "kubectl", "delete", "namespace", place, "--timeout=2m")
+}
+
+// uninstall leaves nothing but the keys that were made, which outlive a release on purpose.
+func (w *world) uninstall(t *testing.T) {
+	t.Helper()
+	w.run(t, "helm", "uninstall", "urr", "-n", namespace, "--wait", "--timeout", "3m")
+	w.kubectl(t, "delete", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
+	w.kubectl(t, "delete", "job/crowd", "pod/urr-journey", "--ignore-not-found")
+	w.kubectl(t, "wait", "--for=delete", "pod", "--all", "--timeout=2m")
+	left := w.kubectl(t, "get", "all,configmaps,serviceaccounts,poddisruptionbudgets", "-o", "name")
+	require.ElementsMatch(t, []string{"configmap/kube-root-ca.crt", "serviceaccount/default"}, strings.Fields(left))
+	w.run(t, "kubectl", "delete", "namespace", namespace, "--timeout=2m")
+}
+
+func (w *world) makeNamespace(t *testing.T, name string) {
+	t.Helper()
+	w.run(t, "kubectl", "create", "namespace", name)
+	w.run(t, "kubectl", "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+}
+
+// pods are the services' pods that are not on their way out.
+func (w *world) pods(t *testing.T) map[string]bool {
+	t.Helper()
+	pods := map[string]bool{}
+	list := w.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance=urr,helm.sh/chart",
+		"-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}`)
+	for _, name := range strings.Fields(list) {
+		pods[name] = true
+	}
+	require.Len(t, pods, 2*len(platform.Services())-2, "two of each service, the sandbox is none")
+	return pods
+}

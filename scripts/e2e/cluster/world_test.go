@@ -1,0 +1,147 @@
+// Package cluster installs the charts on a real Kubernetes, the one of scripts/cluster, against backends on this machine. It takes root,
+// minutes and most of the machine, so that it is no part of make test: make cluster-test.
+package cluster_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/images"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/internal/tools"
+	"urr.guru/scripts/platform"
+)
+
+const (
+	node      = "10.250.0.1" // where pods reach this machine
+	namespace = "urr"
+	tag       = "dev"
+	// offset keeps the run's backends clear of the checkout's own and of those beside it.
+	offset = 4300
+)
+
+// world is a cluster with images in it and backends beside it.
+type world struct {
+	checkout platform.Layout
+	layout   platform.Layout // of the backends
+	helmDir  string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	require.Zero(t, os.Geteuid(), "the cluster needs root: sudo make cluster-test")
+	checkout, err := platform.Find()
+	require.NoError(t, err)
+	w := &world{checkout: checkout, layout: checkout.Run("cluster", checkout.Offset+offset)}
+	say := func(format string, args ...any) { t.Logf(format, args...) }
+	w.helmDir, err = tools.Build(t.Context(), checkout, tools.Kubernetes, say, "helm")
+	require.NoError(t, err)
+	archive, err := images.Builder{Layout: checkout, Say: say}.Build(t.Context(), tag)
+	require.NoError(t, err)
+	w.startCluster(t)
+	w.run(t, "ctr", "images", "import", archive)
+	w.startBackends(t)
+	return w
+}
+
+func (w *world) startCluster(t *testing.T) {
+	t.Helper()
+	script := func(name string, args ...string) error {
+		cmd := exec.Command(filepath.Join(w.checkout.Root, "scripts", "cluster", name), args...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Run()
+	}
+	require.NoError(t, script("down.sh", "--purge"))
+	t.Cleanup(func() {
+		require.NoError(t, script("down.sh", "--purge"))
+		links, err := exec.Command("ip", "-o", "link").Output()
+		require.NoError(t, err)
+		require.NotRegexp(t, "urrnode0|urrpods0", string(links), "interfaces are left")
+		mounts, err := os.ReadFile("/proc/mounts")
+		require.NoError(t, err)
+		require.NotContains(t, string(mounts), w.checkout.Shared("cluster"), "mounts are left")
+		require.NoDirExists(t, w.checkout.Shared("cluster"))
+	})
+	require.NoError(t, script("up.sh"))
+}
+
+func (w *world) startBackends(t *testing.T) {
+	t.Helper()
+	outside := fmt.Sprintf("%s:%d", node, w.layout.Port(platform.KafkaOutsidePort))
+	nursery := process.NewNursery()
+	set := backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(nursery.Start)
+	require.NoError(t, set.Wipe())
+	t.Cleanup(func() { require.NoError(t, set.Wipe()) })
+	require.NoError(t, set.Start(t.Context()))
+	// DynamoDB Local listens everywhere by itself.
+	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort} {
+		forward(t, w.outside(port), w.layout.Loopback(port))
+	}
+}
+
+// outside is where pods reach a backend.
+func (w *world) outside(port int) string { return fmt.Sprintf("%s:%d", node, w.layout.Port(port)) }
+
+// backendValues point a chart at the backends.
+func (w *world) backendValues() []string {
+	return []string{
+		"--set", "global.kafka.brokers={" + w.outside(platform.KafkaOutsidePort) + "}",
+		"--set", "global.redis.addresses={" + w.outside(platform.RedisPort) + "}",
+		"--set", "global.dynamodb.endpoint=http://" + w.outside(platform.DynamoDBPort),
+	}
+}
+
+func (w *world) databaseURL(name string) string {
+	return "postgres://" + platform.PostgresUser + "@" + w.outside(platform.PostgresPort) + "/" + name + "?sslmode=disable"
+}
+
+func (w *world) chart(elem ...string) string {
+	return filepath.Join(append([]string{w.checkout.Root, "deploy", "helm"}, elem...)...)
+}
+
+// try runs a program with the cluster's settings and returns what it wrote.
+func (w *world) try(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	settings := filepath.Join(w.checkout.Root, "scripts", "cluster", "settings.sh")
+	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", `. "$1" && PATH=$2:$PATH && shift 2 && exec "$@"`, "bash",
+		settings, w.helmDir, name}, args...)...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, &out, &said)
+	}
+	return out.String(), err
+}
+
+// run is try for what must work; a failure shows the pods too.
+func (w *world) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := w.try(t, name, args...)
+	if err != nil {
+		pods, _ := w.try(t, "kubectl", "get", "pods,jobs", "-A", "-o", "wide")
+		events, _ := w.try(t, "kubectl", "get", "events", "-A", "--sort-by=.lastTimestamp")
+		t.Fatalf("%v\n%s\n%s", err, pods, events)
+	}
+	return out
+}
+
+func (w *world) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return w.run(t, "kubectl", append([]string{"-n", namespace}, args...)...)
+}
+
+// eventually polls until check holds.
+func eventually(t *testing.T, limit time.Duration, what string, check func() bool) {
+	t.Helper()
+	require.Eventually(t, check, limit, time.Second, what)
+}

@@ -1,0 +1,164 @@
+// Package e2e_test walks through the whole platform, as its users do, on real backends.
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// settle is how long what happens by itself may take: a webhook after 3 s, a sweep, the saga's events.
+const settle = 40 * time.Second
+
+// gatewayHost starts a platform and gives its gateway's host:port.
+func gatewayHost(t *testing.T) string {
+	t.Helper()
+	return harness.Start(t, harness.Options{}).Service(platform.Gateway).Addr(0)
+}
+
+// newSale opens a sale of 2 rows of 10 seats without a waiting room, under an id of its own.
+func newSale(t *testing.T, p *harness.Platform) string {
+	t.Helper()
+	id := "e2e-" + uuid.NewString()[:8]
+	now := time.Now().UTC()
+	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, map[string]any{
+		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4,
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
+		"holdSeconds": 60, "slotSeconds": 300, "threshold": 100,
+		"sections": []map[string]any{{"section": "A", "price": 55000, "rows": 2, "seatsPerRow": 10}},
+	}, nil)
+	return id
+}
+
+type reservation struct {
+	ReservationID, Status string
+	Amount                int64
+}
+
+// buyer is a signed-in user who was let in.
+type buyer struct {
+	*harness.Client
+	t     *testing.T
+	user  string
+	event string
+}
+
+// letIn signs a user in and passes the line, which is empty.
+func letIn(t *testing.T, p *harness.Platform, event string) *buyer {
+	t.Helper()
+	b := &buyer{t: t, user: "user-" + uuid.NewString()[:8], event: event}
+	b.Client = p.Client(b.user)
+	p.Eventually(settle, func(ctx context.Context) error {
+		var place struct{ Status string }
+		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+event, map[string]any{})
+		if err != nil {
+			return err
+		}
+		if a.Status != http.StatusOK || a.Decode(&place) != nil || place.Status != "active" {
+			return fmt.Errorf("not let in: %d %s", a.Status, a.Body)
+		}
+		return nil
+	})
+	return b
+}
+
+func (b *buyer) hold(seats ...string) reservation {
+	b.t.Helper()
+	var r reservation
+	a := b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
+		map[string]any{"eventId": b.event, "seatIds": seats}, &r)
+	require.Equal(b.t, http.StatusCreated, a.Status)
+	return r
+}
+
+type preparedPayment struct {
+	PaymentID, OrderID string
+	Amount             int64
+}
+
+func (b *buyer) prepare(r reservation) preparedPayment {
+	b.t.Helper()
+	var p preparedPayment
+	b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
+		map[string]any{"paymentType": "reservation", "referenceId": r.ReservationID}, &p)
+	require.Equal(b.t, r.Amount, p.Amount)
+	return p
+}
+
+// confirm sends the payment once.
+func (b *buyer) confirm(p preparedPayment, paymentKey string) (harness.Answer, error) {
+	return b.confirmAs(uuid.NewString(), p, paymentKey)
+}
+
+// confirmAs sends the payment with a given Idempotency-Key. The answer may be lost when the service dies, which is for the test to judge.
+func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (harness.Answer, error) {
+	return b.With("Idempotency-Key", key).Call(b.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
+		map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount})
+}
+
+// awaitStatus polls one's own reservation.
+func (b *buyer) awaitStatus(p *harness.Platform, r reservation, status string) {
+	b.t.Helper()
+	b.await(p, "/api/v1/my/reservations/"+r.ReservationID, status)
+}
+
+// awaitPayment polls one's own payment.
+func (b *buyer) awaitPayment(p *harness.Platform, payment preparedPayment, status string) {
+	b.t.Helper()
+	b.await(p, "/api/v1/payments/"+payment.PaymentID, status)
+}
+
+func (b *buyer) await(p *harness.Platform, path, status string) {
+	b.t.Helper()
+	p.Eventually(settle, func(ctx context.Context) error {
+		var now struct{ Status string }
+		a, err := b.Call(ctx, http.MethodGet, path, nil)
+		if err == nil {
+			err = a.Decode(&now)
+		}
+		if err != nil {
+			return err
+		}
+		if now.Status != status {
+			return fmt.Errorf("%s is %q, not %s: %d", path, now.Status, status, a.Status)
+		}
+		return nil
+	})
+}
+
+// tickets counts the buyer's own.
+func (b *buyer) tickets() int {
+	b.t.Helper()
+	var list struct {
+		Items []struct{ Code, Status string }
+	}
+	b.Must(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
+	return len(list.Items)
+}
+
+// awaitSold waits until the public figures say so many seats; more is as wrong as fewer.
+func awaitSold(p *harness.Platform, event string, seats int64) {
+	p.Eventually(settle, func(ctx context.Context) error {
+		var figures struct{ SeatsSold int64 }
+		a, err := p.Visitor().Call(ctx, http.MethodGet, "/api/v1/stats/events/"+url.PathEscape(event), nil)
+		if err == nil {
+			err = a.Decode(&figures)
+		}
+		if err != nil {
+			return err
+		}
+		if figures.SeatsSold != seats {
+			return fmt.Errorf("%d seats are sold in the figures, not %d", figures.SeatsSold, seats)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,170 @@
+package pages_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// visitor speaks to the API as a browser's page would, with cookies of its own.
+type visitor struct {
+	t      *testing.T
+	client *http.Client
+	token  string
+	entry  string
+}
+
+type object = map[string]any
+
+func newVisitor(t *testing.T) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	return &visitor{t: t, client: &http.Client{Jar: jar, Timeout: patience}}
+}
+
+// signIn gives a signed-in visitor with an unused name.
+func signIn(t *testing.T, roles ...string) *visitor {
+	t.Helper()
+	return signInAs(t, unused("user"), roles...)
+}
+
+func signInAs(t *testing.T, user string, roles ...string) *visitor {
+	t.Helper()
+	v := newVisitor(t)
+	if roles == nil {
+		roles = []string{}
+	}
+	answer := v.call(http.MethodPost, "/api/v1/auth/dev-login", object{"userId": user, "roles": roles})
+	v.token, _ = answer["token"].(string)
+	require.NotEmpty(t, v.token)
+	return v
+}
+
+var (
+	started = time.Now().UnixMilli()
+	last    atomic.Int64
+)
+
+// unused makes an id that no earlier run has used either.
+func unused(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
+
+// call expects success and returns the answer's members.
+func (v *visitor) call(method, path string, body any) object {
+	v.t.Helper()
+	var payload io.Reader = http.NoBody
+	if body != nil {
+		raw, err := json.Marshal(body)
+		require.NoError(v.t, err)
+		payload = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), method, platformURL+path, payload)
+	require.NoError(v.t, err)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Accept", "application/json")
+	if v.token != "" {
+		r.Header.Set("Authorization", "Bearer "+v.token)
+	}
+	if v.entry != "" {
+		r.Header.Set("X-Queue-Entry-Token", v.entry)
+	}
+	answer, err := v.client.Do(r)
+	require.NoError(v.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	require.NoError(v.t, err)
+	require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
+	members := object{}
+	if len(raw) > 0 {
+		require.NoError(v.t, json.Unmarshal(raw, &members), "%s %s: %s", method, path, raw)
+	}
+	return members
+}
+
+// enter takes a slot of an event whose line lets everybody in, or has the one in front.
+func (v *visitor) enter(event string) {
+	v.t.Helper()
+	require.Eventually(v.t, func() bool {
+		v.entry, _ = v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)["entryToken"].(string)
+		return v.entry != ""
+	}, patience, 200*time.Millisecond, "the line lets in")
+}
+
+func (v *visitor) leave(event string) {
+	v.t.Helper()
+	v.call(http.MethodPost, "/api/v1/queue/leave/"+event, nil)
+	v.entry = ""
+}
+
+// sale is what a test's event is like; the zero value has 60 assigned seats in two sections and room for everybody.
+type sale struct {
+	seating   string
+	threshold int
+	sections  []object
+	limit     int
+}
+
+// open makes an event on sale and returns its id.
+func (s sale) open(t *testing.T) string {
+	t.Helper()
+	event := unused("e2e")
+	if s.seating == "" {
+		s.seating = "ASSIGNED"
+	}
+	if s.sections == nil {
+		s.sections = []object{
+			{"section": "VIP", "price": 165000, "rows": 3, "seatsPerRow": 8},
+			{"section": "A", "price": 110000, "rows": 3, "seatsPerRow": 12},
+		}
+	}
+	if s.threshold == 0 {
+		s.threshold = 1000
+	}
+	if s.limit == 0 {
+		s.limit = 4
+	}
+	now := time.Now().UTC()
+	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, object{
+		"title": "Autumn Light " + event, "artist": "긴 기다림", "venue": "Olympic Hall",
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
+		"seating": s.seating, "currency": "KRW", "maxPerUser": s.limit, "threshold": s.threshold, "sections": s.sections,
+	})
+	return event
+}
+
+// openRoom opens an event's waiting room, with so many visitors in front of whoever comes next, one of them served every
+// so many seconds.
+func openRoom(t *testing.T, event string, ahead, seconds int) {
+	t.Helper()
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": seconds})
+	for range ahead {
+		v := newVisitor(t)
+		require.Eventually(t, func() bool {
+			state := v.call(http.MethodGet, "/vwr-api/vwr/status/"+event, nil)
+			return state["isActive"] == true
+		}, patience, 100*time.Millisecond, "the gateway hears of the waiting room")
+		v.call(http.MethodPost, "/vwr-api/vwr/assign/"+event, nil)
+	}
+}
+
+// words are the sentences of a language, by group and key.
+func words(t *testing.T, lang string) map[string]map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, "services/gateway/internal/web/lang", lang+".json"))
+	require.NoError(t, err)
+	var all map[string]map[string]string
+	require.NoError(t, json.Unmarshal(raw, &all))
+	return all
+}

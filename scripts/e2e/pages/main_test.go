@@ -1,0 +1,97 @@
+// Package pages_test walks through the pages in a real browser, against a platform of its own.
+package pages_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// What every test shares, set once by TestPages.
+var (
+	browser     context.Context
+	platformURL string
+	axe         string
+	pictures    string
+	root        string
+)
+
+// TestPages starts one platform and one browser for all tests; they run side by side, each with visitors of its own.
+// URR_E2E_URL names a platform that runs already, as `make up` starts it.
+func TestPages(t *testing.T) {
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	root = layout.Root
+	pictures = layout.State("e2e")
+	require.NoError(t, os.RemoveAll(pictures), "the last run's pictures")
+	require.NoError(t, os.MkdirAll(pictures, 0o755))
+	startPlatform(t)
+	script, err := os.ReadFile(filepath.Join(root, "services/gateway/web/node_modules/axe-core/axe.min.js"))
+	require.NoError(t, err, "axe-core comes with the pages' packages: go run ./scripts/cmd/web")
+	axe = string(script)
+	startBrowser(t)
+
+	t.Run("Journey", testJourney)
+	t.Run("GeneralAdmission", testGeneralAdmission)
+	t.Run("BestSeats", testBestSeats)
+	t.Run("RoomKeepsTheNumber", testRoomKeepsTheNumber)
+	t.Run("RoomOutlastsFailures", testRoomOutlastsFailures)
+	t.Run("ClosedRoomLetsEverybodyIn", testClosedRoomLetsEverybodyIn)
+	t.Run("RoomIsOneFile", testRoomIsOneFile)
+	t.Run("KeyboardAlone", testKeyboardAlone)
+	t.Run("MouseOnTheMap", testMouseOnTheMap)
+	t.Run("SeatsTakenMeanwhile", testSeatsTakenMeanwhile)
+	t.Run("TurnOver", testTurnOver)
+	t.Run("LargeHall", testLargeHall)
+	t.Run("LeavingTheLine", testLeavingTheLine)
+	t.Run("GivingSeatsBack", testGivingSeatsBack)
+	t.Run("RefusalsInWords", testRefusalsInWords)
+	t.Run("SwitchingTheLanguage", testSwitchingTheLanguage)
+	t.Run("SigningOut", testSigningOut)
+	t.Run("ReturnPathsStayHere", testReturnPathsStayHere)
+	t.Run("ServerFailure", testServerFailure)
+	t.Run("NarrowAndDark", testNarrowAndDark)
+}
+
+// startPlatform bundles the pages, since the gateway embeds what is there when it is built, and runs all services.
+func startPlatform(t *testing.T) {
+	t.Helper()
+	if platformURL = os.Getenv("URR_E2E_URL"); platformURL != "" {
+		return
+	}
+	bundle := exec.CommandContext(t.Context(), "go", "run", "./scripts/cmd/web")
+	bundle.Dir = root
+	out, err := bundle.CombinedOutput()
+	require.NoError(t, err, "bundle the pages:\n%s", out)
+	platformURL = "http://" + harness.Start(t, harness.Options{}).Service(platform.Gateway).Addr(0)
+}
+
+// startBrowser starts the one browser that all tests share; each visitor gets a context of their own in it.
+func startBrowser(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("chromium")
+	require.NoError(t, err, "apt-get install chromium fonts-noto-cjk")
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("headless", "new"),
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+		// Nothing but the platform can be reached.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
+	)
+	// Not the test's context: it ends before the clean-ups, and visitors still close their tabs in theirs.
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stopAllocator)
+	ctx, stopBrowser := chromedp.NewContext(allocator)
+	t.Cleanup(stopBrowser)
+	require.NoError(t, chromedp.Do(ctx), "start chromium")
+	browser = ctx //nolint:fatcontext // set once, before the tests
+}

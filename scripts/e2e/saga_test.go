@@ -1,0 +1,169 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/sandbox"
+)
+
+// TestKilledBetweenCommitAndPublish kills payment and ticket at the points around the publishing of an event. After the restart the
+// event is published, and its effect is there once.
+func TestKilledBetweenCommitAndPublish(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{})
+	for _, service := range []string{platform.Payment, platform.Ticket} {
+		for _, point := range []string{"outbox.before_publish", "outbox.after_publish"} {
+			t.Logf("killing %s at %s", service, point)
+			killAndRecover(t, p, service, point)
+		}
+	}
+}
+
+func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
+	t.Helper()
+	event := newSale(t, p)
+	b := letIn(t, p, event)
+	held := b.hold("A-1-1", "A-1-2")
+	paying := b.prepare(held)
+	awaitOutbox(t, p, service)
+
+	p.Service(service).Arm(0, point+"=exit")
+	b.awaitPayment(p, paying, "PREPARED") // the gateway has found the new processes
+	b.awaitStatus(p, held, "HELD")
+	confirmUntilKilled(t, p, b, paying, service)
+	require.Equal(t, "signal: killed", p.Service(service).AwaitEnd(0))
+	p.Service(service).Start(0)
+
+	b.awaitStatus(p, held, "CONFIRMED")
+	require.Equal(t, 2, b.tickets())
+	awaitSold(p, event, 2)
+	requireOneEvent(t, p, "payment-events", "PAYMENT_CONFIRMED", paying.OrderID)
+	requireOneEvent(t, p, "reservation-events", "RESERVATION_CONFIRMED", held.ReservationID)
+	requireCharged(t, p, paying, 0)
+}
+
+// confirmUntilKilled confirms as a page does: with one key, again while a service is just coming up. It is done when the payment is
+// confirmed or the service has died of it.
+func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment, service string) {
+	t.Helper()
+	key, paymentKey := uuid.NewString(), "ok-"+uuid.NewString()
+	p.Eventually(settle, func(context.Context) error {
+		answer, err := b.confirmAs(key, paying, paymentKey)
+		switch {
+		case !p.Service(service).Running(0), err == nil && answer.Status == http.StatusOK:
+			return nil
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("not confirmed: %d %s", answer.Status, answer.Body)
+		}
+	})
+}
+
+// awaitOutbox waits until what the service had to publish is published, so that the failpoint meets the event that the test is about.
+func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
+	t.Helper()
+	db := p.DB(service)
+	p.Eventually(settle, func(ctx context.Context) error {
+		var rows int
+		if err := db.QueryRow(ctx, "SELECT count(*) FROM outbox").Scan(&rows); err != nil {
+			return err
+		}
+		if rows > 0 {
+			return fmt.Errorf("%d events are not published", rows)
+		}
+		return nil
+	})
+}
+
+// requireOneEvent reads the topic: the key has events of that type under one id only, however often it was published.
+func requireOneEvent(t *testing.T, p *harness.Platform, topic, eventType, key string) {
+	t.Helper()
+	records, err := p.Records(t.Context(), topic)
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for _, r := range records {
+		headers := map[string]string{}
+		for _, h := range r.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		if string(r.Key) == key && headers["ce_type"] == eventType {
+			ids[headers["ce_id"]] = true
+		}
+	}
+	require.Len(t, ids, 1, "%s of %s in %s", eventType, key, topic)
+}
+
+// requireCharged looks into the provider's ledger: one charge, and so much of it given back.
+func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, refunded int64) {
+	t.Helper()
+	charges, _, err := p.Ledger(t.Context())
+	require.NoError(t, err)
+	var found []sandbox.Charge
+	for _, c := range charges {
+		if c.OrderID == paid.OrderID && c.Status == sandbox.Captured {
+			found = append(found, c)
+		}
+	}
+	require.Len(t, found, 1, "charges of the order")
+	require.Equal(t, paid.Amount, found[0].Amount)
+	require.Equal(t, refunded, found[0].RefundedAmount)
+}
+
+// TestPaidTooLateIsRefunded lets the time to pay run out while the provider has not answered yet. Its late success ends in a refund by
+// itself: no ticket, and the seats are free.
+func TestPaidTooLateIsRefunded(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{})
+	event := newSale(t, p)
+	b := letIn(t, p, event)
+	held := b.hold("A-2-1", "A-2-2")
+	paying := b.prepare(held)
+	answer, err := b.confirm(paying, "late-"+uuid.NewString())
+	require.NoError(t, err)
+	var confirmed struct{ Status string }
+	require.NoError(t, answer.Decode(&confirmed))
+	require.Equal(t, "PENDING", confirmed.Status)
+
+	runOut(t, p, held)
+	b.awaitStatus(p, held, "REJECTED")
+	b.awaitPayment(p, paying, "REFUNDED")
+	require.Zero(t, b.tickets())
+	requireCharged(t, p, paying, paying.Amount)
+	awaitSold(p, event, 0)
+
+	next := letIn(t, p, event)
+	again := next.hold("A-2-1", "A-2-2")
+	require.Equal(t, "HELD", again.Status, "the seats are free")
+}
+
+// runOut moves the end of the time to pay into the past, as ten minutes of waiting would, and waits for the reservation to expire.
+func runOut(t *testing.T, p *harness.Platform, held reservation) {
+	t.Helper()
+	db := p.DB(platform.Ticket)
+	tag, err := db.Exec(t.Context(), `UPDATE reservations SET expires_at = now() - interval '1 second' WHERE reservation_id = $1 AND status = 'PAYING'`,
+		held.ReservationID)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected(), "the reservation was being paid")
+	_, err = db.Exec(t.Context(), `UPDATE seats SET held_until = now() - interval '1 second' WHERE reservation_id = $1`, held.ReservationID)
+	require.NoError(t, err)
+	p.Eventually(2500*time.Millisecond, func(ctx context.Context) error {
+		var status string
+		if err := db.QueryRow(ctx, `SELECT status FROM reservations WHERE reservation_id = $1`, held.ReservationID).Scan(&status); err != nil {
+			return err
+		}
+		if status != "EXPIRED" {
+			return fmt.Errorf("the reservation is still %s", status)
+		}
+		return nil
+	})
+}

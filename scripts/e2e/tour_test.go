@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the tour's real answers into the README")
+
+// tourAddress is the gateway's in the README; the test's own is put in its place.
+const tourAddress = "localhost:8080"
+
+// step is one command of the tour and the answer that the README shows under it.
+type step struct {
+	command, answer string
+	start, end      int // of the answer in the README, its line breaks included
+}
+
+var stepPattern = regexp.MustCompile("```sh\n([^`]*)```\n\n```json\n([^`]*)```")
+
+// tour finds the steps in the README's chapter.
+func tour(t *testing.T, readme string) []step {
+	t.Helper()
+	from := strings.Index(readme, "## A tour with curl")
+	require.NotEqual(t, -1, from, "the README has a chapter “A tour with curl”")
+	to := from + strings.Index(readme[from:], "\n## Where things are")
+	var steps []step
+	for _, m := range stepPattern.FindAllStringSubmatchIndex(readme[from:to], -1) {
+		start, end := from+m[4], from+m[5]
+		steps = append(steps, step{command: readme[from+m[2] : from+m[3]], answer: readme[start:end], start: start, end: end})
+	}
+	return steps
+}
+
+// TestTour runs the README's tour line by line and compares each answer with the shown one, but for what differs every time.
+func TestTour(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "README.md")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	steps := tour(t, string(raw))
+	require.GreaterOrEqual(t, len(steps), 10, "the tour goes the whole way")
+
+	answers := runTour(t, steps, gatewayHost(t))
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(withAnswers(string(raw), steps, answers)), 0o644))
+		return
+	}
+	for i, s := range steps {
+		require.Empty(t, cmp.Diff(shape(t, s.answer), shape(t, answers[i])), "the answer to\n%s", s.command)
+	}
+}
+
+// runTour gives the commands to one shell in a folder of its own, so that variables and cookie files live on.
+func runTour(t *testing.T, steps []step, host string) []string {
+	t.Helper()
+	const mark = "--- end of step ---"
+	var script strings.Builder
+	script.WriteString("set -eu\n")
+	for _, s := range steps {
+		fmt.Fprintf(&script, "%s\necho; echo '%s'\n", strings.ReplaceAll(s.command, tourAddress, host), mark)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
+	cmd.Dir = t.TempDir()
+	var out, fault bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &fault
+	require.NoError(t, cmd.Run(), "%s\n%s", out.String(), fault.String())
+	answers := strings.Split(out.String(), mark+"\n")
+	require.Len(t, answers, len(steps)+1)
+	return answers[:len(steps)]
+}
+
+// withAnswers writes the real answers, indented, where the old ones stood.
+func withAnswers(readme string, steps []step, answers []string) string {
+	for i := len(steps) - 1; i >= 0; i-- {
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, bytes.TrimSpace([]byte(answers[i])), "", "  ") != nil {
+			pretty.Reset()
+			pretty.WriteString(strings.TrimSpace(answers[i]))
+		}
+		readme = readme[:steps[i].start] + pretty.String() + "\n" + readme[steps[i].end:]
+	}
+	return readme
+}
+
+// Values that differ from run to run, by their form.
+var (
+	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	timePattern  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}$`)
+)
+
+// shape replaces what differs from run to run by its kind; all else must be equal.
+func shape(t *testing.T, answer string) any {
+	t.Helper()
+	var v any
+	require.NoError(t, json.Unmarshal([]byte(answer), &v), "an answer is JSON: %s", answer)
+	return normal("", v)
+}
+
+func normal(name string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = normal(k, v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = normal(name, v[i])
+		}
+	case string:
+		switch {
+		case uuidPattern.MatchString(v):
+			return "an id"
+		case timePattern.MatchString(v):
+			return "a time"
+		case tokenPattern.MatchString(v):
+			return "a signed value"
+		}
+	case float64:
+		if v > 1e9 || name == "estimatedWait" || name == "nextPoll" || name == "measuredRate" {
+			return "a number of the moment"
+		}
+	}
+	return v
+}

@@ -1,0 +1,69 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+)
+
+// TestOneTrace follows a purchase from the browser's request to the figures: gateway → payment → outbox → Kafka → ticket → Kafka → stats,
+// all under one trace id.
+func TestOneTrace(t *testing.T) {
+	t.Parallel()
+	c := startCollector(t)
+	p := harness.Start(t, harness.Options{Env: map[string][]string{"*": {"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + c.addr}}})
+	event := newSale(t, p)
+	b := letIn(t, p, event)
+	held := b.hold("A-1-5")
+	answer, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
+	require.NoError(t, err)
+	require.Equal(t, 200, answer.Status, "%s", answer.Body)
+	b.awaitStatus(p, held, "CONFIRMED")
+	awaitSold(p, event, 1)
+
+	p.Eventually(settle, func(context.Context) error { return c.findPurchase() })
+}
+
+// purchase is what the trace must hold, by service and a part of the span's name.
+var purchase = []struct{ service, name string }{
+	{"gateway", "payments/confirm"},
+	{"payment", "Confirm"},
+	{"payment", "payment-events"},
+	{"ticket", "payment-events"},
+	{"ticket", "reservation-events"},
+	{"stats", "reservation-events"},
+}
+
+// findPurchase looks for a trace that has everything; its error says what the fullest one lacks.
+func (c *traceCollector) findPurchase() error {
+	fewest := []string{"a request to confirm"}
+	for _, root := range c.all() {
+		if root.service != "gateway" || !strings.Contains(root.name, "payments/confirm") {
+			continue
+		}
+		missing := missingOf(c.of(root.trace))
+		if len(missing) == 0 {
+			return nil
+		}
+		fewest = missing
+	}
+	return fmt.Errorf("the trace lacks %s", strings.Join(fewest, ", "))
+}
+
+func missingOf(spans []span) []string {
+	var missing []string
+	for _, want := range purchase {
+		has := slices.ContainsFunc(spans, func(s span) bool { return s.service == want.service && strings.Contains(s.name, want.name) })
+		if !has {
+			missing = append(missing, want.service+" "+want.name)
+		}
+	}
+	return missing
+}

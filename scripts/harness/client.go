@@ -1,0 +1,198 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+	"urr.guru/scripts/platform"
+)
+
+// Client calls a gateway as one visitor: it keeps cookies and says who it is.
+type Client struct {
+	p      *Platform
+	http   *http.Client
+	base   string
+	header http.Header
+}
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Decode reads the body as JSON.
+func (a Answer) Decode(into any) error {
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		return fmt.Errorf("answer %d %q: %w", a.Status, a.Body, err)
+	}
+	return nil
+}
+
+// Code is the stable code of a refusal, "" when there is none.
+func (a Answer) Code() string {
+	var problem struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(a.Body, &problem) != nil {
+		return ""
+	}
+	return problem.Code
+}
+
+// Visitor is somebody who has not signed in, at the first gateway.
+func (p *Platform) Visitor() *Client {
+	p.tb.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	client := &http.Client{
+		Jar: jar, Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	p.tb.Cleanup(client.CloseIdleConnections)
+	return &Client{p: p, http: client, base: "http://" + p.Service(platform.Gateway).Addr(0), header: http.Header{}}
+}
+
+// Client is a signed-in user, at the first gateway.
+func (p *Platform) Client(user string, roles ...string) *Client {
+	p.tb.Helper()
+	return p.Visitor().With("Authorization", "Bearer "+p.SessionToken(user, roles...))
+}
+
+// Operator is a signed-in user with the role admin.
+func (p *Platform) Operator() *Client {
+	p.tb.Helper()
+	return p.Client("operator", "admin")
+}
+
+// With returns the same visitor with one more header in every call; "" takes it away.
+func (c *Client) With(name, value string) *Client {
+	other := *c
+	other.header = maps.Clone(c.header)
+	if value == "" {
+		other.header.Del(name)
+	} else {
+		other.header.Set(name, value)
+	}
+	return &other
+}
+
+// At returns the same visitor at another replica of the gateway.
+func (c *Client) At(i int) *Client {
+	other := *c
+	other.base = "http://" + c.p.Service(platform.Gateway).Addr(i)
+	return &other
+}
+
+// Call sends a request; body is encoded as JSON unless it is nil, []byte or string. The error is of
+// the connection only: a refusal is an Answer.
+func (c *Client) Call(ctx context.Context, method, path string, body any) (Answer, error) {
+	payload, err := encode(body)
+	if err != nil {
+		return Answer{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return Answer{}, err
+	}
+	maps.Copy(req.Header, c.header)
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return send(c.http, req)
+}
+
+// Must is Call for a request that has to succeed: anything but 2xx fails the test. The body is read
+// into `into` unless that is nil.
+func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
+	c.p.tb.Helper()
+	a, err := c.Call(ctx, method, path, body)
+	if err == nil && a.Status/100 != 2 {
+		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
+	}
+	if err == nil && into != nil {
+		err = a.Decode(into)
+	}
+	if err != nil {
+		c.p.tb.Fatalf("harness: %s %s: %v", method, path, err)
+	}
+	return a
+}
+
+// SessionToken signs a user in, for an hour.
+func (p *Platform) SessionToken(user string, roles ...string) string {
+	p.tb.Helper()
+	now := time.Now()
+	return p.sign(p.world.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
+}
+
+// EntryToken forges no slot: it is what the queue would sign for a slot that the test knows of.
+func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
+	p.tb.Helper()
+	return p.sign(p.world.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
+}
+
+// Tier1Token is what vwr would sign for a position.
+func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
+	p.tb.Helper()
+	return p.sign(p.world.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))
+}
+
+func (p *Platform) sign(secret string, c jwt.Claims) string {
+	p.tb.Helper()
+	keys, err := token.ParseKeySet(config.Secret(secret))
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	signed, err := keys.Sign(c)
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	return signed
+}
+
+func encode(body any) (io.Reader, error) {
+	switch b := body.(type) {
+	case nil:
+		return http.NoBody, nil
+	case []byte:
+		return bytes.NewReader(b), nil
+	case string:
+		return bytes.NewReader([]byte(b)), nil
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return nil, fmt.Errorf("encode: %w", err)
+		}
+		return bytes.NewReader(raw), nil
+	}
+}
+
+func send(client *http.Client, req *http.Request) (Answer, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
+	}
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}

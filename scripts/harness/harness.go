@@ -1,0 +1,262 @@
+// Package harness runs the platform for tests: any number of replicas of each service, built with
+// failpoints, on backends of its own that can be killed and paused too. Everything it starts ends
+// with the test process, however that ends.
+//
+//	p := harness.Start(t, harness.Options{Replicas: map[string]int{"ticket": 2}})
+//	p.Service("ticket").Kill9(0)
+//	p.Backend("redis").Pause()
+//	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
+//
+// The backends are shared by the tests of one process, so that runs take turns (Start waits for the
+// run before it to end) and tests must use event ids of their own.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"urr.guru/scripts/platform"
+)
+
+// Time limits. A start competes with compilers and other tests for two processors.
+const (
+	readyLimit   = 60 * time.Second
+	migrateLimit = 2 * time.Minute
+	stopGrace    = 30 * time.Second
+)
+
+// maxReplicas of a service: each listens on a loopback address of its own, 127.0.0.1 to .8.
+const maxReplicas = 8
+
+// Options of a run.
+type Options struct {
+	// Services to run; empty: all. What they call must be among them, or be absent on purpose.
+	Services []string
+	// Replicas per service, 1 where absent, at most 8.
+	Replicas map[string]int
+	// Env adds NAME=value to the environment of a service, or of all under "*".
+	Env map[string][]string
+	// Links puts a proxy between the services and what they connect to, for Platform.Link.
+	Links bool
+}
+
+// Platform is a running platform.
+type Platform struct {
+	tb       testing.TB
+	world    *world
+	opts     Options
+	services map[string]*Service
+	names    *names
+	links    map[string]*Link
+}
+
+// turn is held by the run that owns the backends.
+var turn sync.Mutex
+
+// Start runs a platform until the test ends; it is ready when Start returns. Failing to start fails
+// the test. When the test fails, the end of every service's log is shown.
+func Start(tb testing.TB, opts Options) *Platform {
+	tb.Helper()
+	turn.Lock()
+	tb.Cleanup(turn.Unlock)
+	w, err := theWorld()
+	if err != nil {
+		tb.Fatal("harness: ", err)
+	}
+	p := &Platform{tb: tb, world: w, opts: opts, services: map[string]*Service{}, links: map[string]*Link{}}
+	tb.Cleanup(p.stop)
+	if err := p.start(); err != nil {
+		tb.Fatal("harness: ", err)
+	}
+	return p
+}
+
+func (p *Platform) start() error {
+	ctx, cancel := context.WithTimeout(p.tb.Context(), 5*time.Minute)
+	defer cancel()
+	wanted, err := p.wanted()
+	if err != nil {
+		return err
+	}
+	if err := p.world.build(wanted); err != nil {
+		return err
+	}
+	if p.names, err = serveNames(); err != nil {
+		return err
+	}
+	for _, s := range wanted {
+		if err := p.add(s); err != nil {
+			return err
+		}
+	}
+	for _, s := range wanted {
+		if s.Migrates {
+			if err := p.world.migrate(ctx, s, p.env(p.services[s.Name], 0)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range wanted {
+		svc := p.services[s.Name]
+		for i := range svc.replicas {
+			if err := svc.start(i, ""); err != nil {
+				return err
+			}
+		}
+		for i := range svc.replicas {
+			if err := svc.awaitReady(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wanted lists the services of this run in start order.
+func (p *Platform) wanted() ([]platform.Service, error) {
+	for _, name := range slices.Concat(p.opts.Services, slices.Collect(maps.Keys(p.opts.Replicas))) {
+		if _, err := platform.Lookup(name); err != nil {
+			return nil, err
+		}
+	}
+	var wanted []platform.Service
+	for _, s := range platform.Services() {
+		if len(p.opts.Services) == 0 || slices.Contains(p.opts.Services, s.Name) {
+			wanted = append(wanted, s)
+		}
+	}
+	return wanted, nil
+}
+
+func (p *Platform) add(s platform.Service) error {
+	n := max(1, p.opts.Replicas[s.Name])
+	if n > maxReplicas {
+		return fmt.Errorf("%d replicas of %s: at most %d", n, s.Name, maxReplicas)
+	}
+	svc := &Service{p: p, desc: s, replicas: make([]replica, n)}
+	var ips []net.IP
+	for i := range svc.replicas {
+		ip := net.IPv4(127, 0, 0, byte(1+i))
+		ips = append(ips, ip)
+		svc.replicas[i].listen = platform.Listen{
+			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.world.layout.Port(s.Port))),
+			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.world.layout.Port(s.OpsPort))),
+		}
+	}
+	p.names.set(s.Name, ips)
+	p.services[s.Name] = svc
+	return nil
+}
+
+// stop ends the services, those first that nobody needs, and then the proxies between them.
+func (p *Platform) stop() {
+	all := platform.Services()
+	for _, s := range slices.Backward(all) {
+		svc := p.services[s.Name]
+		if svc == nil {
+			continue
+		}
+		if p.tb.Failed() {
+			svc.showLogs()
+		}
+		for i := range svc.replicas {
+			if err := svc.end(i); err != nil {
+				p.tb.Errorf("harness: stop %s-%d: %v", s.Name, i, err)
+			}
+		}
+	}
+	for _, l := range p.links {
+		l.close()
+	}
+	if p.names != nil {
+		p.names.close()
+	}
+	if err := p.world.heal(); err != nil {
+		p.tb.Errorf("harness: bring the backends back: %v", err)
+	}
+}
+
+// Service returns a service of the run; one that does not run fails the test.
+func (p *Platform) Service(name string) *Service {
+	p.tb.Helper()
+	s := p.services[name]
+	if s == nil {
+		p.tb.Fatalf("harness: %s does not run here", name)
+	}
+	return s
+}
+
+// Secrets are what the services of this run share.
+func (p *Platform) Secrets() platform.Secrets { return p.world.secrets }
+
+// Always checks an invariant from now on until the test ends, and fails the test when it does not
+// hold. An error of the check itself is taken for a store that is away: only `broken` counts.
+func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
+	p.tb.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(every); ; {
+			attempt, stop := context.WithTimeout(ctx, 10*time.Second)
+			broken, err := check(attempt)
+			stop()
+			if err == nil && broken != "" {
+				p.tb.Errorf("invariant %q does not hold: %s", name, broken)
+				return
+			}
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	p.tb.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// env is a replica's whole environment.
+func (p *Platform) env(svc *Service, i int) []string {
+	w := p.wiring(svc.desc)
+	env := append(p.world.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
+	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
+}
+
+// wiring is where a service finds everything: directly, or through its links.
+func (p *Platform) wiring(s platform.Service) platform.Wiring {
+	w := p.world.layout.Wiring(p.world.secrets)
+	direct := w.Target
+	w.Target = func(name string) string {
+		callee := p.services[name]
+		switch {
+		case callee == nil:
+			return direct(name) // nobody listens: as if the callee were down
+		case len(callee.replicas) > 1:
+			return p.names.target(name, p.world.layout.Port(callee.desc.Port))
+		default:
+			return p.via(s, name, callee.replicas[0].listen.Addr)
+		}
+	}
+	w.RedisAddrs = []string{p.via(s, "redis", p.world.layout.RedisAddr())}
+	w.DynamoDBEndpoint = "http://" + p.via(s, "dynamodb", p.world.layout.Loopback(platform.DynamoDBPort))
+	w.SandboxURL = "http://" + p.via(s, platform.Sandbox, p.world.layout.Loopback(8092))
+	w.DatabaseURL = func(s platform.Service) string {
+		return databaseURL(p.via(s, "postgres", p.world.layout.Loopback(platform.PostgresPort)), s.Database)
+	}
+	return w
+}
+
+func databaseURL(addr, database string) string {
+	return "postgres://" + platform.PostgresUser + "@" + addr + "/" + database + "?sslmode=disable"
+}

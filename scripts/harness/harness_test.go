@@ -1,0 +1,116 @@
+package harness_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+)
+
+// The sandbox is a service like any other to the harness, and needs none of them.
+func onlySandbox(t *testing.T) *harness.Platform {
+	t.Helper()
+	return harness.Start(t, harness.Options{Services: []string{"sandbox"}})
+}
+
+func get(ctx context.Context, url string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+func TestKillPauseAndStart(t *testing.T) {
+	p := onlySandbox(t)
+	s := p.Service("sandbox")
+	ping := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		_, err := get(ctx, "http://"+s.Addr(0)+"/readyz")
+		return err
+	}
+	require.NoError(t, ping(time.Second))
+
+	s.Pause(0)
+	require.ErrorIs(t, ping(300*time.Millisecond), context.DeadlineExceeded, "a paused replica answers nothing")
+	s.Resume(0)
+	require.NoError(t, ping(5*time.Second))
+
+	s.Kill9(0)
+	require.False(t, s.Running(0))
+	require.Equal(t, "signal: killed", s.AwaitEnd(0))
+	require.Error(t, ping(time.Second))
+	s.Start(0)
+	require.NoError(t, ping(time.Second))
+}
+
+func TestBackendsComeBackWithTheirData(t *testing.T) {
+	p := onlySandbox(t)
+	ctx := t.Context()
+	key := "harness:" + t.Name()
+	require.NoError(t, p.Redis().Set(ctx, key, "kept", 0).Err())
+	time.Sleep(1100 * time.Millisecond) // appendfsync everysec: this long a write may be lost
+	p.Backend("redis").Kill9()
+	p.Eventually(5*time.Second, func(ctx context.Context) error {
+		if p.Redis().Ping(ctx).Err() == nil {
+			return errors.New("redis answers after its end")
+		}
+		return nil
+	})
+	p.Backend("redis").Start()
+	value, err := p.Redis().Get(ctx, key).Result()
+	require.NoError(t, err)
+	require.Equal(t, "kept", value)
+
+	db := p.DB("ticket")
+	p.Backend("postgres").Pause()
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	require.Error(t, db.Ping(short))
+	p.Backend("postgres").Resume()
+	require.NoError(t, db.Ping(ctx))
+}
+
+// What one test broke must not be broken for the next.
+func TestARunHealsTheBackendsItBroke(t *testing.T) {
+	t.Run("breaks", func(t *testing.T) {
+		p := onlySandbox(t)
+		p.Backend("kafka").Pause()
+		p.Backend("postgres").Kill9()
+	})
+	p := onlySandbox(t)
+	var one int
+	require.NoError(t, p.DB("stats").QueryRow(t.Context(), "SELECT 1").Scan(&one))
+	_, err := p.Records(t.Context(), "no-such-topic")
+	require.ErrorContains(t, err, "UNKNOWN_TOPIC", "the broker answers again")
+}
+
+func TestReplicasListenOnOnePortOfSeveralAddresses(t *testing.T) {
+	p := harness.Start(t, harness.Options{Services: []string{"sandbox"}, Replicas: map[string]int{"sandbox": 2}})
+	for i := range p.Service("sandbox").Replicas() {
+		code, err := get(t.Context(), "http://"+p.Service("sandbox").Addr(i)+"/readyz")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, code, "replica "+strconv.Itoa(i))
+	}
+}
+
+func TestDatabasesAreThere(t *testing.T) {
+	p := onlySandbox(t)
+	for _, service := range []string{"ticket", "payment", "stats"} {
+		var name string
+		err := p.DB(service).QueryRow(t.Context(), "SELECT current_database()").Scan(&name)
+		require.NoError(t, err)
+		require.Equal(t, "urr_"+service, name)
+	}
+}

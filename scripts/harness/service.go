@@ -1,0 +1,239 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// Service is the replicas of one service, counted from 0. Its methods fail the test when they
+// cannot do what they say.
+type Service struct {
+	p    *Platform
+	desc platform.Service
+
+	mu       sync.Mutex // of the processes
+	replicas []replica
+}
+
+type replica struct {
+	listen platform.Listen
+	proc   *process.Process // nil: not running
+}
+
+// Replicas is how many there are, running or not.
+func (s *Service) Replicas() int { return len(s.replicas) }
+
+// Addr is where a replica answers: HTTP of the gateway and the sandbox, gRPC of all others.
+func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
+
+// Ops is where a replica answers /readyz and /metrics.
+func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
+
+// Kill9 ends a replica without a word, and leaves it ended.
+func (s *Service) Kill9(i int) {
+	s.p.tb.Helper()
+	s.signal(i, syscall.SIGKILL)
+	s.AwaitEnd(i)
+}
+
+// Pause makes a replica hang: its connections stay, nothing answers.
+func (s *Service) Pause(i int) {
+	s.p.tb.Helper()
+	s.signal(i, syscall.SIGSTOP)
+}
+
+// Resume ends a pause.
+func (s *Service) Resume(i int) {
+	s.p.tb.Helper()
+	s.signal(i, syscall.SIGCONT)
+}
+
+// Stop ends a replica as a deployment does: SIGTERM, and time to finish.
+func (s *Service) Stop(i int) {
+	s.p.tb.Helper()
+	if err := s.end(i); err != nil {
+		s.p.tb.Fatalf("harness: stop %s: %v", s.name(i), err)
+	}
+}
+
+// Start brings a replica up that was ended, and returns when it is ready.
+func (s *Service) Start(i int) {
+	s.p.tb.Helper()
+	s.begin(i, "")
+}
+
+// Arm starts a replica anew with failpoints (`name=exit;name@3=error;…`), once: when it has died of
+// one, Start brings it up without.
+func (s *Service) Arm(i int, failpoints string) {
+	s.p.tb.Helper()
+	if err := s.end(i); err != nil {
+		s.p.tb.Fatalf("harness: stop %s: %v", s.name(i), err)
+	}
+	s.begin(i, failpoints)
+}
+
+// AwaitEnd waits until a replica has ended by itself or by a signal, and says how
+// ("signal: killed", "exit status 1").
+func (s *Service) AwaitEnd(i int) string {
+	s.p.tb.Helper()
+	proc := s.proc(i)
+	if proc == nil {
+		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
+	}
+	select {
+	case <-proc.Done():
+		return proc.Exit()
+	case <-time.After(readyLimit):
+		s.p.tb.Fatalf("harness: %s has not ended after %v", s.name(i), readyLimit)
+		return ""
+	}
+}
+
+// Running tells whether a replica's process is there.
+func (s *Service) Running(i int) bool {
+	proc := s.proc(i)
+	return proc != nil && proc.Alive()
+}
+
+// Log is the end of what a replica has written, in this run and in those before it.
+func (s *Service) Log(i int) string {
+	return process.Tail(s.p.world.layout.Log(s.name(i)), 1000)
+}
+
+// Metric sums the samples of a metric whose line starts with the given text, as
+// `urr_holds_total{result="held"`; a metric that is not there is 0.
+func (s *Service) Metric(ctx context.Context, i int, start string) (float64, error) {
+	body, err := fetch(ctx, "http://"+s.Ops(i)+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	var sum float64
+	for line := range strings.Lines(string(body)) {
+		if !strings.HasPrefix(line, start) {
+			continue
+		}
+		fields := strings.Fields(line[strings.LastIndexByte(line, '}')+1:])
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		var v float64
+		if _, err := fmt.Sscan(fields[len(fields)-1], &v); err != nil {
+			return 0, fmt.Errorf("metric line %q: %w", line, err)
+		}
+		sum += v
+	}
+	return sum, nil
+}
+
+func (s *Service) name(i int) string { return fmt.Sprintf("%s-%d", s.desc.Name, i) }
+
+func (s *Service) proc(i int) *process.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replicas[i].proc
+}
+
+func (s *Service) begin(i int, failpoints string) {
+	s.p.tb.Helper()
+	err := s.start(i, failpoints)
+	if err == nil {
+		err = s.awaitReady(s.p.tb.Context(), i)
+	}
+	if err != nil {
+		s.p.tb.Fatalf("harness: start %s: %v", s.name(i), err)
+	}
+}
+
+func (s *Service) start(i int, failpoints string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if proc := s.replicas[i].proc; proc != nil && proc.Alive() {
+		return fmt.Errorf("%s runs already", s.name(i))
+	}
+	env := s.p.env(s, i)
+	if failpoints != "" {
+		env = append(env, "URR_FAILPOINTS="+failpoints)
+	}
+	proc, err := s.p.world.nursery.Start(process.Spec{
+		Name: s.name(i), Path: s.p.world.program(s.desc), Env: env,
+		Dir: s.p.world.layout.State(), Log: s.p.world.layout.Log(s.name(i)),
+	})
+	if err != nil {
+		return err
+	}
+	s.replicas[i].proc = proc
+	return nil
+}
+
+func (s *Service) awaitReady(ctx context.Context, i int) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	spec := process.Spec{Name: s.name(i), Log: s.p.world.layout.Log(s.name(i))}
+	return s.proc(i).WaitReady(ctx, spec, func(ctx context.Context) error {
+		_, err := fetch(ctx, "http://"+s.Ops(i)+"/readyz")
+		return err
+	})
+}
+
+// end stops a replica, also one that hangs.
+func (s *Service) end(i int) error {
+	proc := s.proc(i)
+	if proc == nil || !proc.Alive() {
+		return nil
+	}
+	if err := proc.Signal(syscall.SIGCONT); err != nil {
+		return nil //nolint:nilerr // it ended between the two lines
+	}
+	if err := proc.Stop(syscall.SIGTERM, stopGrace); err != nil {
+		return err
+	}
+	<-proc.Done()
+	return nil
+}
+
+func (s *Service) signal(i int, sig syscall.Signal) {
+	s.p.tb.Helper()
+	proc := s.proc(i)
+	if proc == nil {
+		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
+		return
+	}
+	if err := proc.Signal(sig); err != nil {
+		s.p.tb.Fatalf("harness: signal %s: %v", s.name(i), err)
+	}
+}
+
+// showLogs adds the end of each replica's log to the test's output.
+func (s *Service) showLogs() {
+	for i := range s.replicas {
+		path := s.p.world.layout.Log(s.name(i))
+		if _, err := os.Stat(path); err == nil {
+			s.p.tb.Logf("the end of %s:\n%s", path, process.Tail(path, 15))
+		}
+	}
+}
+
+// fetch reads a page that must answer 2xx.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := send(http.DefaultClient, req)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Status/100 != 2 {
+		return nil, fmt.Errorf("GET %s: %d: %s", url, answer.Status, answer.Body)
+	}
+	return answer.Body, nil
+}

@@ -1,0 +1,150 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/sandbox"
+)
+
+// Wiring says where the run's stores and services are, past the links, for programs that audit them.
+func (p *Platform) Wiring() platform.Wiring { return p.world.layout.Wiring(p.world.secrets) }
+
+// DB opens the database of a service, past its links: audits read the stores themselves.
+func (p *Platform) DB(service string) *pgxpool.Pool {
+	p.tb.Helper()
+	s, err := platform.Lookup(service)
+	if err != nil || s.Database == "" {
+		p.tb.Fatalf("harness: %s has no database (%v)", service, err)
+	}
+	cfg, err := pgxpool.ParseConfig(p.world.layout.DatabaseURL(s.Database))
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	cfg.MaxConns = 4
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(p.tb.Context()), cfg)
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	p.tb.Cleanup(pool.Close)
+	return pool
+}
+
+// Redis opens the run's Redis, past the links.
+func (p *Platform) Redis() *redis.Client {
+	p.tb.Helper()
+	client := redis.NewClient(&redis.Options{Addr: p.world.layout.RedisAddr()})
+	p.tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// DynamoDBEndpoint is where the run's DynamoDB answers; its tables have the prefix "urr".
+func (p *Platform) DynamoDBEndpoint() string { return p.world.layout.DynamoDBEndpoint() }
+
+// Brokers are the run's Kafka.
+func (p *Platform) Brokers() []string { return []string{p.world.layout.KafkaBroker()} }
+
+// Records reads a topic from its beginning to what is its end now, in the order of each partition.
+func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(p.Brokers()...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return nil, fmt.Errorf("open kafka: %w", err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("find the beginning of %s: %w", topic, err)
+	}
+	ends, err := admin.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the end of %s: %w", topic, err)
+	}
+	left := map[int32]int64{} // partition → the offset behind its last record
+	ends.Each(func(end kadm.ListedOffset) {
+		if start, ok := starts.Lookup(topic, end.Partition); ok && end.Offset > start.Offset {
+			left[end.Partition] = end.Offset
+		}
+	})
+	var records []*kgo.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if end, open := left[r.Partition]; open && r.Offset < end {
+				records = append(records, r)
+				if r.Offset == end-1 {
+					delete(left, r.Partition)
+				}
+			}
+		})
+	}
+	return records, nil
+}
+
+// Ledger reads what the payment provider has taken and given back.
+func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refunds []sandbox.Refund, err error) {
+	raw, err := fetch(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
+	if err != nil {
+		return nil, nil, err
+	}
+	var ledger struct {
+		Charges []sandbox.Charge `json:"charges"`
+		Refunds []sandbox.Refund `json:"refunds"`
+	}
+	if err := json.Unmarshal(raw, &ledger); err != nil {
+		return nil, nil, fmt.Errorf("read ledger: %w", err)
+	}
+	return ledger.Charges, ledger.Refunds, nil
+}
+
+// Dial connects to one replica of a service as another service would, with the key of that pair.
+func (p *Platform) Dial(caller, callee string, i int) *grpc.ClientConn {
+	p.tb.Helper()
+	key, ok := p.world.secrets.RPC[caller+">"+callee]
+	if !ok {
+		p.tb.Fatalf("harness: %s does not call %s", caller, callee)
+	}
+	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: p.Service(callee).Addr(i), Key: config.Secret(key)})
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	p.tb.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Eventually polls until check holds; what it last said is shown when it does not within limit.
+func (p *Platform) Eventually(limit time.Duration, check func(context.Context) error) {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(p.tb.Context(), limit)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			p.tb.Fatalf("not within %v: %v", limit, err)
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// world is what all runs of one test process share: backends with their data, programs, secrets.
+type world struct {
+	layout   platform.Layout
+	secrets  platform.Secrets
+	backends *backends.Set
+	nursery  *process.Nursery
+	lock     *os.File // held for the life of the process: the name of the run is taken
+
+	mu       sync.Mutex
+	built    map[string]bool
+	migrated map[string]bool
+}
+
+var theWorld = sync.OnceValues(newWorld)
+
+func newWorld() (*world, error) {
+	checkout, err := platform.Find()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{secrets: platform.NewSecrets(), nursery: process.NewNursery()}
+	w.built, w.migrated = map[string]bool{}, map[string]bool{}
+	if err := w.claim(checkout); err != nil {
+		return nil, err
+	}
+	w.backends = backends.New(w.layout, false, func(string, ...any) {}).StartedBy(w.nursery.Start)
+	if err := w.backends.Wipe(); err != nil {
+		return nil, fmt.Errorf("wipe what the run before left: %w", err)
+	}
+	if err := os.RemoveAll(w.layout.State("logs")); err != nil {
+		return nil, fmt.Errorf("wipe what the run before left: %w", err)
+	}
+	if err := w.backends.Start(context.Background()); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// claim takes the first name that no other test process of the checkout has, and free ports. The
+// lock of the name ends with the process.
+func (w *world) claim(checkout platform.Layout) error {
+	const most = 16
+	for i := range most {
+		name := "harness-" + strconv.Itoa(i+1)
+		layout := checkout.Run(name, 0)
+		if err := os.MkdirAll(layout.State(), 0o755); err != nil {
+			return fmt.Errorf("make a folder for the run: %w", err)
+		}
+		f, err := os.OpenFile(layout.State("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return fmt.Errorf("open the run's lock: %w", err)
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			if err := f.Close(); err != nil {
+				return fmt.Errorf("close the run's lock: %w", err)
+			}
+			continue
+		}
+		offset, err := freeOffset()
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		w.lock, w.layout = f, checkout.Run(name, offset)
+		return nil
+	}
+	return fmt.Errorf("%d test processes of this checkout run already", most)
+}
+
+// freeOffset finds ports for a whole platform, below those that the kernel gives to outgoing
+// connections and above those of checkouts side by side.
+func freeOffset() (int, error) {
+	const lowest, highest, tries = 5000, 12900, 50
+	bases := []int{
+		platform.RedisPort, platform.PostgresPort, platform.KafkaPort, platform.KafkaControllerPort,
+		platform.DynamoDBPort, platform.SQSPort,
+	}
+	for _, s := range platform.Services() {
+		bases = append(bases, s.Port, s.OpsPort)
+	}
+	for range tries {
+		offset := lowest + rand.IntN(highest-lowest) //nolint:gosec // any will do
+		if allFree(bases, offset) {
+			return offset, nil
+		}
+	}
+	return 0, errors.New("no free ports for the platform")
+}
+
+func allFree(bases []int, offset int) bool {
+	for _, base := range bases {
+		for i := range maxReplicas {
+			l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.%d:%d", 1+i, base+offset))
+			if err != nil {
+				return false
+			}
+			if l.Close() != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// build makes the programs with failpoints, once per test process. Other processes may do so at the
+// same time: each builds aside and renames.
+func (w *world) build(services []platform.Service) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dir := w.layout.Shared("bin", "failpoint")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", dir, err)
+	}
+	fresh, err := os.MkdirTemp(dir, ".new-")
+	if err != nil {
+		return fmt.Errorf("make a folder to build in: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(fresh) }()
+	var missing []platform.Service
+	args := []string{"build", "-tags", "failpoint", "-o", fresh + "/"}
+	for _, s := range services {
+		if !w.built[s.Name] {
+			missing = append(missing, s)
+			args = append(args, s.Package)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = w.layout.Root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	for _, s := range missing {
+		if err := os.Rename(filepath.Join(fresh, filepath.Base(s.Package)), w.program(s)); err != nil {
+			return fmt.Errorf("put %s in place: %w", s.Name, err)
+		}
+		w.built[s.Name] = true
+	}
+	return nil
+}
+
+func (w *world) program(s platform.Service) string {
+	return w.layout.Shared("bin", "failpoint", filepath.Base(s.Package))
+}
+
+// base is the part of the environment that does not depend on the service; the test's own
+// environment stays outside.
+func (w *world) base() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
+}
+
+// migrate brings the tables and topics of a service to what its program expects, once per process.
+func (w *world) migrate(ctx context.Context, s platform.Service, env []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.migrated[s.Name] {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, w.program(s), "migrate")
+	cmd.Env = env
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
+	}
+	w.migrated[s.Name] = true
+	return nil
+}
+
+// heal brings back every backend that a test has killed or paused.
+func (w *world) heal() error {
+	for _, name := range Backends() {
+		if w.backends.Running(name) {
+			if err := w.backends.Signal(name, syscall.SIGCONT); err != nil {
+				return err
+			}
+		}
+	}
+	return w.backends.Start(context.Background())
+}

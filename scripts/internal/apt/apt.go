@@ -1,0 +1,85 @@
+// Package apt installs what the machine lacks from Debian's or Ubuntu's packages, and says clearly
+// what to do by hand when it cannot.
+package apt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"urr.guru/scripts/internal/process"
+)
+
+// Installer installs packages; its output goes to a log.
+type Installer struct {
+	Log string                           // file for apt-get's output
+	Say func(format string, args ...any) // told of every installation
+}
+
+// Need returns the path of a program, whose package is installed when the program is missing.
+func (i Installer) Need(ctx context.Context, program, pkg string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	if err := i.Install(ctx, pkg); err != nil {
+		return "", err
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("package %s is installed, but there is no %s in PATH", pkg, program)
+	}
+	return path, nil
+}
+
+// Install installs a package. The package lists of a fresh machine are empty or old, so that a failure
+// is tried once more after an update.
+func (i Installer) Install(ctx context.Context, pkg string) error {
+	byHand := fmt.Sprintf("install %s by hand and try again", pkg)
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("%s is missing and there is no apt-get: %s", pkg, byHand)
+	}
+	if os.Geteuid() != 0 {
+		if _, err := exec.LookPath("sudo"); err != nil {
+			return fmt.Errorf("%s is missing, and installing it needs root or sudo: %s", pkg, byHand)
+		}
+	}
+	i.Say("installing %s by apt", pkg)
+	if i.aptGet(ctx, "install", "-y", "-q", "--no-install-recommends", pkg) == nil {
+		return nil
+	}
+	if err := i.aptGet(ctx, "update", "-q"); err != nil {
+		return fmt.Errorf("apt-get update failed: %w; %s", err, byHand)
+	}
+	if err := i.aptGet(ctx, "install", "-y", "-q", "--no-install-recommends", pkg); err != nil {
+		return fmt.Errorf("apt-get install %s failed: %w; %s", pkg, err, byHand)
+	}
+	return nil
+}
+
+func (i Installer) aptGet(ctx context.Context, args ...string) error {
+	// RUNLEVEL=1 keeps the package's own server from being started: we run ours, on our ports.
+	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"}, args...)
+	if os.Geteuid() != 0 {
+		command = append([]string{"sudo"}, command...)
+	}
+	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
+}
+
+// RunLogged runs a command; its output goes to a log, and the end of it into the error.
+func RunLogged(cmd *exec.Cmd, log string) error {
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+		return fmt.Errorf("make log folder: %w", err)
+	}
+	out, err := os.Create(log)
+	if err != nil {
+		return fmt.Errorf("make log: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w; the end of %s:\n%s", err, log, process.Tail(log, 12))
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+// Package process starts processes that outlive their starter, remembers them in files, and stops
+// them again. A process is named by its id together with its start time and the machine's boot, so
+// that a process that got a reused id is never signalled.
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Identity names one process of this machine, for ever.
+type Identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks after boot, field 22 of proc_pid_stat(5)
+	Boot  string `json:"boot"`  // random id of the machine's boot
+}
+
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// Identify returns the identity of a live process.
+func Identify(pid int) (Identity, error) {
+	boot, err := os.ReadFile(bootIDFile)
+	if err != nil {
+		return Identity{}, fmt.Errorf("read the boot id: %w", err)
+	}
+	_, start, err := stat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, Start: start, Boot: string(bytes.TrimSpace(boot))}, nil
+}
+
+// Alive tells whether the process still runs. A zombie does not: where process 1 reaps nobody, an
+// ended process stays in the table.
+func (id Identity) Alive() bool {
+	if id.PID <= 0 {
+		return false
+	}
+	boot, err := os.ReadFile(bootIDFile)
+	if err != nil || string(bytes.TrimSpace(boot)) != id.Boot {
+		return false
+	}
+	state, start, err := stat(id.PID)
+	return err == nil && start == id.Start && state != 'Z' && state != 'X'
+}
+
+// Signal sends a signal to the process if it still runs; after SIGSTOP it returns when every thread
+// has stopped, since on another processor they run on for a moment. The handle is taken before the
+// identity is checked, so that the id cannot be reused in between.
+func (id Identity) Signal(sig syscall.Signal) error {
+	p, err := os.FindProcess(id.PID)
+	if err != nil {
+		return fmt.Errorf("find process %d: %w", id.PID, err)
+	}
+	defer func() { _ = p.Release() }()
+	if !id.Alive() {
+		return os.ErrProcessDone
+	}
+	if err := p.Signal(sig); err != nil || sig != syscall.SIGSTOP {
+		return err
+	}
+	return id.awaitStopped(5 * time.Second)
+}
+
+func (id Identity) awaitStopped(limit time.Duration) error {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if id.stopped() {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d does not stop", id.PID)
+}
+
+// stopped tells whether every thread is in state T; one that has ended meanwhile is passed over.
+func (id Identity) stopped() bool {
+	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/task/*/stat")
+	if err != nil {
+		return false
+	}
+	for _, task := range tasks {
+		raw, err := os.ReadFile(task)
+		if err != nil {
+			continue
+		}
+		if state, _, err := parseStat(string(raw)); err != nil || state != 'T' {
+			return false
+		}
+	}
+	return true
+}
+
+// Stop asks the process to end and kills it when it still runs after grace. It returns once the
+// process is gone; an error means that it could not be ended.
+func (id Identity) Stop(sig syscall.Signal, grace time.Duration) error {
+	if err := id.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal process %d: %w", id.PID, err)
+	}
+	if id.waitGone(grace) {
+		return nil
+	}
+	if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill process %d: %w", id.PID, err)
+	}
+	if id.waitGone(5 * time.Second) {
+		return nil
+	}
+	return fmt.Errorf("process %d does not end", id.PID)
+}
+
+func (id Identity) waitGone(limit time.Duration) bool {
+	const step = 20 * time.Millisecond
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(step) {
+		if !id.Alive() {
+			return true
+		}
+	}
+	return !id.Alive()
+}
+
+// stat reads the state and the start time of a process. The name (field 2) may hold spaces and
+// parentheses, so fields are counted behind its last closing parenthesis.
+func stat(pid int) (state byte, start uint64, err error) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the state of process %d: %w", pid, err)
+	}
+	return parseStat(string(raw))
+}
+
+func parseStat(raw string) (state byte, start uint64, err error) {
+	const startField = 22 - 3 // counted from field 3, the state
+	end := strings.LastIndexByte(raw, ')')
+	if end < 0 {
+		return 0, 0, errors.New("malformed process state")
+	}
+	fields := strings.Fields(raw[end+1:])
+	if len(fields) <= startField || len(fields[0]) != 1 {
+		return 0, 0, errors.New("malformed process state")
+	}
+	start, err = strconv.ParseUint(fields[startField], 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("malformed process start time: %w", err)
+	}
+	return fields[0][0], start, nil
+}

@@ -1,0 +1,73 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func sleeper(t *testing.T, script string) *Process {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	p, err := Start(Spec{Name: "sleeper", Path: "/bin/sh", Args: []string{"-c", script}, Log: log})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
+	require.Eventually(t, func() bool { return Tail(log, 1) == "ready" }, 5*time.Second, 5*time.Millisecond)
+	return p
+}
+
+func TestAliveNeedsTheStartTimeAndTheBoot(t *testing.T) {
+	t.Parallel()
+	p := sleeper(t, "echo ready; sleep 60")
+	require.True(t, p.Alive())
+
+	reused := p.Identity
+	reused.Start++
+	require.False(t, reused.Alive(), "another process with the same id")
+	require.ErrorIs(t, reused.Signal(syscall.SIGKILL), os.ErrProcessDone)
+
+	rebooted := p.Identity
+	rebooted.Boot = "another boot"
+	require.False(t, rebooted.Alive())
+	require.False(t, Identity{}.Alive())
+	require.True(t, p.Alive(), "nobody else was signalled")
+}
+
+func TestStopKillsWhoDoesNotListen(t *testing.T) {
+	t.Parallel()
+	p := sleeper(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
+	began := time.Now()
+	require.NoError(t, p.Stop(syscall.SIGTERM, 300*time.Millisecond))
+	require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
+	<-p.Done()
+	require.Equal(t, "signal: killed", p.Exit())
+	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	tail := " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21"
+	for name, tt := range map[string]struct {
+		raw   string
+		start uint64
+		fails bool
+	}{
+		"plain":                    {raw: "42 (redis-server)" + tail, start: 987654},
+		"a name like a whole line": {raw: "42 (a) Z 1 (b))" + tail, start: 987654},
+		"cut off":                  {raw: "42 (redis", fails: true},
+		"too short":                {raw: "42 (redis) S 1 2", fails: true},
+	} {
+		state, start, err := parseStat(tt.raw)
+		if tt.fails {
+			require.Error(t, err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, byte('S'), state, name)
+		require.Equal(t, tt.start, start, name)
+	}
+}

@@ -1,0 +1,83 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// PortTaken explains why a port cannot be listened on.
+type PortTaken struct {
+	Port  int
+	Owner string // "redis-server (process 123)", or "another process"
+}
+
+func (e *PortTaken) Error() string {
+	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
+}
+
+// CheckPort tells whether 127.0.0.1:port can be listened on; if not, the error is a *PortTaken.
+func CheckPort(port int) error {
+	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return &PortTaken{Port: port, Owner: portOwner(port)}
+	}
+	return l.Close()
+}
+
+// FreePort returns a loopback port that nobody listened on a moment ago.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
+
+// portOwner names the listener: its socket's inode is in /proc/net/tcp, and one of the processes
+// that we may look into has that socket open.
+func portOwner(port int) string {
+	inode := listenerInode(port)
+	if inode == "" {
+		return "another process"
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return "another process"
+	}
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || target != "socket:["+inode+"]" {
+			continue
+		}
+		pid := strings.Split(link, "/")[2]
+		name, err := os.ReadFile("/proc/" + pid + "/comm")
+		if err != nil {
+			return "process " + pid
+		}
+		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), pid)
+	}
+	return "another user's process"
+}
+
+func listenerInode(port int) string {
+	const listening, localField, stateField, inodeField = "0A", 1, 3, 9
+	suffix := fmt.Sprintf(":%04X", port)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(raw)) {
+			f := strings.Fields(line)
+			if len(f) > inodeField && f[stateField] == listening && strings.HasSuffix(f[localField], suffix) {
+				return f[inodeField]
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,26 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckPortNamesTheOwner(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+
+	err = CheckPort(port)
+	var taken *PortTaken
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, port, taken.Port)
+	require.Contains(t, taken.Owner, fmt.Sprintf("(process %d)", os.Getpid()))
+
+	require.NoError(t, l.Close())
+	require.NoError(t, CheckPort(port))
+}

@@ -1,0 +1,173 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxLog is the size above which a log file is set aside before the next start.
+const maxLog = 64 << 20
+
+// Spec says how a process is started.
+type Spec struct {
+	Name       string
+	Path       string
+	Args       []string
+	Env        []string // whole environment; nil: the starter's
+	Dir        string
+	Log        string // output is appended to this file
+	Credential *syscall.Credential
+	// Bound ends the process, hard, when the thread that started it ends: see Nursery.
+	Bound bool
+}
+
+// Process is a started process of which the starter is the parent.
+type Process struct {
+	Identity
+	done chan struct{}
+	err  error
+}
+
+// Start runs a process in a session of its own, so that neither a closed terminal nor the
+// starter's end reaches it.
+func Start(spec Spec) (*Process, error) {
+	out, err := openLog(spec.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Env, cmd.Dir = spec.Env, spec.Dir
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: spec.Credential}
+	if spec.Bound {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	p := &Process{done: make(chan struct{})}
+	p.Identity, err = Identify(cmd.Process.Pid) // not yet waited for: the id cannot be another's
+	if err != nil {
+		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit says how the process ended ("exit status 1", "signal: killed"); only after Done.
+func (p *Process) Exit() string {
+	if p.err == nil {
+		return "exit status 0"
+	}
+	return p.err.Error()
+}
+
+// WaitReady polls check until it succeeds. It gives up when the process ends, with the last lines
+// of its log, and when ctx ends, with what check last said.
+func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.Context) error) error {
+	const step, tries = 100 * time.Millisecond, 2 * time.Second
+	for {
+		attempt, cancel := context.WithTimeout(ctx, tries)
+		err := check(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended while starting (%s); the end of %s:\n%s",
+				spec.Name, p.Exit(), spec.Log, Tail(spec.Log, 15))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s", spec.Name, err, spec.Log, Tail(spec.Log, 15))
+		case <-time.After(step):
+		}
+	}
+}
+
+// Save remembers a value (an Identity, or a struct around one) in a file, all or nothing.
+func Save(path string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	return nil
+}
+
+// Load reads what Save wrote; found is false when there is no such file.
+func Load(path string, v any) (found bool, err error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("load %s: %w", path, err)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return false, fmt.Errorf("load %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// Tail returns the last n lines of a file, as well as they can be read.
+func Tail(path string, n int) string {
+	const window = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil && info.Size() > window {
+		if _, err := f.Seek(-window, 2); err != nil {
+			return err.Error()
+		}
+	}
+	raw := make([]byte, window)
+	read, err := f.Read(raw)
+	if err != nil {
+		return "(nothing)"
+	}
+	lines := strings.Split(strings.TrimRight(string(raw[:read]), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, fmt.Errorf("set log aside: %w", err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return f, nil
+}

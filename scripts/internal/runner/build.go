@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/platform"
+)
+
+// self is the program that runs the supervisor: this one, at a path that stays.
+const self = "dev"
+
+// Build bundles the pages and builds every service, the sandbox and this program into .urr/bin.
+func (r *Runner) Build(ctx context.Context) error {
+	if err := r.buildPages(ctx); err != nil {
+		return err
+	}
+	packages := []string{"./scripts/cmd/" + self}
+	for _, s := range r.services {
+		packages = append(packages, s.Package)
+	}
+	r.say("building %d programs", len(packages))
+	// Built aside and renamed: a program that runs cannot be written to.
+	fresh := r.layout.Shared("bin", ".new")
+	if err := os.MkdirAll(fresh, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", fresh, err)
+	}
+	// Without the commit in it, a program changes only when its code does.
+	args := append([]string{"build", "-buildvcs=false", "-o", fresh + "/"}, packages...)
+	if err := r.command(ctx, "go", args...).Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	for _, p := range packages {
+		name := filepath.Base(p)
+		if err := os.Rename(filepath.Join(fresh, name), r.layout.Bin(name)); err != nil {
+			return fmt.Errorf("put %s in place: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) buildPages(ctx context.Context) error {
+	const builder = "scripts/cmd/web"
+	if _, err := os.Stat(filepath.Join(r.layout.Root, builder)); err != nil {
+		return nil //nolint:nilerr // a checkout without pages: the gateway says so where they would be
+	}
+	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
+	if _, err := installer.Need(ctx, "npm", "npm"); err != nil {
+		return fmt.Errorf("the pages need npm: %w", err)
+	}
+	r.say("bundling the pages")
+	if err := r.command(ctx, "go", "run", "./"+builder).Run(); err != nil {
+		return fmt.Errorf("bundle the pages: %w", err)
+	}
+	return nil
+}
+
+// command runs in the checkout; its output is the user's.
+func (r *Runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.layout.Root, os.Stdout, os.Stderr
+	return cmd
+}
+
+// env is a service's whole environment: what the platform says, over which goes what the user has
+// set for it (LOG_LEVEL=debug make up), and nothing else of the user's.
+func (r *Runner) env(s platform.Service) []string {
+	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	env := append(base, r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))...)
+	own := strings.ToUpper(s.Name) + "_"
+	for _, kv := range os.Environ() {
+		for _, prefix := range []string{own, "LOG_LEVEL=", "OTEL_", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT="} {
+			if strings.HasPrefix(kv, prefix) {
+				env = append(env, kv) // of two values the later counts
+				break
+			}
+		}
+	}
+	return env
+}
+
+// fingerprint changes when a service would run another program or with other settings.
+func (r *Runner) fingerprint(s platform.Service) (string, error) {
+	f, err := os.Open(r.layout.Bin(s.Name))
+	if err != nil {
+		return "", fmt.Errorf("read program: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read program: %w", err)
+	}
+	for _, kv := range r.env(s) {
+		_, _ = io.WriteString(h, kv+"\x00")
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12]), nil
+}

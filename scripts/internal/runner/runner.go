@@ -1,0 +1,151 @@
+// Package runner is the development run of the platform: it builds the services, starts them under
+// a supervisor that outlives the command, and tells how they are.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// Time limits.
+const (
+	readyLimit   = 60 * time.Second // of one service
+	migrateLimit = 2 * time.Minute
+	stopGrace    = 30 * time.Second // above the services' own SHUTDOWN_TIMEOUT of 20 s
+)
+
+const supervisorName = "supervisor"
+
+// Runner runs the platform of one checkout.
+type Runner struct {
+	layout   platform.Layout
+	services []platform.Service // in start order
+	secrets  platform.Secrets
+	say      func(format string, args ...any)
+}
+
+// New prepares a runner; it makes up the checkout's secrets at its first use.
+func New(layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
+	secrets, err := platform.LoadSecrets(layout)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say}, nil
+}
+
+// record is what the supervisor remembers of a service, for status and for down.
+type record struct {
+	process.Identity
+	Started     time.Time `json:"started"`
+	Fingerprint string    `json:"fingerprint"` // of the program and the environment it runs with
+	Restarts    int       `json:"restarts"`
+	LastExit    string    `json:"last_exit,omitempty"`
+}
+
+func (r *Runner) load(name string) (record, bool, error) {
+	var rec record
+	found, err := process.Load(r.layout.Record(name), &rec)
+	return rec, found, err
+}
+
+// lock makes commands that change the run take turns.
+func (r *Runner) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(r.layout.State("run"), 0o755); err != nil {
+		return nil, fmt.Errorf("make %s: %w", r.layout.State("run"), err)
+	}
+	f, err := os.OpenFile(r.layout.State("run", "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	fd := int(f.Fd())
+	if syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		r.say("waiting for another command in this checkout to finish")
+		if err := syscall.Flock(fd, syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
+		}
+	}
+	return func() { _ = f.Close() }, nil // closing releases the lock
+}
+
+// Down stops the services, the supervisor and the backends. Nothing that this checkout started is
+// left when it returns without an error.
+func (r *Runner) Down(context.Context) error {
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.stopServices(); err != nil {
+		return err
+	}
+	return backends.New(r.layout, true, r.say).Stop()
+}
+
+// stopServices ends the supervisor, which stops the services in reverse order. What a supervisor
+// that was killed has left behind is stopped one by one.
+func (r *Runner) stopServices() error {
+	supervisor, found, err := r.load(supervisorName)
+	if err != nil {
+		return err
+	}
+	if found && supervisor.Alive() {
+		if err := supervisor.Stop(syscall.SIGTERM, time.Duration(len(r.services))*stopGrace); err != nil {
+			return fmt.Errorf("supervisor: %w", err)
+		}
+		r.say("%-16s stopped", "services")
+	}
+	for _, s := range slices.Backward(r.services) {
+		if err := r.stopLeftover(s.Name); err != nil {
+			return err
+		}
+	}
+	return r.stopLeftover(supervisorName)
+}
+
+func (r *Runner) stopLeftover(name string) error {
+	rec, found, err := r.load(name)
+	if err != nil || !found {
+		return err
+	}
+	if rec.Alive() {
+		if err := rec.Stop(syscall.SIGTERM, stopGrace); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.say("%-16s stopped", name)
+	}
+	if err := os.Remove(r.layout.Record(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget %s: %w", name, err)
+	}
+	return nil
+}
+
+// ready asks a service's /readyz.
+func (r *Runner) ready(ctx context.Context, s platform.Service) error {
+	url := "http://" + r.layout.Loopback(s.OpsPort) + "/readyz"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// Restarts wait longer each time, until a service has lived for a while.
+const (
+	firstBackoff = 200 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+	steadyAfter  = 30 * time.Second
+)
+
+// Supervise starts every service after those that it needs, starts it again when it ends, and stops
+// all of them, those first that nobody needs, when ctx ends.
+func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
+	watches := make([]*watch, len(r.services))
+	for i, s := range r.services {
+		watches[i] = &watch{Runner: r, service: s, log: log.With("service", s.Name), stop: make(chan struct{})}
+	}
+	var wg sync.WaitGroup
+	for _, w := range watches {
+		wg.Go(func() { w.run(ctx) })
+	}
+	<-ctx.Done()
+	var errs []error
+	for _, w := range slices.Backward(watches) {
+		errs = append(errs, w.end())
+	}
+	wg.Wait()
+	if err := os.Remove(r.layout.Record(supervisorName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// watch keeps one service running.
+type watch struct {
+	*Runner
+	service platform.Service
+	log     *slog.Logger
+	stop    chan struct{} // closed when the service is not to be started again
+
+	mu      sync.Mutex
+	current *process.Process
+}
+
+// run starts the service whenever it does not run, until its time to stop has come.
+func (w *watch) run(ctx context.Context) {
+	if !w.awaitNeeds(ctx) {
+		return
+	}
+	var rec record
+	for backoff := firstBackoff; ; rec.Restarts++ {
+		began := time.Now()
+		var stopped bool
+		if rec, stopped = w.once(rec); stopped {
+			return
+		}
+		w.log.Warn("ended", "exit", rec.LastExit, "lived", time.Since(began).String())
+		if time.Since(began) > steadyAfter {
+			backoff = firstBackoff
+		}
+		select {
+		case <-w.stop:
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// once runs the service to its end and remembers how it ended, unless it was stopped.
+func (w *watch) once(rec record) (after record, stopped bool) {
+	rec, p, err := w.begin(rec)
+	switch {
+	case err != nil:
+		rec.LastExit = err.Error()
+	case p == nil:
+		return rec, true
+	default:
+		<-p.Done()
+		rec.LastExit = p.Exit()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping() {
+		return rec, true
+	}
+	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+		w.log.Error("remember the end", "error", err)
+	}
+	return rec, false
+}
+
+func (w *watch) stopping() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin starts the service unless it is to stop; the lock keeps end from missing a start.
+func (w *watch) begin(rec record) (record, *process.Process, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping() {
+		return rec, nil, nil
+	}
+	fingerprint, err := w.fingerprint(w.service)
+	if err != nil {
+		return rec, nil, err
+	}
+	p, err := process.Start(process.Spec{
+		Name: w.service.Name, Path: w.layout.Bin(w.service.Name), Env: w.env(w.service),
+		Dir: w.layout.Root, Log: w.layout.Log(w.service.Name),
+	})
+	if err != nil {
+		return rec, nil, err
+	}
+	rec.Identity, rec.Started, rec.Fingerprint = p.Identity, time.Now(), fingerprint
+	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+		return rec, nil, errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
+	}
+	w.log.Info("started", "pid", p.PID, "restarts", rec.Restarts)
+	w.current = p
+	return rec, p, nil
+}
+
+// end stops the service for good.
+func (w *watch) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.stop)
+	if w.current != nil {
+		if err := w.current.Stop(syscall.SIGTERM, stopGrace); err != nil {
+			return fmt.Errorf("%s: %w", w.service.Name, err)
+		}
+	}
+	if err := os.Remove(w.layout.Record(w.service.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// awaitNeeds waits until whoever this service needs is ready, and tells whether it is to start.
+func (w *watch) awaitNeeds(ctx context.Context) bool {
+	for _, name := range w.service.Needs {
+		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
+		needed := w.services[i]
+		for w.ready(ctx, needed) != nil {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,167 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/platform"
+)
+
+// Up brings everything up that is not up, or that runs an older program or other settings than a
+// start now would use.
+func (r *Runner) Up(ctx context.Context) error {
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.Build(ctx); err != nil {
+		return err
+	}
+	if err := backends.New(r.layout, false, r.say).Start(ctx); err != nil {
+		return err
+	}
+	current, err := r.current()
+	if err != nil {
+		return err
+	}
+	if !current {
+		if err := r.restart(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.services {
+		if err := r.awaitReady(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := r.seed(ctx); err != nil {
+		return fmt.Errorf("seed the demo sale: %w", err)
+	}
+	r.greet()
+	return nil
+}
+
+// current tells whether the supervisor runs and every service is what a start now would start.
+func (r *Runner) current() (bool, error) {
+	supervisor, found, err := r.load(supervisorName)
+	if err != nil || !found || !supervisor.Alive() {
+		return false, err
+	}
+	for _, s := range r.services {
+		want, err := r.fingerprint(s)
+		if err != nil {
+			return false, err
+		}
+		rec, found, err := r.load(s.Name)
+		if err != nil {
+			return false, err
+		}
+		if !found || rec.Fingerprint != want {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// restart stops what runs of the services, migrates, and starts a new supervisor.
+func (r *Runner) restart(ctx context.Context) error {
+	if err := r.stopServices(); err != nil {
+		return err
+	}
+	for _, s := range r.services {
+		for _, port := range []int{s.Port, s.OpsPort} {
+			if err := process.CheckPort(r.layout.Port(port)); err != nil {
+				return fmt.Errorf("%s: %w; end it, or run this checkout on other ports (%s=%d)",
+					s.Name, err, platform.OffsetVariable, r.layout.Offset+1000)
+			}
+		}
+	}
+	for _, s := range r.services {
+		if s.Migrates {
+			if err := r.migrate(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	p, err := process.Start(process.Spec{
+		Name: supervisorName, Path: r.layout.Bin(self), Args: []string{"supervise"},
+		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.Log(supervisorName),
+	})
+	if err != nil {
+		return err
+	}
+	if err := process.Save(r.layout.Record(supervisorName), record{Identity: p.Identity, Started: time.Now()}); err != nil {
+		return errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
+	}
+	return nil
+}
+
+// migrate brings a service's tables, topics and queues to what its program expects.
+func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	began := time.Now()
+	cmd := r.command(ctx, r.layout.Bin(s.Name), "migrate")
+	cmd.Env = r.env(s)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
+	}
+	r.say("%-16s migrated in %.1f s", s.Name, time.Since(began).Seconds())
+	return nil
+}
+
+// awaitReady waits for a service; one that cannot stay up is given up on, with the end of its log.
+func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
+	const crashes = 3
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
+		last := r.ready(ctx, s)
+		rec, found, err := r.load(s.Name)
+		if err != nil {
+			return err
+		}
+		alive := found && rec.Alive()
+		if last == nil && alive {
+			r.say("%-16s ready on %d after %.1f s", s.Name, r.layout.Port(s.Port), time.Since(began).Seconds())
+			return nil
+		}
+		if rec.Restarts >= crashes && !alive {
+			return fmt.Errorf("%s does not stay up (%s); the end of %s:\n%s",
+				s.Name, rec.LastExit, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; the end of %s:\n%s",
+				s.Name, last, r.layout.Log(s.Name), process.Tail(r.layout.Log(s.Name), 15))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Runner) greet() {
+	r.say(`
+URR is up.
+
+  pages      %[1]s/
+  a sale     %[1]s/events/%[2]s
+  API docs   %[1]s/docs
+
+Sign in on %[1]s/login with any name, or by
+
+  curl -s -X POST %[1]s/api/v1/auth/dev-login -H 'content-type: application/json' -d '{"userId":"alice"}'
+
+(add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).
+make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
+}

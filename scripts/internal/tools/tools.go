@@ -1,0 +1,98 @@
+// Package tools builds the programs that the checkout pins, so that everybody uses the same version of each without installing any.
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"urr.guru/scripts/platform"
+)
+
+// Where pins stand, seen from the checkout: a module whose `tool` directives name the programs. Those for Kubernetes and for images need other versions
+// of what they share with the rest, and of what they share with each other.
+const (
+	General    = "scripts/tools"
+	Kubernetes = "scripts/tools/helm"
+	Images     = "scripts/tools/ko"
+)
+
+// Build makes the named programs of a module of pins in .urr/bin/tools-<version>, as far as they are missing, and returns that folder.
+// The version is the pins' own, so that another branch's tools stay beside it. The compiler's output goes to the user.
+func Build(ctx context.Context, layout platform.Layout, pins string, say func(format string, args ...any), names ...string) (string, error) {
+	pins = filepath.Join(layout.Root, pins)
+	dir, err := folder(layout, pins)
+	if err != nil {
+		return "", err
+	}
+	packages, err := list(ctx, pins)
+	if err != nil {
+		return "", err
+	}
+	var missing []string
+	for _, name := range names {
+		i := slices.IndexFunc(packages, func(p string) bool { return path.Base(p) == name })
+		if i < 0 {
+			return "", fmt.Errorf("%s does not pin %s", pins, name)
+		}
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			missing = append(missing, packages[i])
+		}
+	}
+	if len(missing) == 0 {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make %s: %w", dir, err)
+	}
+	for _, pkg := range missing {
+		say("building %s", path.Base(pkg))
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, missing...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = pins, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build the pinned tools: %w", err)
+	}
+	return dir, nil
+}
+
+func folder(layout platform.Layout, pins string) (string, error) {
+	h := sha256.New()
+	for _, file := range []string{"go.mod", "go.sum"} {
+		raw, err := os.ReadFile(filepath.Join(pins, file))
+		if err != nil {
+			return "", fmt.Errorf("read the pinned tools: %w", err)
+		}
+		h.Write(raw)
+	}
+	return layout.Shared("bin", "tools-"+hex.EncodeToString(h.Sum(nil)[:4])), nil
+}
+
+// list reads the `tool` directives.
+func list(ctx context.Context, pins string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
+	cmd.Dir = pins
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("read the pinned tools: %w", err)
+	}
+	var mod struct {
+		Tool []struct{ Path string }
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		return nil, fmt.Errorf("read the pinned tools: %w", err)
+	}
+	var packages []string
+	for _, t := range mod.Tool {
+		packages = append(packages, t.Path)
+	}
+	return packages, nil
+}

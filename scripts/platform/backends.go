@@ -1,0 +1,50 @@
+package platform
+
+import "fmt"
+
+// Base ports of the backends. RedisCluster is the first of three.
+const (
+	RedisPort           = 16379
+	RedisClusterPort    = 16380
+	PostgresPort        = 15432
+	KafkaPort           = 19092
+	KafkaControllerPort = 19093
+	KafkaOutsidePort    = 19094 // for clients that reach this machine by another address than loopback
+	DynamoDBPort        = 18000
+	SQSPort             = 19324
+)
+
+// RedisClusterNodes is the size of the Redis Cluster that tests use.
+const RedisClusterNodes = 3
+
+// PostgresUser owns every database of the development server; loopback is trusted.
+const PostgresUser = "urr"
+
+// Databases are created when PostgreSQL starts: one per service that keeps tables.
+func Databases() []string { return []string{"urr_ticket", "urr_payment", "urr_stats"} }
+
+// DatabaseURL is the address of a database on the development server.
+func (l Layout) DatabaseURL(database string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(PostgresPort), database)
+}
+
+// KafkaBroker is the address of the development broker.
+func (l Layout) KafkaBroker() string { return l.Loopback(KafkaPort) }
+
+// RedisAddr is the address of the development Redis.
+func (l Layout) RedisAddr() string { return l.Loopback(RedisPort) }
+
+// RedisClusterAddrs are the addresses of the three-node cluster that tests use.
+func (l Layout) RedisClusterAddrs() []string {
+	addrs := make([]string, RedisClusterNodes)
+	for i := range addrs {
+		addrs[i] = l.Loopback(RedisClusterPort + i)
+	}
+	return addrs
+}
+
+// DynamoDBEndpoint is the address of DynamoDB Local.
+func (l Layout) DynamoDBEndpoint() string { return "http://" + l.Loopback(DynamoDBPort) }
+
+// SQSEndpoint is the address of ElasticMQ.
+func (l Layout) SQSEndpoint() string { return "http://" + l.Loopback(SQSPort) }

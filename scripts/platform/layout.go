@@ -1,0 +1,103 @@
+// Package platform is the one description of URR as a set of processes: which services and
+// backends there are, on which ports, with which environment and secrets, and in which order
+// they start. The development runner, the test harness and the simulations all read it, so that
+// a port or a variable is written down once.
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// OffsetVariable shifts every port of a checkout, so that two checkouts run side by side.
+const OffsetVariable = "URR_PORT_OFFSET"
+
+// maxOffset keeps the highest port (SQS, 19324) below 65536.
+const maxOffset = 46000
+
+// Layout says where one run of the platform keeps its state, and on which ports it listens.
+type Layout struct {
+	Root   string // the checkout
+	Offset int    // added to every port
+	run    string // empty: the checkout's own run
+}
+
+// Run is another run in the same checkout, with state, processes and ports of its own.
+func (l Layout) Run(name string, offset int) Layout {
+	return Layout{Root: l.Root, Offset: offset, run: name}
+}
+
+// Find returns the layout of the checkout that holds the working directory. It fails when there
+// is none, and when URR_PORT_OFFSET is not a number between 0 and 46000.
+func Find() (Layout, error) {
+	root, err := findRoot()
+	if err != nil {
+		return Layout{}, err
+	}
+	offset, err := ParseOffset(os.Getenv(OffsetVariable))
+	if err != nil {
+		return Layout{}, err
+	}
+	return Layout{Root: root, Offset: offset}, nil
+}
+
+// ParseOffset reads a value of URR_PORT_OFFSET; the empty one is 0.
+func ParseOffset(value string) (int, error) {
+	if value == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxOffset {
+		return 0, fmt.Errorf("%s is %q: it must be a number between 0 and %d", OffsetVariable, value, maxOffset)
+	}
+	return n, nil
+}
+
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the checkout: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "scripts", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("this is no checkout of URR: no folder above holds scripts/go.mod")
+		}
+		dir = parent
+	}
+}
+
+// Shared is a path below .urr, for what every run of the checkout uses: programs and jars.
+func (l Layout) Shared(elem ...string) string {
+	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
+}
+
+// State is a path for what this run keeps: data, logs, processes.
+func (l Layout) State(elem ...string) string {
+	dir := []string{l.Root, ".urr"}
+	if l.run != "" {
+		dir = append(dir, "runs", l.run)
+	}
+	return filepath.Join(append(dir, elem...)...)
+}
+
+// Bin is the path of a built program.
+func (l Layout) Bin(name string) string { return l.Shared("bin", name) }
+
+// Log is the file a process writes its output to.
+func (l Layout) Log(name string) string { return l.State("logs", name+".log") }
+
+// Record is the file that remembers a running process.
+func (l Layout) Record(name string) string { return l.State("run", name+".json") }
+
+// Port is a base port shifted by the checkout's offset.
+func (l Layout) Port(base int) int { return base + l.Offset }
+
+// Loopback is the address of a base port shifted by the checkout's offset.
+func (l Layout) Loopback(base int) string { return "127.0.0.1:" + strconv.Itoa(l.Port(base)) }

@@ -1,0 +1,76 @@
+package platform
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Names of the processes that make up the platform.
+const (
+	Gateway = "gateway"
+	VWR     = "vwr"
+	Queue   = "queue"
+	Ticket  = "ticket"
+	Payment = "payment"
+	Stats   = "stats"
+	Sandbox = "sandbox" // the payment provider of development: no service, but a process like one
+)
+
+// Service describes one process of the platform.
+type Service struct {
+	Name     string
+	Package  string   // its main package, seen from the checkout
+	Port     int      // base port: HTTP of the gateway and the sandbox, gRPC of all others
+	OpsPort  int      // base port of /healthz, /readyz and /metrics; the sandbox has them on Port
+	Migrates bool     // has a migrate command, to run before the first start
+	Database string   // its own database; empty: it keeps no tables
+	Calls    []string // services it calls by gRPC
+	Needs    []string // what must be ready before it starts
+}
+
+// Services lists every process in an order in which they can start: whoever is needed comes first.
+func Services() []Service {
+	return []Service{
+		{Name: Sandbox, Package: "./scripts/cmd/sandbox", Port: 8092, OpsPort: 8092},
+		{Name: Ticket, Package: "./services/ticket", Port: 8086, OpsPort: 8087, Migrates: true, Database: "urr_ticket"},
+		{Name: Stats, Package: "./services/stats", Port: 8090, OpsPort: 8091, Migrates: true, Database: "urr_stats"},
+		{Name: Payment, Package: "./services/payment", Port: 8088, OpsPort: 8089, Migrates: true, Database: "urr_payment",
+			Calls: []string{Ticket}, Needs: []string{Ticket, Sandbox}},
+		{Name: Queue, Package: "./services/queue", Port: 8084, OpsPort: 8085, Migrates: true,
+			Calls: []string{Ticket}, Needs: []string{Ticket}},
+		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true,
+			Calls: []string{Queue}, Needs: []string{Queue}},
+		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true,
+			Calls: []string{VWR, Queue, Ticket, Payment, Stats}, Needs: []string{VWR, Queue, Ticket, Payment, Stats}},
+	}
+}
+
+// Lookup returns the service of that name.
+func Lookup(name string) (Service, error) {
+	all := Services()
+	i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })
+	if i < 0 {
+		return Service{}, fmt.Errorf("there is no service %q: %v", name, Names())
+	}
+	return all[i], nil
+}
+
+// Names lists the services in start order.
+func Names() []string {
+	var names []string
+	for _, s := range Services() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Callers lists the services that call the named one.
+func Callers(callee string) []string {
+	var callers []string
+	for _, s := range Services() {
+		if slices.Contains(s.Calls, callee) {
+			callers = append(callers, s.Name)
+		}
+	}
+	return callers
+}

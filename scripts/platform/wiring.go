@@ -1,0 +1,161 @@
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Wiring is what the environment of the services depends on: where everything is, and the secrets.
+// The development run has one (Layout.Wiring), every harness run its own.
+type Wiring struct {
+	Secrets Secrets
+	// Target is what callers of a service dial: host:port, or a dns:// target that names all replicas.
+	Target func(service string) string
+	// DatabaseURL is the address of a service's own database.
+	DatabaseURL func(Service) string
+
+	RedisAddrs       []string
+	KafkaBrokers     []string
+	KafkaPrefix      string // before topic and group names
+	DynamoDBEndpoint string
+	DynamoDBPrefix   string
+	SQSEndpoint      string
+	SandboxURL       string
+	WebhookURL       string // where the sandbox reports
+	Ledger           string // the sandbox's file
+}
+
+// Listen is where one replica of a service listens.
+type Listen struct {
+	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
+	Ops  string
+}
+
+// Wiring is the development run's: everything on loopback ports of the checkout.
+func (l Layout) Wiring(secrets Secrets) Wiring {
+	addr := func(name string) string {
+		s, err := Lookup(name)
+		if err != nil {
+			panic(err) // names are this package's constants
+		}
+		return l.Loopback(s.Port)
+	}
+	return Wiring{
+		Secrets:          secrets,
+		Target:           addr,
+		DatabaseURL:      func(s Service) string { return l.DatabaseURL(s.Database) },
+		RedisAddrs:       []string{l.RedisAddr()},
+		KafkaBrokers:     []string{l.KafkaBroker()},
+		DynamoDBEndpoint: l.DynamoDBEndpoint(),
+		DynamoDBPrefix:   "urr",
+		SQSEndpoint:      l.SQSEndpoint(),
+		SandboxURL:       "http://" + addr(Sandbox),
+		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
+		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
+	}
+}
+
+// GatewayURL is where the development run answers browsers, without a slash at the end.
+func (l Layout) GatewayURL() string { return "http://" + l.Wiring(Secrets{}).Target(Gateway) }
+
+// Listen is where a service of the development run listens.
+func (l Layout) Listen(s Service) Listen {
+	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
+}
+
+// Env is the environment of one replica of a service as NAME=value, sorted: only what this service
+// reads, so that a service cannot come to depend on another's secret.
+func (w Wiring) Env(s Service, at Listen) []string {
+	env := map[string]string{}
+	if s.Name == Sandbox {
+		env["HTTP_ADDR"] = at.Addr
+		env["WEBHOOK_URL"] = w.WebhookURL
+		env["LEDGER_FILE"] = w.Ledger
+	} else {
+		w.common(env, s, at)
+	}
+	w.own(env, s)
+	list := make([]string, 0, len(env))
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// common is what every service reads.
+func (w Wiring) common(env map[string]string, s Service, at Listen) {
+	env["OPS_ADDR"] = at.Ops
+	env["DRAIN"] = "200ms" // nothing in front of a development service has to notice first
+	if s.Name == Gateway {
+		env["HTTP_ADDR"] = at.Addr
+	} else {
+		env["GRPC_ADDR"] = at.Addr
+	}
+	var accept []string
+	for _, caller := range Callers(s.Name) {
+		accept = append(accept, caller+":"+w.Secrets.RPC[caller+">"+s.Name])
+	}
+	if len(accept) > 0 {
+		env["RPC_ACCEPT"] = strings.Join(accept, ",")
+	}
+	for _, callee := range s.Calls {
+		prefix := strings.ToUpper(callee)
+		env[prefix+"_ADDR"] = w.Target(callee)
+		env[prefix+"_RPC_KEY"] = w.Secrets.RPC[s.Name+">"+callee]
+	}
+	if s.Database != "" {
+		env["DATABASE_URL"] = w.DatabaseURL(s)
+	}
+}
+
+// own is what single services read.
+func (w Wiring) own(env map[string]string, s Service) {
+	redis := func() { env["REDIS_ADDRS"] = strings.Join(w.RedisAddrs, ",") }
+	kafka := func() {
+		env["KAFKA_BROKERS"] = strings.Join(w.KafkaBrokers, ",")
+		env["KAFKA_REPLICATION_FACTOR"] = "1"
+		if w.KafkaPrefix != "" {
+			env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
+		}
+	}
+	aws := func() {
+		// The development servers take any credentials; the SDK wants some.
+		env["AWS_REGION"] = "ap-northeast-2"
+		env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
+	}
+	switch s.Name {
+	case Gateway:
+		redis()
+		kafka()
+		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
+		env["SESSION_SECRET"] = w.Secrets.Session
+		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
+		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
+	case VWR:
+		aws()
+		env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
+		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
+		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file at every write
+	case Queue:
+		aws()
+		redis()
+		kafka()
+		env["SQS_ENDPOINT"] = w.SQSEndpoint
+		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
+	case Ticket:
+		kafka()
+		env["TICKET_CODE_KEY"] = w.Secrets.TicketCode
+	case Payment:
+		kafka()
+		env["PAYMENT_PROVIDER"], env["SANDBOX_URL"] = "sandbox", w.SandboxURL
+		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
+	case Stats:
+		kafka()
+	case Sandbox:
+		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
+	default:
+		panic(fmt.Sprintf("platform: no environment for service %q", s.Name))
+	}
+}
