@@ -38,7 +38,7 @@ type Writer interface {
 
 // Lines keeps the settings of waiting lines.
 type Lines interface {
-	// LineSettings returns defaults for a line that nobody has set anything of.
+	// LineSettings returns defaults where nobody has set anything; ErrNotFound for an id that neither an event nor settings have.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
 }
@@ -121,7 +121,7 @@ func (s *Service) put(ctx context.Context, spec Spec, once *idempotency.Key) (Sn
 	return s.reader.Snapshot(ctx, e.ID)
 }
 
-// LineSettings returns a line's settings.
+// LineSettings returns a line's settings; ErrNotFound.
 func (s *Service) LineSettings(ctx context.Context, eventID string) (LineSettings, error) {
 	return s.lines.LineSettings(ctx, eventID)
 }

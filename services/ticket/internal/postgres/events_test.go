@@ -232,8 +232,10 @@ func TestListEvents(t *testing.T) {
 func TestLineSettings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	line, err := b.events.LineSettings(t.Context(), "promotion")
-	require.NoError(t, err)
+	_, err := b.events.LineSettings(t.Context(), "promotion")
+	require.ErrorIs(t, err, event.ErrNotFound, "an id that nobody ever put anything for")
+	line, err := b.events.ChangeLine(t.Context(), "promotion", event.LineChange{})
+	require.NoError(t, err, "this is how it becomes known")
 	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}}, line)
 
 	for _, c := range []event.LineChange{

@@ -171,7 +171,7 @@ var _ event.Lines = (*Store)(nil)
 func (s *Store) LineSettings(ctx context.Context, eventID string) (event.LineSettings, error) {
 	r, err := s.queries().LineSettings(ctx, eventID)
 	if err != nil {
-		return event.LineSettings{}, postgres.Err(err)
+		return event.LineSettings{}, orNotFound(err, event.ErrNotFound)
 	}
 	return event.LineSettings{
 		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,

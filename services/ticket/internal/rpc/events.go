@@ -80,12 +80,14 @@ func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoReq
 	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating)}, nil
 }
 
-// GetLineSettings implements EventService: the defaults for a line that nobody has set anything of.
+// GetLineSettings implements EventService: the defaults for a line that nobody has set anything of, EVENT_NOT_FOUND for an id that nobody
+// has put anything for.
 func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	return lineSettings(s.events.LineSettings(ctx, req.GetEventId()))
 }
 
-// PutLineSettings implements EventService.
+// PutLineSettings implements EventService. It makes any id known: that is how promotions and campaigns, which are not on sale here, get a
+// line.
 func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	if u := req.GetBlockUser(); u != "" && !ids.User(u) {
 		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "blockUser", Message: "is not a user id"})

@@ -46,6 +46,7 @@ SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused
 FROM (SELECT $1::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
+WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL
 `
 
 type LineSettingsRow struct {
@@ -56,6 +57,7 @@ type LineSettingsRow struct {
 	SalesCloseAt *time.Time
 }
 
+// No row: nobody ever put settings for the id, and no event has it.
 func (q *Queries) LineSettings(ctx context.Context, eventID string) (LineSettingsRow, error) {
 	row := q.db.QueryRow(ctx, LineSettings, eventID)
 	var i LineSettingsRow

@@ -1,9 +1,11 @@
+-- No row: nobody ever put settings for the id, and no event has it.
 -- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at
 FROM (SELECT @event_id::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
-LEFT JOIN events e ON e.event_id = q.id;
+LEFT JOIN events e ON e.event_id = q.id
+WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL;
 
 -- Members that are NULL stay as they are; the blocked user, unless empty, is added once.
 -- name: ChangeLine :exec
