@@ -13,9 +13,18 @@ import (
 	"urr.guru/pkg/internal/callers"
 )
 
-// Unmarshal reads JSON into m, strictly: members that m does not have, repeated members, values of another type and numbers out of range
-// are refused, and so is any Caller, which only the gateway's own code may set. Members that are absent keep what m has. The error is
-// errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is the path of the member, as "sections[0].price".
+// Unmarshal reads JSON into m, strictly, as Marshal writes it and no other way:
+//
+//   - members that m does not have are refused, also those named as in the .proto (event_id), and so is any Caller, which only the
+//     gateway's own code may set;
+//   - a member that is there twice is refused, whatever its values;
+//   - integers are JSON numbers without a fraction or an exponent, within the range of their kind to the last digit; "3", 3.0 and 3e0
+//     are refused, and of numbers that are no integers those out of range and texts as "NaN";
+//   - null is as if the member were absent; an element of a list cannot be null;
+//   - members that are absent keep what m has.
+//
+// The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is the path of the member, as
+// "sections[0].price". m is not to be used then.
 func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errs.ErrInvalidUTF8
@@ -23,8 +32,11 @@ func Unmarshal(b []byte, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(b, m); err != nil {
 		return explain(b, err)
 	}
+	if err := strict(b, m.ProtoReflect().Descriptor()); err != nil {
+		return err
+	}
 	if path := callers.Find(m); path != "" {
-		return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: "is not known"})
+		return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: notKnown})
 	}
 	return nil
 }
@@ -54,7 +66,7 @@ func explain(b []byte, err error) error {
 	}
 	switch {
 	case unknownRE.MatchString(text):
-		return errs.ErrUnknownField.Wrap(err).WithFields(errs.Field{Path: path, Message: "is not known"})
+		return errs.ErrUnknownField.Wrap(err).WithFields(errs.Field{Path: path, Message: notKnown})
 	case repeatedRE.MatchString(text):
 		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: path, Message: "is there twice"})
 	}
@@ -68,9 +80,9 @@ func explain(b []byte, err error) error {
 func wanted(kind string) string {
 	switch kind {
 	case "int32", "int64", "sint32", "sint64", "uint32", "uint64", "fixed32", "fixed64", "sfixed32", "sfixed64":
-		return "must be a whole number in range"
+		return wholeNumber
 	case "float", "double":
-		return "must be a number"
+		return number
 	case "bool":
 		return "must be true or false"
 	case "string":

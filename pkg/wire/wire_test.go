@@ -118,7 +118,7 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 func TestUnmarshal(t *testing.T) {
 	t.Parallel()
 	m := newMessage(t, "wiretest.All", "")
-	require.NoError(t, wire.Unmarshal([]byte(` {"int64": 55000, "uint64": "7", "leafList": [{"seatId": "A"}], "color": "BLUE"} `), m))
+	require.NoError(t, wire.Unmarshal([]byte(` {"int64": 55000, "uint64": 7, "leafList": [{"seatId": "A"}], "color": "BLUE"} `), m))
 	want := newMessage(t, "wiretest.All", `int64: 55000 uint64: 7 leaf_list { seat_id: "A" } color: BLUE`)
 	require.Empty(t, cmp.Diff(want, m, protocmp.Transform()))
 }
@@ -158,6 +158,12 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		"empty caller":       {`{"caller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
 		"caller of an item":  {`{"items": [{}, {"caller": {"userId": "x"}}]}`, "UNKNOWN_FIELD", "items.caller", "is not known"},
 		"caller of no name":  {`{"items": [{"eventId": "e"}], "caller": null}`, "", "", ""},
+		"name of the schema": {`{"leafList": [{}, {"seat_id": "A"}]}`, "UNKNOWN_FIELD", "leafList[1].seat_id", "is not known"},
+		"both names":         {`{"maybeText": "a", "maybe_text": "b"}`, "INVALID_REQUEST", "maybe_text", "is there twice"},
+		"null in a list":     {`{"names": ["a", null]}`, "INVALID_REQUEST", "names[1]", "must be a string"},
+		"null, then a value": {`{"int64": null, "int64": 3}`, "INVALID_REQUEST", "int64", "is there twice"},
+		"key of a map twice": {`{"counts": {"a": 1, "a": 2}}`, "INVALID_REQUEST", "counts.a", "is there twice"},
+		"half a surrogate":   {`{"text": "\ud800"}`, "INVALID_REQUEST", "", ""},
 		"deep, before, list": {`{"items": [{"items": [{"eventId": 1}]}]}`, "INVALID_REQUEST", "items[0].items[0].eventId", "must be a string"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +177,7 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
+			require.Error(t, err)
 			e := errs.From(err)
 			require.Equal(t, tc.reason, e.Reason)
 			require.Equal(t, errs.Invalid, e.Kind)
@@ -179,6 +186,73 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 			}
 			require.Equal(t, []errs.Field{{Path: tc.path, Message: tc.message}}, e.Fields)
 		})
+	}
+}
+
+// TestUnmarshalTypes gives a field of each kind each kind of JSON value, alone, in a list and in a map where the schema has one.
+func TestUnmarshalTypes(t *testing.T) {
+	t.Parallel()
+	const whole, number = "must be a whole number in range", "must be a number"
+	integers := map[string]string{
+		`3`: "", `-0`: "", `null`: "", `"3"`: whole, `"-3"`: whole, `""`: whole, `" 3"`: whole, `3.0`: whole, `3e0`: whole, `30E-1`: whole, `-1.5`: whole,
+		`1e400`: whole, `true`: whole, `[3]`: whole, `{}`: whole,
+	}
+	for field, values := range map[string]map[string]string{
+		"int32": integers, "int64": integers, "uint32": integers, "uint64": integers, "sint64": integers, "fixed64": integers, "maybeCount": integers,
+		"leaf.price": integers, "leafList[1].price": integers, "counts.a": integers, "leaves.7.price": integers,
+		"float":  {`3`: "", `1.5`: "", `1e2`: "", `null`: "", `"3"`: number, `"NaN"`: number, `"Infinity"`: number, `1e39`: number, `true`: number},
+		"double": {`3`: "", `1e300`: "", `"1.5"`: number, `"-Infinity"`: number, `1e400`: number, `[]`: number},
+		"text":   {`"3"`: "", `null`: "", `3`: "must be a string", `{}`: "must be a string"},
+		"on":     {`true`: "", `null`: "", `"true"`: "must be true or false", `1`: "must be true or false"},
+	} {
+		for value, want := range values {
+			t.Run(field+"="+value, func(t *testing.T) {
+				t.Parallel()
+				err := wire.Unmarshal([]byte(at(field, value)), newMessage(t, "wiretest.All", ""))
+				if value == "null" && field == "counts.a" {
+					want = whole // a map has no absent entry
+				}
+				if want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, errs.ErrInvalidRequest)
+				require.Equal(t, []errs.Field{{Path: field, Message: want}}, errs.From(err).Fields)
+			})
+		}
+	}
+}
+
+// at writes a document with a value at a path.
+func at(path, value string) string {
+	head, rest, deep := strings.Cut(path, ".")
+	inner := value
+	if deep {
+		inner = at(rest, value)
+	}
+	if name, ok := strings.CutSuffix(head, "[1]"); ok {
+		return `{"` + name + `":[{},` + inner + `]}`
+	}
+	return `{"` + head + `":` + inner + `}`
+}
+
+// TestUnmarshalIntegersToTheLastDigit: what a float64 would round is exact or refused.
+func TestUnmarshalIntegersToTheLastDigit(t *testing.T) {
+	t.Parallel()
+	for field, c := range map[string]struct{ least, most, below, above string }{
+		"int32":  {"-2147483648", "2147483647", "-2147483649", "2147483648"},
+		"int64":  {"-9223372036854775808", "9223372036854775807", "-9223372036854775809", "9223372036854775808"},
+		"uint32": {"0", "4294967295", "-1", "4294967296"},
+		"uint64": {"0", "18446744073709551615", "-1", "18446744073709551616"},
+	} {
+		for _, value := range []string{c.least, c.most} {
+			m := newMessage(t, "wiretest.All", "")
+			require.NoError(t, wire.Unmarshal([]byte(at(field, value)), m), "%s %s", field, value)
+			require.Equal(t, value, m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(field))).String())
+		}
+		for _, value := range []string{c.below, c.above, c.most + "0", "1" + strings.Repeat("0", 400)} {
+			require.ErrorIs(t, wire.Unmarshal([]byte(at(field, value)), newMessage(t, "wiretest.All", "")), errs.ErrInvalidRequest, "%s %s", field, value)
+		}
 	}
 }
 
@@ -203,7 +277,7 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 		out, err := wire.Marshal(m)
 		if err != nil {
-			return // a number or type that we read but never write
+			return // a type that we read but never write
 		}
 		if !json.Valid(out) {
 			t.Fatalf("%q became %q", in, out)

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"urr.guru/pkg/errs"
+)
+
+// strict refuses what protojson lets pass and our schemas do not say: numbers as strings, whole numbers with a fraction or an exponent,
+// and members by their name in the .proto instead of their JSON name. It walks the tokens of a document that protojson has read into a
+// message of md, so every name is a member's and every nesting fits.
+func strict(b []byte, md protoreflect.MessageDescriptor) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	path, message := (&walk{dec}).message(md)
+	if message == "" {
+		return nil
+	}
+	base := errs.ErrInvalidRequest
+	if message == notKnown {
+		base = errs.ErrUnknownField
+	}
+	return base.WithFields(errs.Field{Path: strings.TrimPrefix(path, "."), Message: message})
+}
+
+const (
+	notKnown    = "is not known"
+	wholeNumber = "must be a whole number in range"
+	number      = "must be a number"
+)
+
+// walk answers with the path of the first member that is wrong, as ".sections[0].price", and what is wrong with it; "" for nothing.
+type walk struct{ dec *json.Decoder }
+
+// next is the next token; nil at a null, and behind the end, which a document that was read once does not reach.
+func (w *walk) next() json.Token {
+	tok, _ := w.dec.Token()
+	return tok
+}
+
+// message reads an object, or the string or null that stands for a message.
+func (w *walk) message(md protoreflect.MessageDescriptor) (path, message string) {
+	if w.next() != json.Delim('{') {
+		return "", ""
+	}
+	for w.dec.More() {
+		name, _ := w.next().(string)
+		fd := md.Fields().ByJSONName(name)
+		if fd == nil {
+			return "." + name, notKnown
+		}
+		if path, message = w.member(fd); message != "" {
+			return "." + name + path, message
+		}
+	}
+	w.next()
+	return "", ""
+}
+
+// member reads the value of a field: one, a list of them, or a map.
+func (w *walk) member(fd protoreflect.FieldDescriptor) (path, message string) {
+	switch {
+	case fd.IsMap():
+		return w.mapping(fd.MapValue())
+	case fd.IsList():
+		return w.list(fd)
+	default:
+		return w.single(fd)
+	}
+}
+
+func (w *walk) list(fd protoreflect.FieldDescriptor) (path, message string) {
+	if w.next() == nil {
+		return "", ""
+	}
+	for i := 0; w.dec.More(); i++ {
+		if path, message = w.single(fd); message != "" {
+			return "[" + strconv.Itoa(i) + "]" + path, message
+		}
+	}
+	w.next()
+	return "", ""
+}
+
+func (w *walk) mapping(fd protoreflect.FieldDescriptor) (path, message string) {
+	if w.next() == nil {
+		return "", ""
+	}
+	for w.dec.More() {
+		name, _ := w.next().(string)
+		if path, message = w.single(fd); message != "" {
+			return "." + name + path, message
+		}
+	}
+	w.next()
+	return "", ""
+}
+
+func (w *walk) single(fd protoreflect.FieldDescriptor) (path, message string) {
+	switch fd.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return w.message(fd.Message())
+	case protoreflect.BoolKind, protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
+		w.next() // protojson reads these as strictly as we do
+		return "", ""
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		if _, text := w.next().(string); text {
+			return "", number
+		}
+		return "", ""
+	default:
+		switch tok := w.next().(type) {
+		case string:
+			return "", wholeNumber
+		case json.Number:
+			if strings.ContainsAny(tok.String(), ".eE") {
+				return "", wholeNumber
+			}
+		}
+		return "", ""
+	}
+}
