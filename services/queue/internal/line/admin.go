@@ -48,6 +48,9 @@ func (s *Service) Open(ctx context.Context, eventID string) error {
 // SetThreshold writes the setting where it is durable, then into the line. When it fails the setting may be in force already; repeating it
 // settles that.
 func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
+	if _, err := s.events.Settings(ctx, eventID); err != nil { // to put is to make the id known, and a mistyped one must not be
+		return Overview{}, err
+	}
 	if err := s.events.PutThreshold(ctx, eventID, threshold); err != nil {
 		return Overview{}, err
 	}
@@ -155,7 +158,10 @@ const (
 // info is the event's title, empty while it cannot be had: the line works without. Whoever finds it old reads it, the others go on with
 // what there is.
 func (s *Service) info(ctx context.Context, eventID string) Info {
-	p := s.book.page(eventID)
+	p := s.book.find(eventID)
+	if p == nil { // there is no line
+		return Info{}
+	}
 	p.mu.Lock()
 	info, now := p.info, s.now()
 	wait := infoRetry

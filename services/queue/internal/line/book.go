@@ -80,9 +80,12 @@ func (b *Book) Recall(eventID string) Memory {
 	return p.memory
 }
 
-// Contact notes that somebody asked about the event, so that it is ticked here.
+// Contact notes that somebody asked about the event, so that it is ticked here. One without a line gets no page: anybody can make up ids.
 func (b *Book) Contact(eventID string) {
-	p := b.page(eventID)
+	p := b.find(eventID)
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	p.contact = b.now()
 	p.mu.Unlock()

@@ -55,9 +55,11 @@ func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
 func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 	t.Parallel()
 	b, c := newBook()
-	b.Contact("a")
+	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
+	b.Learn("b", State{Epoch: 1, Rev: 1, Now: 1})
 	c.advance(30 * time.Second)
 	b.Contact("b")
+	b.Contact("made up")
 	c.advance(31 * time.Second)
 	require.Equal(t, []string{"b"}, b.Contacted())
 	c.advance(time.Hour - 40*time.Second)

@@ -8,4 +8,6 @@ var (
 	ErrPassRequired = errs.ErrVWRTokenRequired
 	ErrBlocked      = errs.ErrUserBlocked
 	ErrRecovering   = errs.ErrLineRecovering
+	// ErrEventUnknown: there is neither a line nor an event of that id.
+	ErrEventUnknown = errs.ErrEventNotFound
 )

@@ -117,7 +117,10 @@ func (s State) Admitting() bool {
 type Claim struct {
 	UserID string
 	// Join enqueues a newcomer; without it nobody is newly enqueued.
-	Join   bool
+	Join bool
+	// Begin lets the call begin a line that is not there and that nobody remembers: the event is known to exist. A genuine ticket or
+	// token does so too, since there must have been a line that gave it out.
+	Begin  bool
 	Tier1  Tier1
 	Ticket *Ticket
 	Entry  *Entry

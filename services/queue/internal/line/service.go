@@ -27,6 +27,7 @@ type Service struct {
 	rules    Rules
 	log      *slog.Logger
 	now      func() time.Time
+	roll     *roll
 }
 
 // Deps are what a Service works with.
@@ -47,7 +48,7 @@ type Deps struct {
 func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, book: d.Book, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
-		now: d.Now,
+		now: d.Now, roll: newRoll(d.Now, d.Events.Exists),
 	}
 }
 
@@ -81,6 +82,9 @@ func (s *Service) askLine(ctx context.Context, eventID string, reqs []Request, p
 		claims[k] = s.claim(reqs[i], join)
 	}
 	state, outcomes, err := s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+	if err == nil && !state.Exists() {
+		state, outcomes, err = s.begin(ctx, eventID, claims)
+	}
 	if err != nil {
 		for _, i := range positions {
 			out[i].Err = err
@@ -100,6 +104,18 @@ func (s *Service) askLine(ctx context.Context, eventID string, reqs []Request, p
 		}
 	}
 	s.meter.Admitted(eventID, entered)
+}
+
+// begin asks once more for a line that is not there, if the event exists. While ticket does not say, nobody begins it but by a ticket or
+// token of its own (which the store looks at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
+func (s *Service) begin(ctx context.Context, eventID string, claims []Claim) (State, []Outcome, error) {
+	if err := s.roll.has(ctx, eventID); err != nil {
+		return State{}, nil, err
+	}
+	for i := range claims {
+		claims[i].Begin = claims[i].Join
+	}
+	return s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
 }
 
 func (s *Service) claim(r Request, join bool) Claim {

@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -105,21 +106,29 @@ func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) e
 	if e != nil {
 		slotID = e.SlotID
 	}
-	return s.release(ctx, eventID, userID, slotID)
+	st, err := s.release(ctx, eventID, userID, slotID)
+	if err != nil || st.Exists() {
+		return err
+	}
+	if err := s.roll.has(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+		return err
+	}
+	return nil
 }
 
 // Purchased ends the slot in which a reservation was confirmed: one purchase per slot.
 func (s *Service) Purchased(ctx context.Context, eventID, userID, slotID string) error {
-	return s.release(ctx, eventID, userID, slotID)
+	_, err := s.release(ctx, eventID, userID, slotID)
+	return err
 }
 
-func (s *Service) release(ctx context.Context, eventID, userID, slotID string) error {
+func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (State, error) {
 	st, _, err := s.store.Release(ctx, eventID, s.book.Recall(eventID), userID, slotID)
 	if err != nil {
-		return err
+		return State{}, err
 	}
 	s.book.Learn(eventID, st)
-	return nil
+	return st, nil
 }
 
 // Held notes that seats are held in a slot until then. A slot that has ended, or a hold that is over, changes nothing.

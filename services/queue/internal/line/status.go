@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -22,12 +23,21 @@ func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 		case r.Ticket != "" || r.Entry != nil: // a line that was lost with all of Redis, perhaps
 			decide = append(decide, i)
 		default:
-			out[i] = s.answer(r, st.State, Outcome{}, st.info)
+			out[i] = s.absent(ctx, r, st)
 		}
 	}
 	decide = append(decide, s.look(ctx, reqs, states, &seen, out)...)
 	s.ask(ctx, reqs, decide, false, out)
 	return out
+}
+
+// absent answers who asks for a place in a line that is not there: in no set, or there is no such event at all. While ticket does not
+// say, the first is true anyway.
+func (s *Service) absent(ctx context.Context, r Request, st scene) Answer {
+	if err := s.roll.has(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
+		return Answer{Err: err}
+	}
+	return s.answer(r, st.State, Outcome{}, st.info)
 }
 
 // sighting is the plain reads of a batch, and whose they are.
@@ -141,8 +151,10 @@ func (s *Service) states(ctx context.Context, reqs []Request, out []Answer) map[
 // state is what is known of a line, read anew when that is old. It counts as contact.
 func (s *Service) state(ctx context.Context, eventID string) (State, error) {
 	s.book.Contact(eventID)
-	if st, ok := s.book.page(eventID).current(s.now()); ok {
-		return st, nil
+	if p := s.book.find(eventID); p != nil {
+		if st, ok := p.current(s.now()); ok {
+			return st, nil
+		}
 	}
 	return s.peek(ctx, eventID)
 }

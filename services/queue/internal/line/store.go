@@ -6,7 +6,7 @@ import (
 )
 
 // Places decides who stands where: each call is one atomic step in the store, told what this replica remembers of the line and answered
-// with its state. A State that does not exist means that there is no such line (and, for all but Check and Open, that none was begun).
+// with its state. A State that does not exist means that there is no such line, and that none was begun.
 type Places interface {
 	// Check answers claims of one event in order, one outcome each.
 	Check(ctx context.Context, eventID string, m Memory, claims []Claim) (State, []Outcome, error)
@@ -58,7 +58,9 @@ type Store interface {
 // Directory is what ticket knows of events.
 type Directory interface {
 	Info(ctx context.Context, eventID string) (Info, error)
-	// Settings of any event id; defaults when none were ever written.
+	// Exists returns nil when there is such an event, be it on sale or only with settings for its line, else ErrEventUnknown.
+	Exists(ctx context.Context, eventID string) error
+	// Settings of an event's line; the defaults where nothing was set, ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
 	// PutThreshold writes the setting durably.
 	PutThreshold(ctx context.Context, eventID string, threshold int64) error

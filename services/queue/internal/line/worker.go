@@ -107,6 +107,9 @@ func (w *Worker) tick(ctx context.Context, eventID string) {
 			}
 			return
 		}
+		if !st.Exists() { // the registry lists what is gone
+			return
+		}
 		s.book.Learn(eventID, st)
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)

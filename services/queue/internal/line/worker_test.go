@@ -105,6 +105,8 @@ func (directory) Info(context.Context, string) (line.Info, error) {
 	return line.Info{}, errs.ErrEventNotFound
 }
 
+func (directory) Exists(context.Context, string) error { return nil }
+
 func (directory) Settings(context.Context, string) (line.Settings, error) {
 	one := int64(1)
 	return line.Settings{Threshold: &one, Slot: 2 * time.Hour}, nil
@@ -183,6 +185,17 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	require.False(t, w.listed())
 	tick(6 * 61)
 	require.True(t, a.meter.forgot, "and is forgotten after an hour")
+}
+
+func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
+	w := newWorld(t)
+	a := w.replica()
+	require.NoError(t, w.client.SAdd(t.Context(), w.registry, w.event).Err())
+	a.worker.Tick(t.Context())
+	require.True(t, w.listed(), "it may have been lost just now")
+	w.advance(10 * time.Minute)
+	a.worker.Tick(t.Context())
+	require.False(t, w.listed())
 }
 
 func TestSweepParksWhoIsLongGone(t *testing.T) {

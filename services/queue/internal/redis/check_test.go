@@ -138,6 +138,7 @@ func TestNewcomersNeedAPositionWhileTheRoomIsActive(t *testing.T) {
 func TestStatusEnqueuesNobodyAndBeginsNoLine(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
 	require.False(t, f.release("a", ""))
 	require.False(t, f.hold("a", "x", f.clock().Add(time.Minute)))
 	f.tick()

@@ -100,10 +100,10 @@ func (f *fixture) claim(c line.Claim) line.Outcome {
 	return out[0]
 }
 
-// join is a check, status a look by script that enqueues nobody.
+// join is a check of an event that exists, status a look by script that enqueues nobody.
 func (f *fixture) join(user string) line.Outcome {
 	f.t.Helper()
-	return f.claim(line.Claim{UserID: user, Join: true})
+	return f.claim(line.Claim{UserID: user, Join: true, Begin: true})
 }
 
 func (f *fixture) status(user string) line.Outcome {

@@ -52,7 +52,7 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 	require.NoError(t, err)
 	c := t.Context()
 	_, _, err = store.Check(c, event, line.Memory{}, []line.Claim{
-		{UserID: "a", Join: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
+		{UserID: "a", Join: true, Begin: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
 		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}},
 	})
 	require.NoError(t, err)

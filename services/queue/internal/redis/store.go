@@ -88,7 +88,7 @@ func (s *Store) check(ctx context.Context, eventID string, m line.Memory, claims
 	begin := false
 	items := make([]any, 0, 12*len(claims))
 	for _, c := range claims {
-		begin = begin || c.Join || c.Ticket != nil || c.Entry != nil
+		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
 		items = claimArgs(items, c, tier1.of(eventID, c.Tier1))
 	}
 	args := append(append(s.args(m, begin), seed()), items...)

@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/errs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
 func stamp(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
@@ -54,6 +55,7 @@ func TestThresholdIsDurableBeforeItIsInForce(t *testing.T) {
 
 func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
 	f := setup(t)
+	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	got, err := f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
 	require.NoError(t, err)
 	require.Equal(t, []int64{7, 0}, []int64{got.GetThreshold(), got.GetEpoch()})

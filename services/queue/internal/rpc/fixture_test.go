@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -36,6 +37,7 @@ type fixture struct {
 	visitors queuev1.QueueServiceClient
 	admin    queuev1.QueueAdminServiceClient
 	service  *line.Service
+	book     *line.Book
 	worker   *line.Worker
 	tickets  *tickets
 	told     *announcements
@@ -67,8 +69,9 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"))
+	f.book = line.NewBook(f.clock)
 	f.service = line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(f.clock), Seal: sealer, Events: ticket.New(conn, conn), Announce: f.told, Meter: noMeter{},
+		Store: store, Book: f.book, Seal: sealer, Events: ticket.New(conn, conn), Announce: f.told, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -187,6 +190,7 @@ type tickets struct {
 	mu       sync.Mutex
 	settings map[string]*ticketv1.LineSettings
 	down     bool
+	asked    int
 }
 
 func (k *tickets) set(eventID string, s *ticketv1.LineSettings) {
@@ -210,7 +214,14 @@ func (k *tickets) get(eventID string) (*ticketv1.LineSettings, error) {
 	if s := k.settings[eventID]; s != nil {
 		return s, nil
 	}
-	return &ticketv1.LineSettings{EventId: eventID}, nil
+	return nil, errs.ErrEventNotFound
+}
+
+// count is how often settings were asked for.
+func (k *tickets) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
 }
 
 func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
@@ -221,11 +232,14 @@ func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequ
 }
 
 func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
+	k.mu.Lock()
+	k.asked++
+	k.mu.Unlock()
 	return k.get(req.GetEventId())
 }
 
 func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	if _, err := k.get(req.GetEventId()); err != nil {
+	if _, err := k.get(req.GetEventId()); err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		return nil, err
 	}
 	s := &ticketv1.LineSettings{EventId: req.GetEventId(), Threshold: req.Threshold}

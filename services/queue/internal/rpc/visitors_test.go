@@ -249,6 +249,7 @@ func TestATicketGivesThePlaceBack(t *testing.T) {
 
 func TestTicketIsDown(t *testing.T) {
 	f := setup(t)
+	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	f.tickets.break_(true)
 	_, err := f.visitors.OpenLine(f.ctx(), &queuev1.OpenLineRequest{EventId: f.event})
 	require.Error(t, err)

@@ -13,7 +13,8 @@ import (
 
 var _ line.Directory = (*Directory)(nil)
 
-// Directory is the ticket service. Titles are asked for over a connection with a circuit breaker: a visitor can do without them.
+// Directory is the ticket service. Titles, and whether an event exists, are asked for over a connection with a circuit
+// breaker: a visitor is not kept waiting for them.
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
 }
@@ -30,6 +31,12 @@ func (d *Directory) Info(ctx context.Context, eventID string) (line.Info, error)
 		return line.Info{}, err
 	}
 	return line.Info{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
+}
+
+// Exists implements line.Directory. Visitors wait for it, so it is the titles' connection that is asked.
+func (d *Directory) Exists(ctx context.Context, eventID string) error {
+	_, err := d.titles.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: eventID})
+	return err
 }
 
 // Settings implements line.Directory.

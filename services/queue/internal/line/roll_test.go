@@ -1,0 +1,83 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+)
+
+func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		says error
+		want error
+		kept time.Duration
+	}{
+		"it exists":           {nil, nil, time.Minute},
+		"it does not":         {errs.ErrEventNotFound, ErrEventUnknown, time.Second},
+		"ticket does not say": {context.DeadlineExceeded, errs.ErrUnavailable, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &clock{now: time.UnixMilli(1_000_000)}
+			asked := 0
+			r := newRoll(c.Now, func(context.Context, string) error {
+				asked++
+				return tc.says
+			})
+			for want, step := range []time.Duration{0, tc.kept - 1, 1} {
+				c.advance(step)
+				require.ErrorIs(t, r.has(t.Context(), "ev"), tc.want)
+				require.Equal(t, max(want, 1), asked)
+			}
+		})
+	}
+}
+
+func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	entered, answer := make(chan struct{}), make(chan struct{})
+	r := newRoll(time.Now, func(ctx context.Context, _ string) error {
+		asked.Add(1)
+		close(entered)
+		<-answer
+		return ctx.Err()
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = r.has(ctx, "ev") })
+	<-entered
+	leave() // who asked first does not wait any more; the others do
+	for range 20 {
+		wg.Go(func() {
+			if err := r.has(t.Context(), "ev"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(answer)
+	wg.Wait()
+	require.Equal(t, int64(1), asked.Load())
+}
+
+func TestTheRollIsBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.UnixMilli(1_000_000)}
+	r := newRoll(c.Now, func(context.Context, string) error { return errors.New("down") })
+	for i := range rollSize + 50 {
+		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
+	}
+	require.Len(t, r.verdicts, rollSize)
+	c.advance(time.Second)
+	require.Error(t, r.has(t.Context(), "x"))
+	require.Len(t, r.verdicts, 1, "what is over makes room")
+}

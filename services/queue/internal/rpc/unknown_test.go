@@ -1,0 +1,162 @@
+package rpc_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// written are the keys that exist of the line, and the events that the registry lists.
+func (f *fixture) written() []string {
+	f.t.Helper()
+	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
+	require.NoError(f.t, err)
+	listed, err := f.client.SMembers(f.ctx(), "registry-"+f.event).Result()
+	require.NoError(f.t, err)
+	return append(keys, listed...)
+}
+
+// restart is a replica that remembers nothing, on the same Redis.
+func (f *fixture) restart() {
+	f.t.Helper()
+	f.serve(f.client, make(chan struct{}))
+}
+
+func TestAnUnknownEventGetsNoLine(t *testing.T) {
+	f := setup(t)
+	inside := f.item("u")
+	inside.Caller.Tier1 = &commonv1.Tier1{Round: 1, Position: 1}
+	for name, call := range map[string]func() *queuev1.LineResult{
+		"check":       func() *queuev1.LineResult { return f.check(f.item("u")) },
+		"tier 1":      func() *queuev1.LineResult { return f.check(inside) },
+		"status":      func() *queuev1.LineResult { return f.status(f.item("u")) },
+		"heartbeat":   func() *queuev1.LineResult { return f.heartbeat(f.item("u")) },
+		"made up":     func() *queuev1.LineResult { it := f.item("u"); it.Ticket = "AAAA"; return f.status(it) },
+		"check again": func() *queuev1.LineResult { f.advance(time.Minute); return f.check(f.item("u")) },
+	} {
+		p := call().GetProblem()
+		require.Equal(t, []string{"EVENT_NOT_FOUND", "not_found"}, []string{p.GetReason(), p.GetKind()}, name)
+	}
+	_, err := f.visitors.Leave(f.ctx(), &queuev1.LeaveRequest{Caller: &commonv1.Caller{UserId: "u"}, EventId: f.event})
+	require.ErrorIs(t, err, errs.ErrEventNotFound)
+	_, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
+	require.ErrorIs(t, err, errs.ErrEventNotFound)
+	_, err = f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
+	require.ErrorIs(t, err, errs.ErrEventNotFound)
+	require.Empty(t, f.tickets.settings, "the threshold of nothing is not kept")
+	require.False(t, f.verify("u", &queuev1.EntryClaims{SlotId: "x", Epoch: 1}).GetActive())
+	load, err := f.visitors.GetLoad(f.ctx(), &queuev1.GetLoadRequest{EventId: f.event})
+	require.NoError(t, err)
+	require.Zero(t, load.GetWaiting())
+	f.tick()
+	f.worker.Sweep(f.ctx())
+	require.Empty(t, f.written())
+}
+
+// Made-up ids must cost no more than the question.
+func TestUnknownEventsAreAskedForOnceASecondAndNotKept(t *testing.T) {
+	f := setup(t)
+	items := make([]*queuev1.LineItem, 100)
+	for i := range items {
+		items[i] = f.item(fmt.Sprintf("u-%d", i))
+	}
+	for range 5 {
+		res, err := f.visitors.Check(f.ctx(), &queuev1.LineRequest{Items: items})
+		require.NoError(t, err)
+		require.Equal(t, "EVENT_NOT_FOUND", res.GetResults()[99].GetProblem().GetReason())
+	}
+	require.Equal(t, 1, f.tickets.count())
+	f.advance(2 * time.Second)
+	f.tickets.set(f.event, &ticketv1.LineSettings{})
+	require.Equal(t, "queued", f.check(items[0]).GetPlace().GetStatus(), "it exists now")
+	require.Equal(t, []string{f.event}, f.book.Known())
+}
+
+func TestUnknownAndKnownEventsInOneCall(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	other := &queuev1.LineItem{EventId: f.event + "-x", Caller: &commonv1.Caller{UserId: "b"}}
+	res, err := f.visitors.Check(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{f.item("a"), other, f.item("c")}})
+	require.NoError(t, err)
+	require.Equal(t, "active", res.GetResults()[0].GetPlace().GetStatus())
+	require.Equal(t, "EVENT_NOT_FOUND", res.GetResults()[1].GetProblem().GetReason())
+	require.Equal(t, "queued", res.GetResults()[2].GetPlace().GetStatus())
+}
+
+func TestAnEventWhoseLineNobodyOpened(t *testing.T) {
+	f := setup(t)
+	f.tickets.set(f.event, &ticketv1.LineSettings{}) // a promotion has settings, no sale
+	require.Equal(t, "none", f.status(f.item("a")).GetPlace().GetStatus())
+	f.leave("a", nil)
+	require.Empty(t, f.written(), "looking begins no line")
+	require.Equal(t, "queued", f.check(f.item("a")).GetPlace().GetStatus())
+}
+
+func TestAKnownLineWorksWithoutTicket(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	f.tickets.break_(true)
+	f.restart()
+	f.enter("a")
+	require.Equal(t, "queued", f.check(f.item("b")).GetPlace().GetStatus())
+	f.leave("b", nil)
+	f.wipe()
+	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")
+}
+
+// Everything at once: Redis lost the line, no replica remembers it, and ticket does not say whether the event exists. Who can show that
+// they were in the line brings it back; nobody else can.
+func TestTheCrowdOfASaleSurvivesAWipeWithoutTicket(t *testing.T) {
+	for name, holder := range map[string]func(f *fixture) *queuev1.LineItem{
+		"a waiter": func(f *fixture) *queuev1.LineItem {
+			f.open(0)
+			it := f.item("first")
+			it.Ticket = f.check(it).GetPlace().GetTicket()
+			return it
+		},
+		"a holder": func(f *fixture) *queuev1.LineItem {
+			f.open(1)
+			it, _ := f.enter("first")
+			return it
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t)
+			first := holder(f)
+			f.advance(time.Second)
+			f.tickets.break_(true)
+			f.wipe()
+			f.restart()
+			late := f.check(f.item("late")).GetProblem()
+			require.Equal(t, "UNAVAILABLE", late.GetReason())
+			require.Positive(t, late.GetRetryAfterMs())
+			require.Equal(t, "none", f.status(f.item("late")).GetPlace().GetStatus())
+			f.leave("late", nil)
+			_, err := f.client.Del(f.ctx(), "registry-"+f.event).Result()
+			require.NoError(t, err)
+			require.Empty(t, f.written())
+
+			require.NotEqual(t, "none", f.status(first).GetPlace().GetStatus())
+			require.Equal(t, "queued", f.check(f.item("late")).GetPlace().GetStatus(), "there is a line again")
+			if first.GetTicket() != "" {
+				require.Equal(t, int64(1), f.status(first).GetPlace().GetPosition())
+			}
+		})
+	}
+}
+
+func TestAWipedLineOfAnExistingEventIsRestored(t *testing.T) {
+	f := setup(t)
+	f.open(0)
+	f.wipe()
+	f.restart()
+	require.Equal(t, "queued", f.check(f.item("a")).GetPlace().GetStatus())
+}
