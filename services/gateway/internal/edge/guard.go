@@ -1,7 +1,9 @@
 package edge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"urr.guru/pkg/claims"
@@ -113,17 +115,28 @@ func (g *Guard) event(q *Request) error {
 		}
 		q.Event = m.GetEventId()
 	case FromToken:
-		entry := g.Tokens.Entry(q.Header, "", q.User())
-		if entry == nil {
+		tokens := g.Tokens.Entries(q.Header, "", q.User())
+		named := cmp.Or(g.honoured(tokens[0]), g.honoured(tokens[1]), tokens[0], tokens[1])
+		if named == nil {
 			return errs.ErrQueueTokenRequired.With("redirectTo", "/")
 		}
-		q.Event = entry.EventID
+		q.Event = named.EventID
 	case None:
 	}
-	if entry := g.Tokens.Entry(q.Header, q.Event, q.User()); entry != nil && g.Lines.Verdict(q.Event, entry.Epoch) != Refused {
-		q.Entry = entry
+	tokens := g.Tokens.Entries(q.Header, q.Event, q.User())
+	q.Entry, q.spare = g.honoured(tokens[0]), g.honoured(tokens[1])
+	if q.Entry == nil {
+		q.Entry, q.spare = q.spare, nil
 	}
 	return nil
+}
+
+// honoured is the token unless its line has gone on to another epoch.
+func (g *Guard) honoured(e *claims.Entry) *claims.Entry {
+	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
+		return nil
+	}
+	return e
 }
 
 // room is tier 1: while the event's waiting room is active, a token of its round, or an entry token: a buyer whose tier-1 token ran out
@@ -144,14 +157,20 @@ func (g *Guard) slot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
 		return errs.ErrQueueTokenRequired.With("redirectTo", "/queue/"+q.Event)
 	}
-	ask := q.Route.Mutates() && g.VerifyMutations || g.Lines.Verdict(q.Event, q.Entry.Epoch) == Unsure
+	err := g.verify(ctx, q, q.Entry)
+	if errors.Is(err, errs.ErrSlotEnded) && q.spare != nil && q.spare.SlotID != q.Entry.SlotID {
+		// One tab still holds the token of a slot that is over, another has brought a new one.
+		q.Entry = q.spare
+		err = g.verify(ctx, q, q.Entry)
+	}
+	return err
+}
+
+func (g *Guard) verify(ctx context.Context, q *Request, e *claims.Entry) error {
+	ask := q.Route.Mutates() && g.VerifyMutations || g.Lines.Verdict(e.EventID, e.Epoch) == Unsure
 	if !ask {
 		return nil
 	}
-	return g.verify(ctx, q.Entry)
-}
-
-func (g *Guard) verify(ctx context.Context, e *claims.Entry) error {
 	active, err := g.Slots.Active(ctx, e.EventID, e.UserID, e.SlotID, e.Epoch)
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type Request struct {
 	Event string
 	// Entry is the verified entry token of Event that is the user's; nil without one.
 	Entry *claims.Entry
+	// spare is another one, which the cookie holds besides the header.
+	spare *claims.Entry
 	// Round is the active waiting room's round of Event, 0 when none is active.
 	Round int64
 

@@ -122,15 +122,35 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
 }
 
-// Leave ends the slot of the entry token that came along, else gives up a waiting place.
+// Leave ends the slots of the entry tokens that came along. One that has expired still names its slot: a page that slept may be in it. The
+// waiting place is given up only where no token is valid, since a page inside must not cost another tab its place in the line.
 func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	entry := h.tokens.Entry(q.Header, event, q.User())
-	_, err := h.queue.Leave(caller.With(r.Context(), q.Caller()), &queuev1.LeaveRequest{EventId: event, Entry: entryClaims(entry)})
-	if err != nil {
-		return towards(err, event)
+	ctx := caller.With(r.Context(), q.Caller())
+	leave := func(e *claims.Entry) error {
+		_, err := h.queue.Leave(ctx, &queuev1.LeaveRequest{EventId: event, Entry: entryClaims(e)})
+		return err
 	}
-	if entry != nil {
+	inside, ended := false, ""
+	for _, e := range h.tokens.Sent(q.Header, event, q.User()) {
+		if e == nil {
+			continue
+		}
+		inside = inside || h.cookies.Now().Before(e.Expiry())
+		if e.SlotID == ended {
+			continue
+		}
+		if err := leave(e); err != nil {
+			return towards(err, event)
+		}
+		ended = e.SlotID
+	}
+	if !inside {
+		if err := leave(nil); err != nil {
+			return towards(err, event)
+		}
+	}
+	if ended != "" {
 		h.cookies.Clear(w, identity.EntryCookie)
 	}
 	w.Header().Set("Cache-Control", noStore)

@@ -3,6 +3,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -141,22 +142,45 @@ func (v *Verifier) vouched(h http.Header) bool {
 	return len(v.cdn) > 0 && said != "" && subtle.ConstantTimeCompare([]byte(said), v.cdn) == 1
 }
 
-// Entry returns the claims of an entry token that is the user's and, unless event is "", of that event; nil when there is none. The
-// header is tried first, then the cookie: a tab may hold a token of its own. The epoch is for the caller to judge.
+// Entries returns the claims of the entry tokens that a request carries: the header's, as a tab may hold one of its own, then the
+// cookie's. Each is the user's and, unless event is "", of that event; nil where there is none. Whether a line still honours them
+// is for the caller to judge.
+func (v *Verifier) Entries(h http.Header, event, user string) [2]*claims.Entry {
+	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) { return v.entries.get(tok, v.now(), v.verifyEntry) })
+}
+
+// Entry is the first of Entries, nil when there is none.
 func (v *Verifier) Entry(h http.Header, event, user string) *claims.Entry {
+	e := v.Entries(h, event, user)
+	return cmp.Or(e[0], e[1])
+}
+
+// Sent is Entries with those that have expired: they open nothing, but tell which slot their holder means.
+func (v *Verifier) Sent(h http.Header, event, user string) [2]*claims.Entry {
+	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
+		c := new(claims.Entry)
+		err := v.keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
+		if errors.Is(err, token.ErrExpired) {
+			issued := time.Unix(c.IssuedAt, 0)
+			err = v.keys.Entry.Verify(tok, c, claims.AudienceEntry, issued) // everything else once more
+		}
+		return c, err
+	})
+}
+
+func (v *Verifier) entriesOf(h http.Header, event, user string, read func(string) (*claims.Entry, error)) (found [2]*claims.Entry) {
 	if user == "" {
-		return nil
+		return found
 	}
-	for _, tok := range [...]string{first(h, EntryHeader), cookie(h, EntryCookie)} {
+	for i, tok := range [...]string{first(h, EntryHeader), cookie(h, EntryCookie)} {
 		if tok == "" {
 			continue
 		}
-		c, err := v.entries.get(tok, v.now(), v.verifyEntry)
-		if err == nil && c.UserID == user && (event == "" || c.EventID == event) {
-			return c
+		if c, err := read(tok); err == nil && c.UserID == user && (event == "" || c.EventID == event) {
+			found[i] = c
 		}
 	}
-	return nil
+	return found
 }
 
 func (v *Verifier) verifyEntry(tok string) (*claims.Entry, error) {

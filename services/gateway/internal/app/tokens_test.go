@@ -1,0 +1,114 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/token"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+// entry is an entry token of alice's for calm, of a slot and an epoch, issued some time ago.
+func (w *world) entry(slot string, epoch int64, ago time.Duration) string {
+	at := w.now.Add(-ago)
+	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
+}
+
+// TestStaleTokensHideNoGoodOnes: of the tokens in the header and in the cookie the one that opens is used, whatever is wrong with the other.
+func TestStaleTokensHideNoGoodOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.queue.end("over")
+	good := w.entry(slot, epoch, 0)
+	stale := map[string]string{
+		"garbage":          "x.y.z",
+		"expired":          w.entry("over", epoch, 2*time.Minute),
+		"another key":      w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, "s", epoch, w.now.Add(time.Minute), w.now)),
+		"another event":    w.entryToken(busy, alice),
+		"another user":     w.entryToken(calm, mallory),
+		"an epoch ago":     w.entry("before", epoch-1, 0),
+		"of an ended slot": w.entry("over", epoch, 0),
+	}
+	const reserve = `{"eventId":"calm","seatIds":["A-1-1"]}`
+	for name, bad := range stale {
+		for at, c := range map[string]credentials{
+			"header": w.session(alice).with("X-Queue-Entry-Token", bad).with("Cookie", "urr-entry-token="+good),
+			"cookie": w.session(alice).with("X-Queue-Entry-Token", good).with("Cookie", "urr-entry-token="+bad),
+		} {
+			rec := w.do(http.MethodGet, "/api/v1/seats/calm", "", c)
+			require.Equal(t, http.StatusOK, rec.Code, "%s in the %s: %s", name, at, rec.Body)
+			rec = w.do(http.MethodPost, "/api/v1/seats/reserve", reserve, c)
+			require.Equal(t, http.StatusCreated, rec.Code, "%s in the %s: %s", name, at, rec.Body)
+			held := w.ticket.of("HoldSeats")
+			require.Equal(t, slot, held[len(held)-1].caller.GetSlotId(), "%s in the %s", name, at)
+		}
+		rec := w.do(http.MethodPost, "/api/v1/seats/reserve", reserve, w.session(alice).with("X-Queue-Entry-Token", bad).with("Cookie", "urr-entry-token="+bad))
+		require.Equal(t, http.StatusForbidden, rec.Code, "two bad ones make no good one: %s", name)
+	}
+}
+
+// TestTokensOfTwoEvents: where the event is the token's, the header's is meant, unless its line has gone on.
+func TestTokensOfTwoEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	of := func(header, cookie string) string {
+		rec := w.do(http.MethodGet, "/api/v1/reservations/"+requestID, "", w.session(alice).with("X-Queue-Entry-Token", header).with("Cookie", "urr-entry-token="+cookie))
+		require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+		asked := w.ticket.of("GetReservation")
+		return asked[len(asked)-1].caller.GetEventId()
+	}
+	require.Equal(t, calm, of(w.entryToken(calm, alice), w.entryToken(busy, alice)))
+	require.Equal(t, busy, of(w.entry(slot, epoch-1, 0), w.entryToken(busy, alice)))
+}
+
+// TestLeaveEndsTheSlotsOfWhatIsSent: a page that slept has a token that has expired, of a slot that lives; whoever leaves it leaves it.
+func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := keys(t, "another-secret-of-at-least-32-bytes!")
+	sign := func(k token.KeySet, event, user string) string {
+		at := w.now.Add(-2 * time.Minute)
+		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
+	}
+	const waiting = "" // the waiting place is given up
+	for name, c := range map[string]struct {
+		header, cookie string
+		ended          []string
+	}{
+		"nothing":                         {"", "", []string{waiting}},
+		"live":                            {w.entry("a", epoch, 0), "", []string{"a"}},
+		"live cookie":                     {"", w.entry("a", epoch, 0), []string{"a"}},
+		"the same twice":                  {w.entry("a", epoch, 0), w.entry("a", epoch, time.Second), []string{"a"}},
+		"two slots":                       {w.entry("a", epoch, 0), w.entry("b", epoch, 0), []string{"a", "b"}},
+		"expired":                         {w.entry("a", epoch, 2*time.Minute), "", []string{"a", waiting}},
+		"expired, of a slot that is over": {w.entry("a", epoch, time.Hour), "", []string{"a", waiting}},
+		"expired and live":                {w.entry("a", epoch, 2*time.Minute), w.entry("b", epoch, 0), []string{"a", "b"}},
+		"expired and forged":              {sign(other, calm, alice), "", []string{waiting}},
+		"expired, another user's":         {sign(w.entries, calm, mallory), "", []string{waiting}},
+		"expired, another event's":        {sign(w.entries, busy, alice), "", []string{waiting}},
+		"expired, of another kind":        {w.sign(w.entries, claims.NewSession(alice, nil, w.now.Add(-time.Hour), w.now.Add(-time.Minute))), "", []string{waiting}},
+		"garbage":                         {"x.y.z", "-", []string{waiting}},
+	} {
+		before := len(w.queue.of("Leave"))
+		cred := w.session(alice)
+		if c.header != "" {
+			cred = cred.with("X-Queue-Entry-Token", c.header)
+		}
+		if c.cookie != "" {
+			cred = cred.with("Cookie", "urr-entry-token="+c.cookie)
+		}
+		rec := w.do(http.MethodPost, "/api/v1/queue/leave/calm", "", cred)
+		require.Equal(t, http.StatusNoContent, rec.Code, "%s: %s", name, rec.Body)
+		var ended []string
+		for _, call := range w.queue.of("Leave")[before:] {
+			in, _ := call.msg.(*queuev1.LeaveRequest)
+			ended = append(ended, in.GetEntry().GetSlotId())
+		}
+		require.Equal(t, c.ended, ended, name)
+	}
+}
