@@ -2,7 +2,6 @@ package hot
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/tier1"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/vwrstate"
@@ -116,25 +116,10 @@ func appendWaiting(b []byte, s *vwrstate.State, position int64) []byte {
 	b = append(b, `,"ahead":`...)
 	b = strconv.AppendInt(b, ahead, 10)
 	b = append(b, `,"estimatedWait":`...)
-	b = strconv.AppendInt(b, s.Wait(ahead), 10)
+	b = strconv.AppendInt(b, tier1.EstimatedWait(ahead, s.Rate, s.Configured), 10)
 	b = append(b, `,"nextPoll":`...)
-	b = strconv.AppendInt(b, nextPoll(ahead, rand.Float64()), 10)
+	b = strconv.AppendInt(b, tier1.NextPoll(ahead, rand.Float64()), 10)
 	return append(b, '}')
-}
-
-// nextPoll is when to ask again, in seconds: less often the farther away, moved by up to ±10 % (spread in [0, 1)), so that a crowd that
-// came at once does not poll at once for ever.
-func nextPoll(ahead int64, spread float64) int64 {
-	base := 15.0
-	switch {
-	case ahead <= 500:
-		base = 2
-	case ahead <= 2_000:
-		base = 5
-	case ahead <= 10_000:
-		base = 10
-	}
-	return int64(math.Round(base * (0.9 + 0.2*spread)))
 }
 
 // Serving is the poll of the static page: the same for everybody, so that a CDN answers most of it.

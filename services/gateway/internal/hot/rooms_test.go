@@ -27,18 +27,6 @@ func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
-func TestNextPoll(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		ahead             int64
-		least, mean, most int64
-	}{{1, 2, 2, 2}, {500, 2, 2, 2}, {501, 5, 5, 5}, {2000, 5, 5, 5}, {2001, 9, 10, 11}, {10_000, 9, 10, 11}, {10_001, 14, 15, 16}, {1 << 40, 14, 15, 16}} {
-		require.Equal(t, c.least, nextPoll(c.ahead, 0), c.ahead)
-		require.Equal(t, c.mean, nextPoll(c.ahead, 0.5), c.ahead)
-		require.InDelta(t, c.most, nextPoll(c.ahead, 0.999), 1, c.ahead)
-	}
-}
-
 func TestProviderNames(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"sandbox": true, "toss-2": true, "Sandbox": false, "a_b": false, "a/b": false, "": true, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": false} {

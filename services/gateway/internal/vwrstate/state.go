@@ -3,7 +3,6 @@
 package vwrstate
 
 import (
-	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -40,19 +39,6 @@ func newState(s State) *State {
 
 // Waiting is the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
-
-// Wait is the whole seconds until a position that is ahead places behind the counter is served, by the measured rate, else the
-// configured; 0 when neither is known.
-func (s *State) Wait(ahead int64) int64 {
-	rate := s.Rate
-	if rate <= 0 {
-		rate = s.Configured
-	}
-	if ahead <= 0 || rate <= 0 {
-		return 0
-	}
-	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
-}
 
 // merge is what is known after hearing of next: an older round is news of the past, and within one round counters never go back and
 // a room that was shut stays shut, whichever replica speaks.

@@ -63,19 +63,6 @@ func TestServingAnswer(t *testing.T) {
 	require.Same(t, before, r.Get("e"), "no change, no new answer")
 }
 
-func TestWait(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		measured, configured float64
-		ahead, want          int64
-	}{
-		{0, 0, 100, 0}, {0, 50, 100, 2}, {10, 50, 101, 11}, {10, 50, 0, 0}, {10, 50, -3, 0}, {1e-9, 0, 1 << 60, 1<<31 - 1},
-	} {
-		s := vwrstate.State{Rate: c.measured, Configured: c.configured}
-		require.Equal(t, c.want, s.Wait(c.ahead), "%+v", c)
-	}
-}
-
 // source is a vwr whose streams the test holds.
 type source struct {
 	mu      sync.Mutex

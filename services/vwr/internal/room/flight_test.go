@@ -101,30 +101,3 @@ func TestMeter(t *testing.T) {
 		t.Errorf("an empty line changed the rate from %v to %v", before, got)
 	}
 }
-
-func TestWaits(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		ahead                int64
-		measured, configured float64
-		want                 int64
-	}{
-		{0, 0, 50, 0}, {-3, 0, 50, 0}, {1, 0, 50, 1}, {100, 0, 50, 2}, {101, 0, 50, 3}, {100, 25, 50, 4}, {1, 1e-12, 50, 1<<31 - 1},
-	} {
-		if got := room.EstimatedWait(c.ahead, c.measured, c.configured); got != c.want {
-			t.Errorf("wait of %+v: %d, want %d", c, got, c.want)
-		}
-	}
-	for _, c := range []struct {
-		ahead             int64
-		low, middle, high int64
-	}{
-		{0, 2, 2, 2}, {500, 2, 2, 2}, {501, 5, 5, 5}, {2000, 5, 5, 5}, {2001, 9, 10, 11}, {10_000, 9, 10, 11}, {10_001, 14, 15, 16},
-	} {
-		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
-			if got := room.NextPoll(c.ahead, spread); got != want {
-				t.Errorf("poll at %d, spread %v: %d, want %d", c.ahead, spread, got, want)
-			}
-		}
-	}
-}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/tier1"
 )
 
 // Reader reads counters.
@@ -106,7 +108,7 @@ func (s *Service) Assign(ctx context.Context, eventID, visitor string) (Assigned
 			ahead := rec.Position - st.Serving
 			return Assigned{
 				Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
-				EstimatedWait: EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: NextPoll(ahead, s.spread()),
+				EstimatedWait: tier1.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: tier1.NextPoll(ahead, s.spread()),
 			}, nil
 		}
 		if !errors.Is(terr, ErrStale) {
@@ -137,8 +139,8 @@ func (s *Service) Check(ctx context.Context, eventID, visitor string, id uuid.UU
 	}
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
-		out.EstimatedWait = EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
-		out.NextPoll = NextPoll(out.Ahead, s.spread())
+		out.EstimatedWait = tier1.EstimatedWait(out.Ahead, st.Rate, st.Settings.Rate())
+		out.NextPoll = tier1.NextPoll(out.Ahead, s.spread())
 		return out, nil
 	}
 	out.Admitted = true

@@ -1,12 +1,11 @@
-package room
+// Package tier1 holds what a visitor of a waiting room is told about the wait: vwr says it with a position and the gateways, from memory,
+// at every poll after that, so both must come to the same answer.
+package tier1
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 // EstimatedWait is the whole seconds until a position that is `ahead` places behind the counter is served: by the measured rate
-// (positions per second), by the configured one until there is a measurement. 0 for a served position.
+// (positions per second), by the configured one until there is a measurement. 0 for a served position, or when no rate is known.
 func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	rate := measured
 	if rate <= 0 {
@@ -21,18 +20,18 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 // NextPoll is when a visitor should ask again, in whole seconds: 2 near the counter, 5, 10 and 15 farther away. spread is a random
 // number in [0, 1) that moves the advice by up to ±10 %, so that a crowd that came at once does not poll at once for ever.
 func NextPoll(ahead int64, spread float64) int64 {
-	return int64(math.Round(pollAfter(ahead).Seconds() * (0.9 + 0.2*spread)))
+	return int64(math.Round(pollAfter(ahead) * (0.9 + 0.2*spread)))
 }
 
-func pollAfter(ahead int64) time.Duration {
+func pollAfter(ahead int64) float64 {
 	switch {
 	case ahead <= 500:
-		return 2 * time.Second
+		return 2
 	case ahead <= 2_000:
-		return 5 * time.Second
+		return 5
 	case ahead <= 10_000:
-		return 10 * time.Second
+		return 10
 	default:
-		return 15 * time.Second
+		return 15
 	}
 }
