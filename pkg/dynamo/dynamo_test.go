@@ -1,13 +1,20 @@
 package dynamo_test
 
 import (
+	"context"
+	"errors"
 	"net"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo"
@@ -72,6 +79,72 @@ func TestTTLOnAnotherAttributeIsAnError(t *testing.T) {
 	require.NoError(t, dynamo.EnsureTable(t.Context(), client, table))
 	table.TTL = "expires"
 	require.ErrorContains(t, dynamo.EnsureTable(t.Context(), client, table), "is on attribute ttl")
+}
+
+func TestTablesAreMadeAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	var work sync.WaitGroup
+	for range 8 {
+		work.Go(func() { assert.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(cfg.Table("things")))) })
+	}
+	work.Wait()
+}
+
+// backups answers UpdateContinuousBackups, which DynamoDB Local does not know, as AWS does: not yet, as often as told, then yes.
+type backups struct {
+	notYet atomic.Int64
+	asked  atomic.Pointer[dynamodb.UpdateContinuousBackupsInput]
+}
+
+func (b *backups) options(o *dynamodb.Options) {
+	o.APIOptions = append(slices.Clone(o.APIOptions), func(s *middleware.Stack) error {
+		if s.ID() != "UpdateContinuousBackups" {
+			return nil
+		}
+		err := s.Initialize.Add(middleware.InitializeMiddlewareFunc("note", func(
+			ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+		) (middleware.InitializeOutput, middleware.Metadata, error) {
+			asked, _ := in.Parameters.(*dynamodb.UpdateContinuousBackupsInput)
+			b.asked.Store(asked)
+			return next.HandleInitialize(ctx, in)
+		}), middleware.Before)
+		return errors.Join(err, s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("answer", func(
+			context.Context, middleware.DeserializeInput, middleware.DeserializeHandler,
+		) (out middleware.DeserializeOutput, _ middleware.Metadata, err error) {
+			if b.notYet.Add(-1) >= 0 {
+				return out, middleware.Metadata{}, &types.ContinuousBackupsUnavailableException{}
+			}
+			out.Result = &dynamodb.UpdateContinuousBackupsOutput{}
+			return out, middleware.Metadata{}, nil
+		}), middleware.Before))
+	})
+}
+
+func TestRecoveryWaitsForTheBackupsOfANewTable(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	var b backups
+	aws := dynamodb.New(client.Options(), b.options)
+	table := spec(cfg.Table("things"))
+	require.NoError(t, dynamo.EnsureTable(t.Context(), aws, table))
+	require.Nil(t, b.asked.Load(), "recovery costs money: only who asks for it gets it")
+	table.PITR = true
+	b.notYet.Store(3)
+	require.NoError(t, dynamo.EnsureTable(t.Context(), aws, table))
+	require.Equal(t, table.Name, *b.asked.Load().TableName)
+	require.True(t, *b.asked.Load().PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled)
+	require.Negative(t, b.notYet.Load())
+}
+
+func TestTablesArePaidPerRequest(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	table := cfg.Table("things")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(table)))
+	out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+	require.NoError(t, err)
+	require.Equal(t, types.BillingModePayPerRequest, out.Table.BillingModeSummary.BillingMode)
 }
 
 func TestAbsentServiceIsUnavailable(t *testing.T) {

@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// activeWait bounds the wait for a new table (AWS needs some ten seconds).
-const activeWait = 2 * time.Minute
+const (
+	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten seconds for each).
+	activeWait  = 2 * time.Minute
+	backupTries = 100
+	backupPause = 2 * time.Second // at most, between two tries
+)
 
 // Key is one attribute of a key.
 type Key struct {
@@ -60,38 +65,61 @@ func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 		}
 	}
 	if t.PITR {
-		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
-			TableName: &t.Name,
-			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{
-				PointInTimeRecoveryEnabled: aws.Bool(true),
-			},
-		})
-		if err != nil {
+		if err := ensurePITR(ctx, client, t); err != nil {
 			return fmt.Errorf("point-in-time recovery of table %s: %w", t.Name, err)
 		}
 	}
 	return nil
 }
 
-// ensureTTL asks first: turning on what is on is an error, and AWS allows one change per hour.
+// ensurePITR waits for AWS, which refuses while it still prepares the backups of a new table.
+func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table) error {
+	ctx, cancel := context.WithTimeout(ctx, activeWait)
+	defer cancel()
+	_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+		TableName:                        &t.Name,
+		PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
+	}, func(o *dynamodb.Options) {
+		patient := retry.NewStandard(func(so *retry.StandardOptions) { so.MaxAttempts, so.MaxBackoff = backupTries, backupPause })
+		o.Retryer = retry.AddWithErrorCodes(patient, (*types.ContinuousBackupsUnavailableException)(nil).ErrorCode())
+	})
+	return err
+}
+
+// ensureTTL turns the expiry on. Turning on what is on is an error, and AWS allows one change per hour, so it asks first; and again when
+// it was refused, as another process may have been faster.
 func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
-	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
-	if err != nil {
+	on, err := hasTTL(ctx, client, t)
+	if on || err != nil {
 		return err
 	}
-	switch d := out.TimeToLiveDescription; {
-	case d == nil:
-	case d.TimeToLiveStatus == types.TimeToLiveStatusEnabled, d.TimeToLiveStatus == types.TimeToLiveStatusEnabling:
-		if got := aws.ToString(d.AttributeName); got != t.TTL {
-			return fmt.Errorf("is on attribute %s, not %s", got, t.TTL)
-		}
-		return nil
-	}
-	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+	_, refused := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &t.Name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &t.TTL, Enabled: aws.Bool(true)},
 	})
-	return err
+	if refused == nil {
+		return nil
+	}
+	if on, err = hasTTL(ctx, client, t); on || err != nil {
+		return err
+	}
+	return refused
+}
+
+// hasTTL reports whether the expiry is on; another attribute's is an error.
+func hasTTL(ctx context.Context, client *dynamodb.Client, t Table) (bool, error) {
+	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
+	if err != nil {
+		return false, err
+	}
+	d := out.TimeToLiveDescription
+	if d == nil || d.TimeToLiveStatus != types.TimeToLiveStatusEnabled && d.TimeToLiveStatus != types.TimeToLiveStatusEnabling {
+		return false, nil
+	}
+	if got := aws.ToString(d.AttributeName); got != t.TTL {
+		return false, fmt.Errorf("is on attribute %s, not %s", got, t.TTL)
+	}
+	return true, nil
 }
 
 func (t Table) input() *dynamodb.CreateTableInput {
