@@ -42,6 +42,7 @@ func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
 		Password:              cfg.Password.Reveal(),
 		PoolSize:              cfg.PoolSize,
 		DialTimeout:           time.Second,
+		DialerRetries:         1, // the command itself is tried twice
 		ReadTimeout:           500 * time.Millisecond,
 		WriteTimeout:          500 * time.Millisecond,
 		PoolTimeout:           500 * time.Millisecond,

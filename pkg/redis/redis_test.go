@@ -1,7 +1,9 @@
 package redis_test
 
 import (
+	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +61,39 @@ func TestASilentServerFailsFast(t *testing.T) {
 	err = client.Get(t.Context(), "x").Err()
 	require.ErrorIs(t, redis.Err(err), errs.ErrUnavailable)
 	require.Less(t, time.Since(begun), 3*time.Second)
+}
+
+// dials counts the attempts to connect.
+type dials struct {
+	goredis.Hook
+
+	n atomic.Int64
+}
+
+func (d *dials) DialHook(next goredis.DialHook) goredis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.n.Add(1)
+		return next(ctx, network, addr)
+	}
+}
+
+func (d *dials) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+func (d *dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook { return next }
+
+// The client's own habit is five attempts with pauses between them, for each of the command's two.
+func TestAServerThatIsGoneFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	client, err := redis.Open(t.Context(), redis.Config{Addrs: []string{l.Addr().String()}, PoolSize: 32})
+	require.NoError(t, err)
+	defer func() { _ = client.Close() }()
+	d := &dials{}
+	client.AddHook(d)
+	require.ErrorIs(t, redis.Err(client.Get(t.Context(), "x").Err()), errs.ErrUnavailable)
+	require.LessOrEqual(t, d.n.Load(), int64(2))
 }
 
 func TestErrLeavesAnswersAlone(t *testing.T) {

@@ -283,7 +283,7 @@ func TestSlotsEndWithTheSale(t *testing.T) {
 
 func TestRedisIsDown(t *testing.T) {
 	f := setup(t)
-	client, err := redis.Open(f.ctx(), redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 1})
+	client, err := redis.Open(f.ctx(), redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 32})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	f.serve(client, make(chan struct{}))
