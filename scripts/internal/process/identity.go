@@ -30,15 +30,15 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the boot id: %w", err)
 	}
-	_, start, err := stat(pid)
+	now, err := readStat(pid)
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{PID: pid, Start: start, Boot: string(bytes.TrimSpace(boot))}, nil
+	return Identity{PID: pid, Start: now.start, Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
 // Alive tells whether the process still runs. A zombie does not: where process 1 reaps nobody, an
-// ended process stays in the table.
+// ended process stays in the table. But a zombie with threads is still ending, and holds its ports.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -47,13 +47,15 @@ func (id Identity) Alive() bool {
 	if err != nil || string(bytes.TrimSpace(boot)) != id.Boot {
 		return false
 	}
-	state, start, err := stat(id.PID)
-	return err == nil && start == id.Start && state != 'Z' && state != 'X'
+	now, err := readStat(id.PID)
+	ended := now.state == 'X' || now.state == 'Z' && now.threads <= 1
+	return err == nil && now.start == id.Start && !ended
 }
 
 // Signal sends a signal to the process if it still runs; after SIGSTOP it returns when every thread
-// has stopped, since on another processor they run on for a moment. The handle is taken before the
-// identity is checked, so that the id cannot be reused in between.
+// has stopped and after SIGKILL when all are gone, since on another processor they run on for a
+// moment. The handle is taken before the identity is checked, so that the id cannot be reused in
+// between.
 func (id Identity) Signal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
@@ -63,10 +65,18 @@ func (id Identity) Signal(sig syscall.Signal) error {
 	if !id.Alive() {
 		return os.ErrProcessDone
 	}
-	if err := p.Signal(sig); err != nil || sig != syscall.SIGSTOP {
+	if err := p.Signal(sig); err != nil {
 		return err
 	}
-	return id.awaitStopped(5 * time.Second)
+	switch sig {
+	case syscall.SIGSTOP:
+		return id.awaitStopped(5 * time.Second)
+	case syscall.SIGKILL:
+		if !id.waitGone(5 * time.Second) {
+			return fmt.Errorf("process %d does not end", id.PID)
+		}
+	}
+	return nil
 }
 
 func (id Identity) awaitStopped(limit time.Duration) error {
@@ -89,7 +99,7 @@ func (id Identity) stopped() bool {
 		if err != nil {
 			continue
 		}
-		if state, _, err := parseStat(string(raw)); err != nil || state != 'T' {
+		if thread, err := parseStat(string(raw)); err != nil || thread.state != 'T' {
 			return false
 		}
 	}
@@ -108,10 +118,7 @@ func (id Identity) Stop(sig syscall.Signal, grace time.Duration) error {
 	if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", id.PID, err)
 	}
-	if id.waitGone(5 * time.Second) {
-		return nil
-	}
-	return fmt.Errorf("process %d does not end", id.PID)
+	return nil
 }
 
 func (id Identity) waitGone(limit time.Duration) bool {
@@ -124,29 +131,40 @@ func (id Identity) waitGone(limit time.Duration) bool {
 	return !id.Alive()
 }
 
-// stat reads the state and the start time of a process. The name (field 2) may hold spaces and
-// parentheses, so fields are counted behind its last closing parenthesis.
-func stat(pid int) (state byte, start uint64, err error) {
+// status is what proc_pid_stat(5) says of a process or a thread.
+type status struct {
+	state   byte
+	threads int    // of the whole process
+	start   uint64 // clock ticks after boot
+}
+
+func readStat(pid int) (status, error) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the state of process %d: %w", pid, err)
+		return status{}, fmt.Errorf("read the state of process %d: %w", pid, err)
 	}
 	return parseStat(string(raw))
 }
 
-func parseStat(raw string) (state byte, start uint64, err error) {
-	const startField = 22 - 3 // counted from field 3, the state
+// parseStat counts fields behind the last closing parenthesis: the name (field 2) may hold spaces
+// and parentheses.
+func parseStat(raw string) (status, error) {
+	const threadsField, startField = 20 - 3, 22 - 3 // counted from field 3, the state
 	end := strings.LastIndexByte(raw, ')')
 	if end < 0 {
-		return 0, 0, errors.New("malformed process state")
+		return status{}, errors.New("malformed process state")
 	}
 	fields := strings.Fields(raw[end+1:])
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return 0, 0, errors.New("malformed process state")
+		return status{}, errors.New("malformed process state")
 	}
-	start, err = strconv.ParseUint(fields[startField], 10, 64)
+	threads, err := strconv.Atoi(fields[threadsField])
 	if err != nil {
-		return 0, 0, fmt.Errorf("malformed process start time: %w", err)
+		return status{}, fmt.Errorf("malformed count of a process's threads: %w", err)
 	}
-	return fields[0][0], start, nil
+	start, err := strconv.ParseUint(fields[startField], 10, 64)
+	if err != nil {
+		return status{}, fmt.Errorf("malformed process start time: %w", err)
+	}
+	return status{state: fields[0][0], threads: threads, start: start}, nil
 }

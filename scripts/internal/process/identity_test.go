@@ -48,6 +48,16 @@ func TestStopKillsWhoDoesNotListen(t *testing.T) {
 	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
 }
 
+// Who kills a server and starts it again at once must not meet the old one on its port.
+func TestKilledIsGoneWhenSignalReturns(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		p := sleeper(t, "echo ready; sleep 60")
+		require.NoError(t, p.Signal(syscall.SIGKILL))
+		require.False(t, p.Alive())
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	t.Parallel()
 	tail := " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21"
@@ -61,13 +71,12 @@ func TestParseStat(t *testing.T) {
 		"cut off":                  {raw: "42 (redis", fails: true},
 		"too short":                {raw: "42 (redis) S 1 2", fails: true},
 	} {
-		state, start, err := parseStat(tt.raw)
+		got, err := parseStat(tt.raw)
 		if tt.fails {
 			require.Error(t, err, name)
 			continue
 		}
 		require.NoError(t, err, name)
-		require.Equal(t, byte('S'), state, name)
-		require.Equal(t, tt.start, start, name)
+		require.Equal(t, status{state: 'S', threads: 17, start: tt.start}, got, name)
 	}
 }

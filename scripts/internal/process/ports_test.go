@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Not beside the tests that start processes: a child holds its parent's sockets until its exec.
 func TestCheckPortNamesTheOwner(t *testing.T) {
-	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
