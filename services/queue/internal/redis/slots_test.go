@@ -1,0 +1,123 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+func TestUnclaimedSlotsGoToTheNext(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.join("a")
+	f.advance(time.Millisecond)
+	f.join("b")
+	f.live(time.Second, "in", "a", "b")
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, []string{"a"}, f.set("unclaimed"))
+	f.live(14*time.Second, "b")
+	require.Equal(t, []string{"a"}, f.set("active"))
+	f.live(2*time.Second, "b")
+	require.Equal(t, []string{"a"}, f.set("parked"))
+	require.Equal(t, line.Inside, f.status("b").Standing)
+	back := f.status("a")
+	require.Equal(t, line.Waiting, back.Standing, "and gets the place back")
+	require.Equal(t, int64(0), back.Ahead)
+}
+
+func TestSlotsEnd(t *testing.T) {
+	for name, end := range map[string]func(f *fixture, slot string){
+		"by leaving or a purchase": func(f *fixture, slot string) { require.True(f.t, f.release("in", slot)) },
+		"by expiry":                func(f *fixture, _ string) { f.live(600*time.Second, "in", "next") },
+		"by absence":               func(f *fixture, _ string) { f.live(121*time.Second, "next") },
+		"with the sale":            func(f *fixture, _ string) { f.apply(line.Settings{ClosesAt: f.clock().Add(-time.Second)}); f.tick() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			in := f.join("in")
+			f.join("next")
+			f.live(time.Second, "in", "next")
+			require.False(t, f.release("in", "another"), "only the slot that is named")
+			require.Equal(t, []string{"in"}, f.set("active"))
+			end(f, in.SlotID)
+			require.NotEqual(t, line.Inside, f.status("in").Standing)
+			require.NotContains(t, f.set("active"), "in")
+			require.NotContains(t, f.set("active-seen"), "in")
+			n, err := f.client.HExists(f.ctx(), f.key("slot"), "in").Result()
+			require.NoError(t, err)
+			require.False(t, n)
+		})
+	}
+}
+
+func TestAHoldExtendsTheSlotOnceAndExcusesAbsence(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.live(590*time.Second, "in")
+	require.False(t, f.hold("in", "another", f.clock().Add(time.Hour)))
+	first := f.clock().Add(300 * time.Second)
+	require.True(t, f.hold("in", in.SlotID, first))
+	require.Equal(t, first.UnixMilli(), f.status("in").End)
+	f.hold("in", in.SlotID, first.Add(time.Minute))
+	require.Equal(t, first.UnixMilli(), f.status("in").End, "once")
+	f.live(200 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"), "away at the payment provider")
+	f.live(101 * time.Second)
+	require.Empty(t, f.set("active"))
+}
+
+func TestAHoldThatEndsBeforeTheSlotUsesNothingUp(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
+	require.Equal(t, in.End, f.status("in").End)
+	f.live(590*time.Second, "in")
+	till := f.clock().Add(60 * time.Second)
+	f.hold("in", in.SlotID, till)
+	require.Equal(t, till.UnixMilli(), f.status("in").End)
+}
+
+// The event of a hold may come after the slot's end: what was given to the next meanwhile is not there twice.
+func TestALateHoldRevivesNoSlot(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.advance(600 * time.Second)
+	require.Equal(t, line.Inside, f.join("next").Standing, "entered at once, before the next tick")
+	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
+	require.Equal(t, int64(1), f.peek().Active)
+	require.NotEqual(t, line.Inside, f.status("in").Standing)
+}
+
+func TestAHoldDoesNotOutliveTheSale(t *testing.T) {
+	f := setup(t, 1)
+	closes := f.clock().Add(620 * time.Second)
+	f.apply(line.Settings{ClosesAt: closes})
+	in := f.join("in")
+	f.hold("in", in.SlotID, f.clock().Add(900*time.Second))
+	require.Equal(t, closes.UnixMilli(), f.status("in").End)
+}
+
+func TestLoweringTheThresholdEvictsNobody(t *testing.T) {
+	f := setup(t, 3)
+	var slots []string
+	for _, u := range []string{"a", "b", "c"} {
+		slots = append(slots, f.join(u).SlotID)
+	}
+	f.join("w")
+	one := int64(1)
+	f.advance(time.Second)
+	f.apply(line.Settings{Threshold: &one})
+	f.live(5*time.Second, "a", "b", "c", "w")
+	require.Equal(t, int64(3), f.peek().Active)
+	f.release("a", slots[0])
+	f.release("b", slots[1])
+	f.live(2*time.Second, "c", "w")
+	require.Equal(t, []string{"w"}, f.set("queue"))
+	f.release("c", slots[2])
+	f.live(time.Second, "w")
+	require.Equal(t, []string{"w"}, f.set("active"))
+}
