@@ -25,7 +25,8 @@ type world struct {
 	secrets  platform.Secrets
 	backends *backends.Set
 	nursery  *process.Nursery
-	lock     *os.File // held for the life of the process: the name of the run is taken
+	lock     *os.File     // held for the life of the process: the name of the run is taken
+	ports    net.Listener // likewise: its ports are
 
 	mu       sync.Mutex
 	built    map[string]bool
@@ -77,20 +78,21 @@ func (w *world) claim(checkout platform.Layout) error {
 			}
 			continue
 		}
-		offset, err := freeOffset()
+		offset, ports, err := claimPorts()
 		if err != nil {
 			return errors.Join(err, f.Close())
 		}
-		w.lock, w.layout = f, checkout.Run(name, offset)
+		w.lock, w.ports, w.layout = f, ports, checkout.Run(name, offset)
 		return nil
 	}
 	return fmt.Errorf("%d test processes of this checkout run already", most)
 }
 
-// freeOffset finds ports for a whole platform, below those that the kernel gives to outgoing
-// connections and above those of checkouts side by side.
-func freeOffset() (int, error) {
-	const lowest, highest, tries = 5000, 12900, 50
+// claimPorts finds ports for a whole platform, below those that the kernel gives to outgoing
+// connections and above those of checkouts side by side. A name on the machine keeps them from the
+// runs of other checkouts while one of ours is down: no two steps apart are two of our ports.
+func claimPorts() (offset int, claim net.Listener, err error) {
+	const lowest, step, steps = 5000, 100, 79
 	bases := []int{
 		platform.RedisPort, platform.PostgresPort, platform.KafkaPort, platform.KafkaControllerPort,
 		platform.DynamoDBPort, platform.SQSPort,
@@ -98,13 +100,20 @@ func freeOffset() (int, error) {
 	for _, s := range platform.Services() {
 		bases = append(bases, s.Port, s.OpsPort)
 	}
-	for range tries {
-		offset := lowest + rand.IntN(highest-lowest) //nolint:gosec // any will do
+	for _, i := range rand.Perm(steps) {
+		offset = lowest + i*step
+		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // abstract: it leaves no file
+		if err != nil {
+			continue
+		}
 		if allFree(bases, offset) {
-			return offset, nil
+			return offset, claim, nil
+		}
+		if err := claim.Close(); err != nil {
+			return 0, nil, fmt.Errorf("give ports back: %w", err)
 		}
 	}
-	return 0, errors.New("no free ports for the platform")
+	return 0, nil, errors.New("no free ports for the platform")
 }
 
 func allFree(bases []int, offset int) bool {
