@@ -156,12 +156,14 @@ func (a *App) Go(name string, fn func(ctx context.Context) error) {
 	a.workers = append(a.workers, &task{name: name, run: fn})
 }
 
-// OnClose is called after servers and workers have ended; last registered, first called.
+// OnClose is called after servers and workers have ended; last registered, first called. It may take what is left of ShutdownTimeout, at
+// least an eighth; then it is left behind.
 func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }
 
-// Ready adds a condition for /readyz and gRPC health. It is asked every second, with a second's time, never by a request.
+// Ready adds a condition for /readyz and gRPC health. It is asked every second, with a second's time, never by a request. One that does
+// not end when its time is up counts as failed and is not asked again before it has ended.
 func (a *App) Ready(name string, check func(context.Context) error) {
 	a.ready.add(name, check)
 }
@@ -169,17 +171,17 @@ func (a *App) Ready(name string, check func(context.Context) error) {
 // Run starts everything and returns when it has ended: nil after the context's end, the failure otherwise. Then, in this order: not
 // ready and NOT_SERVING, the drain, servers, workers, closers; each group in the reverse order of its registration.
 func (a *App) Run(ctx context.Context) error {
+	// Shutdown has contexts of its own: those of the tasks end one by one, not with ctx.
+	base := context.WithoutCancel(ctx)
 	for _, bind := range a.binds {
 		if err := bind(); err != nil {
-			return errors.Join(err, a.close(context.WithoutCancel(ctx)))
+			return errors.Join(err, a.shutdown(base))
 		}
 	}
 	stopOps, err := a.startOps()
 	if err != nil {
-		return errors.Join(err, a.close(context.WithoutCancel(ctx)))
+		return errors.Join(err, a.shutdown(base))
 	}
-	// Shutdown has contexts of its own: those of the tasks end one by one, not with ctx.
-	base := context.WithoutCancel(ctx)
 	for _, t := range slices.Concat(a.workers, a.servers) {
 		a.start(base, t)
 	}
@@ -195,7 +197,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.leaving.Store(true)
 	a.ready.stop()
 	if failure == nil {
-		a.drain()
+		failure = a.drain()
 	}
 	failure = errors.Join(failure, a.shutdown(base), stopOps())
 	a.log.Info("stopped")
@@ -208,7 +210,7 @@ func (a *App) start(base context.Context, t *task) {
 	t.done = make(chan struct{})
 	go func() {
 		defer close(t.done)
-		err := guarded(ctx, t)
+		err := guarded(ctx, t.run)
 		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return
 		}
@@ -220,13 +222,14 @@ func (a *App) start(base context.Context, t *task) {
 	}()
 }
 
-func guarded(ctx context.Context, t *task) (err error) {
+// guarded turns a panic of fn into its error.
+func guarded(ctx context.Context, fn func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return t.run(ctx)
+	return fn(ctx)
 }
 
 func (a *App) setServing(ok bool) {
@@ -235,13 +238,15 @@ func (a *App) setServing(ok bool) {
 	}
 }
 
-// drain serves on for a while: whoever balances the load needs time to see that this process is leaving.
-func (a *App) drain() {
+// drain serves on for a while: whoever balances the load needs time to see that this process is leaving. A failure ends it early.
+func (a *App) drain() error {
 	t := time.NewTimer(a.cfg.Drain)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
 	case err := <-a.failed:
 		a.log.Error("failed while draining", "error", err.Error())
+		return err
 	}
 }

@@ -176,20 +176,6 @@ func TestFailuresOnTheWayOutAreToldToo(t *testing.T) {
 	require.ErrorContains(t, err, "close pool: connections leaked")
 }
 
-func TestShutdownHasADeadline(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	defer close(release)
-	closed := make(chan struct{})
-	a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
-	a.Go("stubborn", func(context.Context) error { <-release; return nil })
-	a.OnClose("pool", func(context.Context) error { close(closed); return nil })
-	stop, wait := run(t, a)
-	stop()
-	require.ErrorContains(t, wait(), "stop stubborn: did not end within 50ms")
-	<-closed
-}
-
 func TestProbesFollowTheChecks(t *testing.T) {
 	t.Parallel()
 	addr := freeAddr(t)
@@ -243,6 +229,43 @@ func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 		checks, _ := m["checks"].(map[string]any)
 		return code == 503 && checks["panics"] == "panic: nil pool" && checks["hangs"] == "context deadline exceeded"
 	}, 5*time.Second, 20*time.Millisecond)
+	stop()
+	require.NoError(t, wait())
+}
+
+// A check that does not heed its context must neither look like a good answer for ever nor keep the process from ending.
+func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	stuck, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	var hang atomic.Bool
+	var asked atomic.Int32
+	a := newApp(lifecycle.Config{OpsAddr: addr})
+	a.Ready("store", func(context.Context) error {
+		if !hang.Load() {
+			return nil
+		}
+		if asked.Add(1) == 1 {
+			close(stuck)
+		}
+		<-release
+		return nil
+	})
+	stop, wait := run(t, a)
+	ready := func(code int) func() bool {
+		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
+	}
+	require.Eventually(t, ready(200), 5*time.Second, 10*time.Millisecond)
+	hang.Store(true)
+	<-stuck
+	require.Eventually(t, ready(503), 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, m := status(t, "http://"+addr+"/readyz")
+		checks, _ := m["checks"].(map[string]any)
+		return checks["store"] == "has not ended since it was last asked"
+	}, 5*time.Second, 10*time.Millisecond)
+	require.EqualValues(t, 1, asked.Load(), "goroutines must not pile up behind it")
 	stop()
 	require.NoError(t, wait())
 }

@@ -87,7 +87,9 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 		fmt.Fprintln(stderr, "config: "+err.Error())
 		return 2
 	}
-	if err := do(ctx, cfg, log); err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
+	err = do(ctx, cfg, log)
+	// A service that was told to stop while it started has stopped; a migration that was told to stop is not done.
+	if err != nil && (cmd == "migrate" || ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		log.Error("failed", "command", cmd, "error", err.Error())
 		return 1
 	}

@@ -1,11 +1,17 @@
 package lifecycle
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -76,6 +82,60 @@ func TestMigrateRunsInsteadOfServe(t *testing.T) {
 		func(context.Context, *serviceConfig, *slog.Logger) error { migrated = true; return nil })
 	require.Zero(t, code, out.String())
 	require.True(t, migrated)
+}
+
+// A job that is told to stop in the middle must not look as if it were done.
+func TestInterruptedMigrationIsNotDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	interrupted := func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error { return ctx.Err() }
+	var out bytes.Buffer
+	require.Equal(t, 1, command(ctx, "ticket", []string{"migrate"}, &out, &out, interrupted, interrupted))
+	require.Zero(t, command(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
+}
+
+// The first SIGTERM begins the shutdown, the second ends the process: an operator need not wait for what hangs.
+func TestSecondSignalEndsTheProcess(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")
+	cmd.Env = append(os.Environ(), "LIFECYCLE_TEST_CHILD=1")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	wait := func(want string) {
+		for lines.Scan() && lines.Text() != want {
+		}
+		require.Equal(t, want, lines.Text())
+	}
+	wait("serving")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	wait("stopping")
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	require.Eventually(t, func() bool { // the first of them may still meet the handler of the first
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		return len(ended) > 0
+	}, 10*time.Second, 10*time.Millisecond)
+	var exit *exec.ExitError
+	require.ErrorAs(t, <-ended, &exit)
+	st, ok := exit.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGTERM, st.Signal())
+}
+
+// TestHelperProcess is a service whose shutdown hangs.
+func TestHelperProcess(t *testing.T) {
+	if os.Getenv("LIFECYCLE_TEST_CHILD") == "" {
+		t.Skip("run by TestSecondSignalEndsTheProcess")
+	}
+	os.Args = os.Args[:1]
+	os.Exit(Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
+		fmt.Println("serving")
+		<-ctx.Done()
+		fmt.Println("stopping")
+		select {}
+	}, nil))
 }
 
 func TestConfigMustBeEmbedded(t *testing.T) {

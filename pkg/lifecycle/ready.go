@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,8 +22,7 @@ const (
 // readiness asks the checks in the background; probes read the last answer, so that they cost nothing and cannot pile up.
 type readiness struct {
 	log    *slog.Logger
-	names  []string
-	checks []func(context.Context) error
+	checks []*check
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -32,13 +32,48 @@ type readiness struct {
 	state map[string]string
 }
 
+// check is one condition. Its goroutine outlives its time when fn does not heed the context, and then is the only one.
+type check struct {
+	name string
+	fn   func(context.Context) error
+	busy chan struct{} // holds a token while fn runs
+}
+
+func (c *check) ask(ctx context.Context) error {
+	select {
+	case c.busy <- struct{}{}:
+	default:
+		return errors.New("has not ended since it was last asked")
+	}
+	result := make(chan error, 1)
+	go func() {
+		defer func() { <-c.busy }()
+		result <- c.run(ctx)
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run keeps a panic's stack out of the answer to a probe.
+func (c *check) run(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return c.fn(ctx)
+}
+
 func newReadiness(log *slog.Logger) *readiness {
 	return &readiness{log: log, state: map[string]string{"process": "starting"}}
 }
 
-func (r *readiness) add(name string, check func(context.Context) error) {
-	r.names = append(r.names, name)
-	r.checks = append(r.checks, check)
+func (r *readiness) add(name string, fn func(context.Context) error) {
+	r.checks = append(r.checks, &check{name: name, fn: fn, busy: make(chan struct{}, 1)})
 }
 
 // start keeps the state up to date until stop; changed is told of every change.
@@ -82,21 +117,14 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 	results := make([]error, len(r.checks))
 	var wg sync.WaitGroup
 	for i, check := range r.checks {
-		wg.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					results[i] = fmt.Errorf("panic: %v", p)
-				}
-			}()
-			results[i] = check(ctx)
-		})
+		wg.Go(func() { results[i] = check.ask(ctx) })
 	}
 	wg.Wait()
 	state, ready := make(map[string]string, len(results)), true
 	for i, err := range results {
-		state[r.names[i]] = "ok"
+		state[r.checks[i].name] = "ok"
 		if err != nil {
-			state[r.names[i]], ready = err.Error(), false
+			state[r.checks[i].name], ready = err.Error(), false
 		}
 	}
 	return state, ready

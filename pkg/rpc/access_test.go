@@ -143,6 +143,34 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 	require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(call(metadata.Pairs("urr-auth", "a", "urr-auth", "b"))).Reason)
 }
 
+// A signature is for one method and half a minute: whoever overhears one can do little with it, and not for long.
+func TestASignatureIsForOneMethodAndAShortTime(t *testing.T) {
+	t.Parallel()
+	call := raw(t, &fakeQueue{})
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		method string
+		at     time.Time
+		good   bool
+	}{
+		"now":             {"Leave", now, true},
+		"25 s ago":        {"Leave", now.Add(-25 * time.Second), true},
+		"25 s ahead":      {"Leave", now.Add(25 * time.Second), true},
+		"31 s ago":        {"Leave", now.Add(-31 * time.Second), false},
+		"an hour ahead":   {"Leave", now.Add(time.Hour), false},
+		"another method":  {"Check", now, false},
+		"the end of time": {"Leave", time.Unix(1<<62, 0), false},
+	} {
+		err := call(metadata.Pairs("urr-auth", rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/"+tc.method, tc.at)))
+		if tc.good {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.Error(t, err, name)
+		require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(err).Reason, name)
+	}
+}
+
 func TestServerRefusesToServe(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
@@ -265,6 +293,39 @@ func TestStopEndsStreamsAndWaitsForCalls(t *testing.T) {
 	require.NoError(t, <-left)
 	require.NoError(t, <-stopped)
 	require.NoError(t, <-served)
+}
+
+// A handler that does not heed its context must not hold up the end of the process.
+func TestStopLeavesAHandlerThatHangsBehind(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	queuev1.RegisterQueueServiceServer(s, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		close(entered)
+		<-release
+		return &queuev1.LeaveResponse{}, nil
+	}})
+	l := bufconn.Listen(1 << 16)
+	go func() { _ = s.Serve(l) }()
+	conn, err := rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: gatewayKey}, rpc.WithGRPC(dialer(l)))
+	require.NoError(t, err)
+	defer conn.Close()
+	go func() {
+		_, _ = queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+	}()
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(ctx) }()
+	select {
+	case err := <-stopped:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(5 * time.Second):
+		t.Fatal("Stop does not end")
+	}
 }
 
 func TestStopHasADeadline(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // breakerPause is how long an open breaker refuses before it lets one call try.
 const breakerPause = 2 * time.Second
 
-// WithBreaker makes calls fail at once while the callee is failing: after 10 failures of which at least half were UNAVAILABLE, DEADLINE or
-// INTERNAL, within 10 s. For what a visitor's path can do without.
+// WithBreaker makes calls fail at once while the callee is failing: when 10 calls or more, and at least half of all, have ended with
+// UNAVAILABLE, DEADLINE or INTERNAL within 10 s. For what a visitor's path can do without.
 func WithBreaker() DialOption {
 	return func(c *dialConfig) {
 		c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{

@@ -242,6 +242,23 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	require.ErrorIs(t, call(), errs.ErrSoldOut, "closed again")
 }
 
+// A callee that answers most calls is not cut off for the few that it fails.
+func TestBreakerBearsAFewFailures(t *testing.T) {
+	t.Parallel()
+	var n int
+	q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		if n++; n%3 == 0 {
+			return nil, errs.ErrInternal
+		}
+		return &queuev1.LeaveResponse{}, nil
+	}}, rpctest.WithDial(rpc.WithBreaker()))
+	for range 60 {
+		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+		require.NotErrorIs(t, err, errs.ErrUnavailable)
+	}
+	require.Equal(t, 60, n)
+}
+
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	fail := make(chan error, 1)

@@ -33,6 +33,9 @@ const (
 	maxConnectionAgeGrace = 30 * time.Second
 )
 
+// cutGrace is how long calls may take to end that were cut off.
+const cutGrace = 100 * time.Millisecond
+
 // ServerConfig says who may call.
 type ServerConfig struct {
 	// Accept holds the key of each pair caller → this service, at least 32 bytes: caller:secret[,caller:secret…].
@@ -135,7 +138,7 @@ func (s *Server) SetServing(ok bool) {
 }
 
 // Stop ends streams (their clients see UNAVAILABLE and go to another replica) and lets running calls end, but no longer than ctx; then
-// it cuts them off and returns the context's error.
+// it cuts them off and returns the context's error. A handler that does not heed even that is left behind.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stop()
 	done := make(chan struct{})
@@ -147,8 +150,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		s.grpc.Stop() // makes GracefulStop return
-		<-done
+		go s.grpc.Stop() // cuts the connections, which ends the contexts of their calls
+		select {
+		case <-done: // both wait for every handler
+		case <-time.After(cutGrace):
+		}
 		return ctx.Err()
 	}
 }

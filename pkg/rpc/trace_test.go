@@ -19,6 +19,8 @@ func TestTraceCrossesTheWire(t *testing.T) {
 	_, err := telemetry.Setup(t.Context(), "rpctest", "", slog.New(slog.DiscardHandler)) // the propagator
 	require.NoError(t, err)
 	require.False(t, telemetry.Enabled())
+	previous := otel.GetTracerProvider()
+	t.Cleanup(func() { otel.SetTracerProvider(previous) })
 	otel.SetTracerProvider(sdktrace.NewTracerProvider()) // spans that go nowhere
 	require.True(t, telemetry.Enabled())
 	seen := make(chan trace.SpanContext, 1)
