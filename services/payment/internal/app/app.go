@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
@@ -81,7 +80,7 @@ func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 		return err
 	}
 	defer pool.Close()
-	if err := postgres.Migrate(ctx, pool, outbox.Migrations, inbox.Migrations, store.Migrations); err != nil {
+	if err := postgres.Migrate(ctx, pool, store.Migrations...); err != nil {
 		return err
 	}
 	// The topic that is consumed is made here too, so that the services may be started in any order.

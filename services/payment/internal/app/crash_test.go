@@ -19,11 +19,9 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/failpoint"
-	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
-	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -66,7 +64,7 @@ func newCrash(t *testing.T) *crash {
 	prefix := kafkatest.Name("crash") + "."
 	address := freeAddress(t)
 	for name, value := range map[string]string{
-		"DATABASE_URL":       postgrestest.URL(t, outbox.Migrations, inbox.Migrations, store.Migrations).Reveal(),
+		"DATABASE_URL":       postgrestest.URL(t, store.Migrations...).Reveal(),
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
 		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"GRPC_ADDR": address, "TICKET_ADDR": c.serveTickets(), "SANDBOX_URL": provider.URL,

@@ -172,19 +172,6 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	a, err := newKey("ann", routePrepare, "k", "ab", "c")
-	require.NoError(t, err)
-	b, err := newKey("ann", routePrepare, "k", "a", "bc")
-	require.NoError(t, err)
-	require.NotEqual(t, a.Fingerprint, b.Fingerprint)
-	for _, bad := range []string{"\n", "é", string(make([]byte, 256))} {
-		_, err := newKey("ann", routePrepare, bad)
-		require.ErrorIs(t, err, ErrKeyInvalid)
-	}
-}
-
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 100: maxLook} {

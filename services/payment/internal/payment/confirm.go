@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency"
 )
 
 // ErrNotSent is what a Provider's Charge returns when the request certainly did not leave.
@@ -30,10 +31,10 @@ type ConfirmRequest struct {
 // Confirm charges a prepared payment. The answer is UNKNOWN while the provider's is: the sweeper then settles it, and Get shows it. A
 // charge goes on when its request ends; nobody waits longer than the request's deadline.
 //
-// Errors: ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ErrKeyReused, ErrKeyInProgress, ticket's refusals, Unavailable (nothing was
-// charged; repeat).
+// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals, Unavailable (nothing was charged;
+// repeat).
 func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error) {
-	key, err := newKey(r.UserID, routeConfirm, r.IdempotencyKey, r.OrderID, r.PaymentKey, strconv.FormatInt(r.Amount, 10))
+	key, err := idempotency.Require(r.UserID, routeConfirm, r.IdempotencyKey, r.OrderID, r.PaymentKey, strconv.FormatInt(r.Amount, 10))
 	if err != nil {
 		return Answer{}, err
 	}

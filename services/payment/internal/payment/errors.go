@@ -11,10 +11,6 @@ var (
 	ErrInProgress       = errs.ErrPaymentInProgress
 	ErrAlreadyPaid      = errs.ErrAlreadyPaid
 	ErrProviderUnknown  = errs.ErrProviderUnknown
-	ErrKeyRequired      = errs.ErrIdempotencyKeyRequired
-	ErrKeyInvalid       = errs.ErrIdempotencyKeyInvalid
-	ErrKeyReused        = errs.ErrIdempotencyKeyReused
-	ErrKeyInProgress    = errs.ErrIdempotencyInProgress
 	ErrWebhookSignature = errs.ErrWebhookSignature
 )
 

@@ -4,6 +4,14 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/idempotency"
+)
+
+// Routes that take an Idempotency-Key.
+const (
+	routePrepare = "prepare"
+	routeConfirm = "confirm"
 )
 
 // PrepareRequest asks for a payment.
@@ -16,10 +24,10 @@ type PrepareRequest struct {
 
 // Prepare opens the payment of a reference, for the amount that ticket names. While one is open, it is returned again.
 //
-// Errors: ErrKeyRequired, ErrKeyInvalid, ErrKeyReused, ticket's refusals, ErrInProgress (another user's payment is being charged),
+// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being charged),
 // ErrAlreadyPaid.
 func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, error) {
-	key, err := newKey(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
+	key, err := idempotency.Require(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
 	if err != nil {
 		return Payment{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/idempotency"
 )
 
 // Times that are not configured.
@@ -90,11 +92,11 @@ type Outcome struct {
 // Store keeps payments; every method is one transaction.
 type Store interface {
 	// Open returns the open payment of the reference, a new one if there is none. A repeated key gives the payment that it gave before.
-	Open(ctx context.Context, n Payment, key Key) (Payment, error)
+	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a key has opened, nil when it has opened none.
-	Replay(ctx context.Context, key Key) (*Payment, error)
+	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
 	// Begin is Apply for a confirmation.
-	Begin(ctx context.Context, orderID string, key Key, decide Decide) (Begun, error)
+	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
 	// Apply locks a payment, lets decide look at it, and writes the change; it returns the payment as it then is.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/outbox"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
@@ -87,7 +88,7 @@ func apply(ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payme
 			return payment.Payment{}, false, err
 		}
 	}
-	return after, true, answerRunning(ctx, q, after, c.Answer)
+	return after, true, finish(ctx, tx, after, c.Answer)
 }
 
 // changedPayment is the payment after the change, as UpdatePayment writes it.
@@ -110,20 +111,19 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 	return after
 }
 
-// answerRunning gives requests that wait under an Idempotency-Key their final answer, or lets them go.
-func answerRunning(ctx context.Context, q *db.Queries, p payment.Payment, a *payment.Answer) error {
-	id := uuid.NullUUID{UUID: p.ID, Valid: true}
-	if a == nil {
+// finish gives the confirmation that runs on the payment its final answer, or lets it go.
+func finish(ctx context.Context, tx pgx.Tx, p payment.Payment, final *payment.Answer) error {
+	if final == nil {
 		if p.Status == payment.Confirming {
 			return nil
 		}
-		return q.ReleaseRunning(ctx, id)
+		return answers.Finish(ctx, tx, p.ID, "")
 	}
-	b, err := json.Marshal(a)
+	answer, err := json.Marshal(final)
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	return q.AnswerRunning(ctx, db.AnswerRunningParams{PaymentID: id, Answer: b})
+	return answers.Finish(ctx, tx, p.ID, string(answer))
 }
 
 func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {

@@ -1,52 +1,66 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
 // Replay implements payment.Store.
-func (s *Store) Replay(ctx context.Context, key payment.Key) (*payment.Payment, error) {
-	a, err := replay(ctx, s.q, key)
-	if err != nil || a == nil {
+func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *payment.Payment, err error) {
+	err = postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		first, err = opened(ctx, tx, db.New(tx), key)
+		return err
+	})
+	return first, err
+}
+
+// Open implements payment.Store.
+func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Key) (p payment.Payment, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		first, err := opened(ctx, tx, q, key)
+		if err != nil {
+			return err
+		}
+		if first != nil { // the same request was faster
+			p = *first
+			return nil
+		}
+		if p, err = openOrExisting(ctx, tx, q, n); err != nil {
+			return err
+		}
+		return answers.Keep(ctx, tx, key, p.ID.String())
+	})
+	return p, err
+}
+
+// opened claims the key and returns the payment that an earlier request with it has opened, nil when there was none.
+func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
+	kept, err := answers.Claim(ctx, tx, key)
+	if err != nil || kept == "" {
 		return nil, err
 	}
-	row, err := s.q.GetPayment(ctx, a.PaymentID)
+	id, err := uuid.Parse(kept)
+	if err != nil {
+		return nil, fmt.Errorf("kept answer: %w", err)
+	}
+	row, err := q.GetPayment(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}
 	p := toPayment(row)
 	return &p, nil
-}
-
-// Open implements payment.Store.
-func (s *Store) Open(ctx context.Context, n payment.Payment, key payment.Key) (opened payment.Payment, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		first, err := claim(ctx, q, key)
-		if err != nil {
-			return err
-		}
-		if first != nil { // the same request was faster
-			row, err := q.GetPayment(ctx, first.PaymentID)
-			opened = toPayment(row)
-			return err
-		}
-		if opened, err = openOrExisting(ctx, tx, q, n); err != nil {
-			return err
-		}
-		return keep(ctx, q, key, payment.Answer{Status: payment.Prepared, PaymentID: opened.ID})
-	})
-	return opened, err
 }
 
 // openOrExisting returns the open payment of the reference when it is still the same one, else a new one in its place.
@@ -99,8 +113,13 @@ func insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Paym
 	return toPayment(row), err
 }
 
+// runsFor is when a confirmation must have died: well above the time that charging may take.
+const runsFor = time.Minute
+
 // Begin implements payment.Store.
-func (s *Store) Begin(ctx context.Context, orderID string, key payment.Key, decide payment.Decide) (begun payment.Begun, err error) {
+func (s *Store) Begin(
+	ctx context.Context, orderID string, key *idempotency.Key, decide payment.Decide,
+) (begun payment.Begun, err error) {
 	id, err := s.q.GetPaymentIDByOrder(ctx, orderID)
 	if err != nil {
 		return payment.Begun{}, notFound(err)
@@ -111,8 +130,12 @@ func (s *Store) Begin(ctx context.Context, orderID string, key payment.Key, deci
 		if err != nil {
 			return err
 		}
-		if begun.Replayed, err = claim(ctx, q, key); err != nil || begun.Replayed != nil {
+		kept, err := answers.Claim(ctx, tx, key)
+		if err != nil {
 			return err
+		}
+		if kept != "" {
+			return json.Unmarshal([]byte(kept), &begun.Replayed)
 		}
 		var changed bool
 		if begun.Payment, changed, err = apply(ctx, tx, q, p, decide); err != nil {
@@ -120,60 +143,16 @@ func (s *Store) Begin(ctx context.Context, orderID string, key payment.Key, deci
 		}
 		begun.Mine = changed && begun.Payment.Status == payment.Confirming
 		if begun.Mine {
-			return q.BindKey(ctx, db.BindKeyParams{
-				UserID: key.UserID, Route: key.Route, Key: key.Key, PaymentID: uuid.NullUUID{UUID: id, Valid: true},
-			})
+			return answers.Start(ctx, tx, key, id, runsFor)
 		}
-		if a := payment.Final(begun.Payment); a != nil {
-			return keep(ctx, q, key, *a)
+		if final := payment.Final(begun.Payment); final != nil {
+			answer, err := json.Marshal(final)
+			if err != nil {
+				return fmt.Errorf("answer: %w", err)
+			}
+			return answers.Keep(ctx, tx, key, string(answer))
 		}
-		return q.ReleaseKey(ctx, db.ReleaseKeyParams{UserID: key.UserID, Route: key.Route, Key: key.Key})
+		return nil
 	})
 	return begun, err
-}
-
-// claim starts a request under its key. It returns the answer of the first one when there is one; ErrKeyReused, ErrKeyInProgress.
-func claim(ctx context.Context, q *db.Queries, key payment.Key) (*payment.Answer, error) {
-	_, err := q.ClaimKey(ctx, db.ClaimKeyParams{UserID: key.UserID, Route: key.Route, Key: key.Key, Fingerprint: key.Fingerprint[:]})
-	if err == nil {
-		return nil, nil //nolint:nilnil // a new request
-	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("idempotency key: %w", err)
-	}
-	a, err := replay(ctx, q, key)
-	if err == nil && a == nil {
-		err = payment.ErrKeyInProgress
-	}
-	return a, err
-}
-
-// replay returns the answer that is kept under a key, nil when there is none (yet); ErrKeyReused.
-func replay(ctx context.Context, q *db.Queries, key payment.Key) (*payment.Answer, error) {
-	row, err := q.GetKey(ctx, db.GetKeyParams{UserID: key.UserID, Route: key.Route, Key: key.Key})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // nothing is kept
-	case err != nil:
-		return nil, postgres.Err(err)
-	case !bytes.Equal(row.Fingerprint, key.Fingerprint[:]):
-		return nil, payment.ErrKeyReused
-	case row.Answer == nil:
-		return nil, nil //nolint:nilnil // still running
-	}
-	var a payment.Answer
-	if err := json.Unmarshal(row.Answer, &a); err != nil {
-		return nil, fmt.Errorf("kept answer: %w", err)
-	}
-	return &a, nil
-}
-
-func keep(ctx context.Context, q *db.Queries, key payment.Key, a payment.Answer) error {
-	b, err := json.Marshal(a)
-	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	return q.AnswerKey(ctx, db.AnswerKeyParams{
-		UserID: key.UserID, Route: key.Route, Key: key.Key, Answer: b, PaymentID: uuid.NullUUID{UUID: a.PaymentID, Valid: true},
-	})
 }

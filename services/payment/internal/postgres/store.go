@@ -11,6 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
@@ -19,10 +22,10 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations are the service's own tables.
-var Migrations = postgres.MigrationSet{Name: "payment", FS: files}
+// Migrations create all tables of the service's database.
+var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Store implements the domain's views of payments. Locks are always taken in the order payment, refund, Idempotency-Key.
+// Store implements the domain's views of payments. Locks are always taken in the order payment, refund.
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
@@ -111,18 +114,8 @@ func (s *Store) Hurry(ctx context.Context, id uuid.UUID) error {
 	return postgres.Err(s.q.HurryPayment(ctx, id))
 }
 
-// pruneBatch bounds one statement of Prune: what a busy day leaves would not be deleted within the statement timeout.
-const pruneBatch = 5000
-
 // Prune implements payment.Sweeps.
-func (s *Store) Prune(ctx context.Context) error {
-	for {
-		n, err := s.q.PruneKeys(ctx, pruneBatch)
-		if err != nil || n < pruneBatch {
-			return postgres.Err(err)
-		}
-	}
-}
+func (s *Store) Prune(ctx context.Context) error { return answers.Prune(ctx, s.pool) }
 
 func notFound(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/inbox"
-	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
@@ -17,7 +16,7 @@ import (
 
 func setup(t *testing.T) (*pgxpool.Pool, *postgres.Store) {
 	t.Helper()
-	pool := postgrestest.New(t, outbox.Migrations, inbox.Migrations, postgres.Migrations)
+	pool := postgrestest.New(t, postgres.Migrations...)
 	return pool, postgres.NewStore(pool)
 }
 
@@ -28,7 +27,7 @@ func TestAHurriedPaymentIsNotForgotten(t *testing.T) {
 	p, err := s.Open(t.Context(), payment.Payment{
 		ID: uuid.New(), OrderID: uuid.NewString(), Reference: payment.Reference{Type: payment.Reservation, ID: uuid.New()},
 		UserID: "ann", EventID: "e", Amount: 1000, Currency: "KRW", Provider: "sandbox", ExpiresAt: time.Now().Add(time.Minute),
-	}, payment.Key{UserID: "ann", Route: "prepare", Key: "k"})
+	}, &idempotency.Key{UserID: "ann", Route: "prepare", Key: "k"})
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE payments SET status = 'DECLINED', abort_due = true, check_at = now()`)
 	require.NoError(t, err)
@@ -49,18 +48,4 @@ func TestAHurriedPaymentIsNotForgotten(t *testing.T) {
 	require.NoError(t, s.Reschedule(t.Context(), again[0], payment.Never))
 	require.NoError(t, s.Reschedule(t.Context(), again[0], 0), "what is forgotten stays so")
 	require.Empty(t, claim())
-}
-
-func TestPruneForgetsAllThatIsOld(t *testing.T) {
-	t.Parallel()
-	pool, s := setup(t)
-	_, err := pool.Exec(t.Context(), `
-		INSERT INTO idempotency_keys (user_id, route, key, fingerprint, running_until, created_at)
-		SELECT 'ann', 'confirm', n::text, '', now(), now() - CASE WHEN n <= 10001 THEN interval '24 hours' ELSE interval '23 hours' END
-		FROM generate_series(1, 10003) AS n`)
-	require.NoError(t, err)
-	require.NoError(t, s.Prune(t.Context()))
-	var left int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
-	require.Equal(t, 2, left)
 }

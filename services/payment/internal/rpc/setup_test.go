@@ -15,9 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -64,7 +62,7 @@ func options() payment.Options {
 func setup(t *testing.T, opts payment.Options) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, pool: postgrestest.New(t, outbox.Migrations, inbox.Migrations, store.Migrations),
+		t: t, pool: postgrestest.New(t, store.Migrations...),
 		provider: paymenttest.NewProvider(), tickets: paymenttest.NewTickets(),
 	}
 	b.server = httptest.NewServer(b.provider.Handler())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
@@ -82,7 +81,7 @@ func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	defer pool.Close()
-	if err := pkgpostgres.Migrate(ctx, pool, postgres.Migrations, outbox.Migrations, inbox.Migrations); err != nil {
+	if err := pkgpostgres.Migrate(ctx, pool, postgres.Migrations...); err != nil {
 		return err
 	}
 	if err := pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: kafka.ReservationEvents}); err != nil {

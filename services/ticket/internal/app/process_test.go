@@ -19,11 +19,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/config"
-	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
-	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/wire"
@@ -68,7 +66,7 @@ func newProcess(t *testing.T) *process {
 	p := &process{t: t, env: environment(), prefix: kafkatest.Name("ticket") + "."}
 	address := freeAddress(t)
 	for name, value := range map[string]string{
-		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations, outbox.Migrations, inbox.Migrations).Reveal(),
+		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
 		"KAFKA_TOPIC_PREFIX": p.prefix, "KAFKA_GROUP_PREFIX": p.prefix,
 		"GRPC_ADDR": address, "SWEEP_INTERVAL": "100ms", "DRAIN": "0s", child: "1",

@@ -12,9 +12,8 @@ import (
 const (
 	// sweepBatch bounds the holds that one transaction ends, and with them the seats it has locked.
 	sweepBatch = 200
-	// answersBatch bounds the remembered answers that one statement forgets; they are looked for every forgetEvery sweeps.
-	answersBatch = 1000
-	forgetEvery  = 60
+	// pruneEvery is after how many sweeps answers that were remembered long enough are forgotten.
+	pruneEvery = 60
 )
 
 // sweeper ends holds whose time is over. Nobody waits for it, since such a hold may be taken at once; it is there so that the seats'
@@ -22,7 +21,7 @@ const (
 type sweeper struct {
 	store interface {
 		ExpireDue(ctx context.Context, max int) (int, error)
-		DeleteOldAnswers(ctx context.Context, max int) (int, error)
+		Prune(ctx context.Context) error
 	}
 	every time.Duration
 	log   *slog.Logger
@@ -32,9 +31,9 @@ func (s *sweeper) run(ctx context.Context) error {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		s.drain(ctx, "holds", sweepBatch, s.store.ExpireDue)
-		if n%forgetEvery == 0 {
-			s.drain(ctx, "answers", answersBatch, s.store.DeleteOldAnswers)
+		s.told(ctx, "holds", s.expire(ctx))
+		if n%pruneEvery == 0 {
+			s.told(ctx, "answers", s.store.Prune(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -44,19 +43,20 @@ func (s *sweeper) run(ctx context.Context) error {
 	}
 }
 
-// drain repeats fn until it finds less than a full batch. A failure is for the next tick.
-func (s *sweeper) drain(ctx context.Context, what string, batch int, fn func(context.Context, int) (int, error)) {
+// expire ends holds until it finds less than a full batch.
+func (s *sweeper) expire(ctx context.Context) error {
 	for ctx.Err() == nil {
-		n, err := fn(ctx, batch)
-		if err != nil {
-			if ctx.Err() == nil {
-				s.log.WarnContext(ctx, "sweep failed", "what", what, "error", err)
-			}
-			return
+		if n, err := s.store.ExpireDue(ctx, sweepBatch); err != nil || n < sweepBatch {
+			return err
 		}
-		if n < batch {
-			return
-		}
+	}
+	return nil
+}
+
+// told logs a failure, which is for the next tick.
+func (s *sweeper) told(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "sweep failed", "what", what, "error", err)
 	}
 }
 

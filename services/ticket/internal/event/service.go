@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/services/ticket/internal/idempotency"
+	"urr.guru/pkg/idempotency"
 )
 
 // Ages of what is read once for everybody.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 	"urr.guru/services/ticket/internal/reservation"
 )
 

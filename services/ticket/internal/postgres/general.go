@@ -11,9 +11,10 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -145,17 +146,17 @@ func (g *general) answered(ctx context.Context) ([]int, error) {
 	for i, r := range g.reqs {
 		keys[i] = r.Once
 	}
-	priors, err := claimKeys(ctx, g.q, keys)
+	priors, err := answers.ClaimAll(ctx, g.tx, keys)
 	if err != nil {
 		return nil, err
 	}
 	var pending []int
 	for i, p := range priors {
 		switch {
-		case p.err != nil:
-			g.results[i].Err = p.err
-		case p.made != "":
-			if g.results[i].Value, err = asMade(ctx, g.q, p.made); err != nil {
+		case p.Err != nil:
+			g.results[i].Err = p.Err
+		case p.Answer != "":
+			if g.results[i].Value, err = asMade(ctx, g.q, p.Answer); err != nil {
 				return nil, err
 			}
 		default:
@@ -297,7 +298,7 @@ func (g *general) insert(ctx context.Context, held []int) error {
 	if err := exactly(n, len(taken), "sections", err); err != nil {
 		return err
 	}
-	return saveAnswers(ctx, g.q, keys, made)
+	return answers.KeepAll(ctx, g.tx, keys, made)
 }
 
 func sortedUnique[T cmp.Ordered](list []T) []T {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/db"
@@ -26,7 +27,7 @@ func (s *Store) holdInTx(ctx context.Context, req reservation.SeatsRequest) (*re
 	var held *reservation.Reservation
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		q := db.New(tx)
-		made, err := claimKey(ctx, q, req.Once)
+		made, err := answers.Claim(ctx, tx, req.Once)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func (s *Store) holdInTx(ctx context.Context, req reservation.SeatsRequest) (*re
 		if err != nil {
 			return err
 		}
-		return saveAnswer(ctx, q, req.Once, held.ID.String())
+		return answers.Keep(ctx, tx, req.Once, held.ID.String())
 	})
 	if err != nil {
 		return nil, err

@@ -13,8 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/inbox"
-	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/ticket/internal/postgres"
@@ -29,7 +27,7 @@ var (
 // events, once in ten seconds.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.URL(t, postgres.Migrations, outbox.Migrations, inbox.Migrations)
+	url := postgrestest.URL(t, postgres.Migrations...)
 	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 1}, "plans",
 		append(postgres.Settings(), pkgpostgres.Setting("plan_cache_mode", "force_generic_plan"))...)
 	require.NoError(t, err)

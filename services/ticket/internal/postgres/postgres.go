@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
@@ -20,8 +23,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations creates the service's own tables.
-var Migrations = postgres.MigrationSet{Name: "ticket", FS: files}
+// Migrations create all tables of the service's database.
+var Migrations = []postgres.MigrationSet{{Name: "ticket", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
 // Settings are the sessions' parameters. Every statement here has an index for what it looks for. A plan that was cached while a table was
 // still small would rather read all of it, and go on doing so while the first minute of a sale fills the table, until autovacuum looks

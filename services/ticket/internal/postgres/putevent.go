@@ -8,9 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
@@ -21,7 +22,7 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, o
 	id := e.ID
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		q := db.New(tx)
-		made, err := claimKey(ctx, q, once)
+		made, err := answers.Claim(ctx, tx, once)
 		if err != nil {
 			return err
 		}
@@ -33,7 +34,7 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, o
 		if err := putEvent(ctx, q, &e, spec); err != nil {
 			return err
 		}
-		return saveAnswer(ctx, q, once, e.ID)
+		return answers.Keep(ctx, tx, once, e.ID)
 	})
 	if err != nil {
 		return event.Event{}, err

@@ -13,8 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/inbox"
-	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
@@ -34,7 +32,7 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	pool := postgrestest.New(t, postgres.Migrations, outbox.Migrations, inbox.Migrations)
+	pool := postgrestest.New(t, postgres.Migrations...)
 	return replica(t, pool)
 }
 

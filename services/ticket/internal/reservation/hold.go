@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 )
 
 // SeatsRequest asks for named seats, all of them or none.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 )
 
 // Events is what holds need to know of what is on sale.

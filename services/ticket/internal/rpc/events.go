@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/idempotency"
 )
 
 // Events implements EventService.

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/idempotency"
 	"urr.guru/services/ticket/internal/reservation"
 )
 

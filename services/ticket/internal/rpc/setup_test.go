@@ -13,8 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/inbox"
-	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -42,7 +40,7 @@ type client struct {
 
 func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Helper()
-	pool := postgrestest.New(t, postgres.Migrations, outbox.Migrations, inbox.Migrations)
+	pool := postgrestest.New(t, postgres.Migrations...)
 	store := postgres.NewStore(pool, postgres.Options{ReservationTopic: "reservation-events", HoldFor: time.Minute})
 	holds := postgres.NewHolds(store, 4)
 	t.Cleanup(func() { require.NoError(t, holds.Close(context.Background())) })

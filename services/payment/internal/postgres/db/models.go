@@ -10,17 +10,6 @@ import (
 	"github.com/google/uuid"
 )
 
-type IdempotencyKey struct {
-	UserID       string
-	Route        string
-	Key          string
-	Fingerprint  []byte
-	PaymentID    uuid.NullUUID
-	Answer       []byte
-	RunningUntil time.Time
-	CreatedAt    time.Time
-}
-
 type Payment struct {
 	ID             uuid.UUID
 	OrderID        string

@@ -67,25 +67,7 @@ CREATE INDEX refunds_payment ON refunds (payment_id);
 -- A payment that cannot be honoured is given back once, however often that is said.
 CREATE UNIQUE INDEX refunds_compensation ON refunds (payment_id) WHERE cause = 'COMPENSATION';
 
-CREATE TABLE idempotency_keys (
-    user_id       text        NOT NULL,
-    route         text        NOT NULL,
-    key           text        NOT NULL,
-    -- SHA-256 of what was asked.
-    fingerprint   bytea       NOT NULL,
-    payment_id    uuid,
-    -- NULL while the request runs.
-    answer        jsonb,
-    -- A request that ran longer than this has died.
-    running_until timestamptz NOT NULL,
-    created_at    timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (user_id, route, key)
-);
-CREATE INDEX idempotency_keys_running ON idempotency_keys (payment_id) WHERE answer IS NULL;
-CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
-
 -- +goose Down
-DROP TABLE idempotency_keys;
 DROP TABLE refunds;
 DROP TABLE payment_timeline;
 DROP TABLE payments;

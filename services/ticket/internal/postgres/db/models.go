@@ -30,15 +30,6 @@ type Event struct {
 	UpdatedAt    time.Time
 }
 
-type IdempotencyKey struct {
-	UserID      string
-	Route       string
-	Key         string
-	Fingerprint []byte
-	Made        string
-	CreatedAt   time.Time
-}
-
 type LineSetting struct {
 	EventID      string
 	Threshold    *int64

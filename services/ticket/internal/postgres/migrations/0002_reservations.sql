@@ -66,19 +66,5 @@ CREATE INDEX tickets_by_user ON tickets (user_id, ticket_id);
 CREATE INDEX tickets_by_reservation ON tickets (reservation_id);
 CREATE UNIQUE INDEX tickets_one_valid ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING');
 
--- What requests with an Idempotency-Key made, for 24 hours.
-CREATE TABLE idempotency_keys (
-    user_id     text COLLATE "C" NOT NULL,
-    route       text        NOT NULL,
-    key         text COLLATE "C" NOT NULL,
-    -- SHA-256 of what was asked.
-    fingerprint bytea       NOT NULL,
-    -- Id of what the first request made; its answer is told again from there.
-    made        text        NOT NULL,
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (user_id, route, key)
-);
-CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
-
 -- +goose Down
-DROP TABLE idempotency_keys, tickets, reservation_seats, reservations;
+DROP TABLE tickets, reservation_seats, reservations;

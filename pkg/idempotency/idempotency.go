@@ -1,24 +1,20 @@
-// Package idempotency is what a request with an Idempotency-Key carries through the domain to the transaction that has its effect: a
-// repetition is answered with what the first one was answered, for 24 hours. Only requests that had an effect are remembered; one that
-// was refused changed nothing and may be tried again.
+// Package idempotency is what a request with an Idempotency-Key carries through the domain to the transaction that has its effect. What
+// was answered is kept by the package answers; this one knows no store, so that the domain may know it.
 package idempotency
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"time"
 
 	"urr.guru/pkg/errs"
 )
-
-// Life is how long an answer is remembered.
-const Life = 24 * time.Hour
 
 // maxKey is the longest key, in bytes.
 const maxKey = 255
 
 // What can be wrong with a key.
 var (
+	ErrRequired   = errs.ErrIdempotencyKeyRequired
 	ErrInvalid    = errs.ErrIdempotencyKeyInvalid
 	ErrReused     = errs.ErrIdempotencyKeyReused
 	ErrInProgress = errs.ErrIdempotencyInProgress
@@ -37,7 +33,15 @@ func New(userID, route, key string, asked ...string) (*Key, error) {
 	if key == "" {
 		return nil, nil //nolint:nilnil // no key is no mistake
 	}
-	if len(key) > maxKey {
+	return Require(userID, route, key, asked...)
+}
+
+// Require is New for requests that must have a key (ErrRequired).
+func Require(userID, route, key string, asked ...string) (*Key, error) {
+	switch {
+	case key == "":
+		return nil, ErrRequired
+	case len(key) > maxKey:
 		return nil, ErrInvalid
 	}
 	for _, c := range []byte(key) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/services/ticket/internal/idempotency"
+	"urr.guru/pkg/idempotency"
 )
 
 func TestNew(t *testing.T) {
@@ -20,6 +20,19 @@ func TestNew(t *testing.T) {
 	}
 	_, err = idempotency.New("u", "r", strings.Repeat("k", 255))
 	require.NoError(t, err)
+}
+
+func TestRequire(t *testing.T) {
+	t.Parallel()
+	_, err := idempotency.Require("u", "r", "", "body")
+	require.ErrorIs(t, err, idempotency.ErrRequired)
+	_, err = idempotency.Require("u", "r", "ключ")
+	require.ErrorIs(t, err, idempotency.ErrInvalid)
+	required, err := idempotency.Require("u", "r", "k", "body")
+	require.NoError(t, err)
+	optional, err := idempotency.New("u", "r", "k", "body")
+	require.NoError(t, err)
+	require.Equal(t, optional, required)
 }
 
 func TestKeysAndFingerprintsDoNotCollide(t *testing.T) {
