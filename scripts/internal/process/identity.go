@@ -68,13 +68,12 @@ func (id Identity) Signal(sig syscall.Signal) error {
 	if err := p.Signal(sig); err != nil {
 		return err
 	}
-	switch sig {
-	case syscall.SIGSTOP:
-		return id.awaitStopped(5 * time.Second)
-	case syscall.SIGKILL:
-		if !id.waitGone(5 * time.Second) {
-			return fmt.Errorf("process %d does not end", id.PID)
-		}
+	const limit = 5 * time.Second
+	if sig == syscall.SIGSTOP {
+		return id.awaitStopped(limit)
+	}
+	if sig == syscall.SIGKILL && !id.waitGone(limit) {
+		return fmt.Errorf("process %d does not end", id.PID)
 	}
 	return nil
 }
