@@ -21,12 +21,16 @@ func (noLoads) Load(context.Context, string) (room.Load, error) {
 	return room.Load{}, errors.New("nobody there")
 }
 
+func newAdvancer(b *room.Board, s *dynamo.Store, now func() time.Time) *room.Advancer {
+	return room.NewAdvancer(b, s, noLoads{}, now, slog.New(slog.DiscardHandler))
+}
+
 // runReplica advances over its own store until stopped.
 func runReplica(t *testing.T, s *dynamo.Store) (b *room.Board, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	b = room.NewBoard()
-	a := room.NewAdvancer(b, s, noLoads{}, time.Now, slog.New(slog.DiscardHandler))
+	a := newAdvancer(b, s, time.Now)
 	var work sync.WaitGroup
 	work.Go(func() {
 		if err := a.Run(ctx); err != nil {

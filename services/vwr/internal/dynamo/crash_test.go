@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/google/uuid"
 
 	pkgdynamo "urr.guru/pkg/dynamo"
@@ -46,18 +44,12 @@ func dieInAGroup(endpoint, prefix string) {
 		panic(err)
 	}
 	var puts atomic.Int64
-	s := dynamo.New(awsdynamo.New(db.Options(), func(o *awsdynamo.Options) {
-		o.APIOptions = append(slices.Clone(o.APIOptions), func(st *middleware.Stack) error {
-			return st.Initialize.Add(middleware.InitializeMiddlewareFunc("crash", func(
-				ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
-			) (middleware.InitializeOutput, middleware.Metadata, error) {
-				if _, isPut := in.Parameters.(*awsdynamo.PutItemInput); isPut && puts.Add(1) == crashAtPut {
-					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				}
-				return next.HandleInitialize(ctx, in)
-			}), middleware.Before)
-		})
-	}), cfg, 1, time.Now)
+	s := dynamo.New(awsdynamo.New(db.Options(), tap{before: func(in any) error {
+		if isPut(in) && puts.Add(1) == crashAtPut {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		return nil
+	}}.options), cfg, 1, time.Now)
 	c, _, err := s.Read(context.Background(), crashEvent)
 	if err != nil {
 		panic(err)

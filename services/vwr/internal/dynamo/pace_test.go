@@ -6,7 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
+	"urr.guru/services/vwr/internal/room"
 )
 
 func TestBacklogRefusesWhatWouldWaitTooLong(t *testing.T) {
@@ -77,4 +81,59 @@ func TestPacerKeepsWritesApart(t *testing.T) {
 			t.Errorf("%d events are remembered", len(p.last))
 		}
 	})
+}
+
+const busy, busyRound = "busy", room.Round(1)
+
+// opened is a store with a round, for what only its insides tell.
+func opened(t *testing.T) *Store {
+	t.Helper()
+	cfg, db := dynamotest.Tables(t)
+	if err := Migrate(t.Context(), db, cfg); err != nil {
+		t.Fatal(err)
+	}
+	s := New(db, cfg, MaxPerWrite, time.Now)
+	c := room.Counters{EventID: busy, Round: busyRound, Active: true, Settings: room.DefaultSettings()}
+	if err := s.Start(t.Context(), c, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *Store) takeOne(t *testing.T) (room.Record, error) {
+	t.Helper()
+	return s.Take(t.Context(), busy, busyRound, "v", []uuid.UUID{uuid.New()})
+}
+
+// Two writes of a counter are a gap apart, however fast the store is.
+func TestCounterWritesAreApart(t *testing.T) {
+	t.Parallel()
+	s := opened(t)
+	s.pacer.gap = 300 * time.Millisecond
+	start := time.Now()
+	for range 4 {
+		if _, err := s.takeOne(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took < 3*s.pacer.gap {
+		t.Errorf("four writes in %v, want at least %v", took, 3*s.pacer.gap)
+	}
+}
+
+// Who would wait too long is told so at once, and the store is not asked.
+func TestTakeRefusesWhatWouldWaitTooLong(t *testing.T) {
+	t.Parallel()
+	s := opened(t)
+	s.queue.each, s.queue.waiting = 10*time.Millisecond, 500
+	if _, err := s.takeOne(t); !errors.Is(err, errs.ErrOverloaded) {
+		t.Errorf("behind 5 s of work: %v", err)
+	}
+	s.queue.waiting = 0
+	if r, err := s.takeOne(t); err != nil || r.Position != 1 {
+		t.Errorf("behind nobody: %+v, %v, want position 1", r, err)
+	}
+	if s.queue.waiting != 0 {
+		t.Errorf("%d are waited for after the last has gone", s.queue.waiting)
+	}
 }

@@ -2,7 +2,6 @@ package dynamo_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -52,29 +50,18 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// failing makes every PutItem fail before it is sent, while down is true.
-func failing(down *atomic.Bool) func(*awsdynamo.Options) {
-	return func(o *awsdynamo.Options) {
-		o.APIOptions = append(slices.Clone(o.APIOptions), func(st *middleware.Stack) error {
-			return st.Initialize.Add(middleware.InitializeMiddlewareFunc("fail", func(
-				ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
-			) (middleware.InitializeOutput, middleware.Metadata, error) {
-				if _, isPut := in.Parameters.(*awsdynamo.PutItemInput); isPut && down.Load() {
-					return middleware.InitializeOutput{}, middleware.Metadata{}, errors.New("connection lost")
-				}
-				return next.HandleInitialize(ctx, in)
-			}), middleware.Before)
-		})
-	}
-}
-
 // A replica that dies between the counter's write and the records' leaves gaps; nobody is told a position that is not stored, nobody
 // gets another's, and who asks again gets one behind.
 func TestLostPutsLeaveGaps(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var down atomic.Bool
-	dying, other := open(failing(&down)), open()
+	dying, other := open(tap{before: func(in any) error {
+		if isPut(in) && down.Load() {
+			return errCut
+		}
+		return nil
+	}}.options), open()
 	const event = "gaps"
 	c := roomtest.Open(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
@@ -152,6 +139,24 @@ func waitIssued(t *testing.T, s *dynamo.Store, event string, n int64) {
 		}
 	}
 	t.Fatalf("%d positions were not given out in time", n)
+}
+
+// Those who arrive while a group is written are the next group, and cost one write of the counter.
+func TestGroupsShareACounterWrite(t *testing.T) {
+	t.Parallel()
+	var writes atomic.Int64
+	s := tables(t, dynamo.MaxPerWrite)(tap{before: func(in any) error {
+		if isUpdate(in) {
+			writes.Add(1)
+		}
+		return nil
+	}}.options)
+	c := roomtest.Open(t, s, "groups", room.DefaultSettings())
+	const crowd = 500
+	takeMany(t, s, c, 0, crowd)
+	if n := writes.Load(); n > crowd/10 {
+		t.Errorf("%d positions cost %d writes of the counter", crowd, n)
+	}
 }
 
 // A position counts as claimed once, however often and wherever its visitor fetches a token.

@@ -80,6 +80,9 @@ func rounds(t *testing.T, a, b Store) {
 	stale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round))
 	stale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	stale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
+	if _, ok := active(t, b, event); !ok {
+		t.Error("a stop that failed took the event out of the registry")
+	}
 	if _, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()}); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +103,9 @@ func rounds(t *testing.T, a, b Store) {
 		t.Errorf("a stopped event that was asked for: %v, %+v", ok, got)
 	}
 	stale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0))
+	if _, ok := active(t, a, event); ok {
+		t.Error("a start that failed entered the event in the registry")
+	}
 	next := room.Counters{EventID: event, Active: true, Round: c.Round + 2, Settings: settings}
 	if err := a.Start(ctx, next, c.Round); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,171 @@
+package dynamo_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+type stored = map[string]types.AttributeValue
+
+func s(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
+
+func n(v int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(v, 10)}
+}
+
+func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
+	t.Helper()
+	out, err := db.GetItem(t.Context(), &awsdynamo.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Item
+}
+
+// The tables and their items are what other programs and operators know: names, types and units may not drift. The positions expire a day
+// after they were given out.
+func TestItems(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1_800_000_000_123)
+	store := dynamo.New(db, cfg, 1, func() time.Time { return now })
+	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
+	c := roomtest.Open(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9})
+	id := uuid.New()
+	rec, err := store.Take(t.Context(), "demo", c.Round, "visitor", []uuid.UUID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Serve(t.Context(), roomtest.Read(t, store, "demo"), 1); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, store, rec)
+
+	round := n(int64(c.Round))
+	counter := stored{
+		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
+		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
+		"maxInFlight": n(9), "claimed": n(1),
+	}
+	for what, c := range map[string]struct {
+		table string
+		want  stored
+	}{
+		"the counters":        {counters, counter},
+		"the active events":   {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
+		"a position":          {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
+		"a set of the claims": {positions, stored{"eventId": s("demo"), "requestId": s("claims#1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
+	} {
+		key := stored{}
+		for name, v := range c.want {
+			if name == "eventId" || name == "requestId" {
+				key[name] = v
+			}
+		}
+		require.Equal(t, c.want, get(t, db, c.table, key), what)
+	}
+
+	if err := store.Stop(t.Context(), "demo", c.Round); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, db, counters, stored{"eventId": s("#active")}); got["events"] != nil {
+		t.Errorf("after the end of the round the registry holds %v", got)
+	}
+}
+
+// claim counts one claim.
+func claim(t *testing.T, store *dynamo.Store, r room.Record) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	claims := dynamo.NewClaims(store)
+	claims.Claim(r)
+	stop() // what waits is written all the same
+	if err := claims.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	var work sync.WaitGroup
+	for range 4 { // as often as there are replicas, at once
+		work.Go(func() {
+			if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	hash := func(name string) types.KeySchemaElement {
+		return types.KeySchemaElement{AttributeName: &name, KeyType: types.KeyTypeHash}
+	}
+	sorted := func(name string) types.KeySchemaElement {
+		return types.KeySchemaElement{AttributeName: &name, KeyType: types.KeyTypeRange}
+	}
+	for table, want := range map[string][]types.KeySchemaElement{
+		cfg.Prefix + "-vwr-counters":  {hash("eventId")},
+		cfg.Prefix + "-vwr-positions": {hash("eventId"), sorted("requestId")},
+	} {
+		out, err := db.DescribeTable(t.Context(), &awsdynamo.DescribeTableInput{TableName: &table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		require.Equal(t, want, out.Table.KeySchema, table)
+		require.Equal(t, types.BillingModePayPerRequest, out.Table.BillingModeSummary.BillingMode)
+		if len(want) == 1 {
+			continue
+		}
+		x := out.Table.GlobalSecondaryIndexes[0]
+		require.Equal(t, "eventId-position-index", *x.IndexName)
+		require.Equal(t, []types.KeySchemaElement{hash("eventId"), sorted("position")}, x.KeySchema)
+		require.Equal(t, types.ProjectionTypeAll, x.Projection.ProjectionType)
+		ttl, err := db.DescribeTimeToLive(t.Context(), &awsdynamo.DescribeTimeToLiveInput{TableName: &table})
+		if err != nil || aws.ToString(ttl.TimeToLiveDescription.AttributeName) != "ttl" {
+			t.Errorf("positions do not expire: %+v, %v", ttl, err)
+		}
+	}
+}
+
+// DYNAMODB_PITR turns recovery on for both tables (DynamoDB Local knows none, so its answer is the test's).
+func TestMigrateWithRecovery(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	on := make(map[string]bool)
+	watched := awsdynamo.New(db.Options(), tap{answer: func(in any) any {
+		if u, ok := in.(*awsdynamo.UpdateContinuousBackupsInput); ok {
+			on[*u.TableName] = *u.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled
+			return &awsdynamo.UpdateContinuousBackupsOutput{}
+		}
+		return nil
+	}}.options)
+	if err := dynamo.Migrate(t.Context(), watched, cfg); err != nil || len(on) != 0 {
+		t.Errorf("without: %v, %v", on, err)
+	}
+	cfg.PITR = true
+	if err := dynamo.Migrate(t.Context(), watched, cfg); err != nil {
+		t.Error(err)
+	}
+	if got := slices.Sorted(maps.Keys(on)); !slices.Equal(got, []string{cfg.Prefix + "-vwr-counters", cfg.Prefix + "-vwr-positions"}) {
+		t.Errorf("recovery was turned on for %v", got)
+	}
+}
