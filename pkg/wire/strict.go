@@ -9,10 +9,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/internal/callers"
 )
 
 // strict refuses what protojson lets pass and our schemas do not say: numbers as strings, whole numbers with a fraction or an exponent,
-// and members by their name in the .proto instead of their JSON name. It walks the tokens of a document that protojson has read into a
+// members by their name in the .proto instead of their JSON name, and every Caller, null or not. It walks the tokens of a document that protojson has read into a
 // message of md, so every name is a member's and every nesting fits.
 func strict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -51,7 +52,7 @@ func (w *walk) message(md protoreflect.MessageDescriptor) (path, message string)
 	for w.dec.More() {
 		name, _ := w.next().(string)
 		fd := md.Fields().ByJSONName(name)
-		if fd == nil {
+		if fd == nil || fd.Message() != nil && fd.Message().FullName() == callers.Name {
 			return "." + name, notKnown
 		}
 		if path, message = w.member(fd); message != "" {

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/internal/callers"
 )
 
 // Unmarshal reads JSON into m, strictly, as Marshal writes it and no other way:
@@ -32,13 +31,7 @@ func Unmarshal(b []byte, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(b, m); err != nil {
 		return explain(b, err)
 	}
-	if err := strict(b, m.ProtoReflect().Descriptor()); err != nil {
-		return err
-	}
-	if path := callers.Find(m); path != "" {
-		return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: notKnown})
-	}
-	return nil
+	return strict(b, m.ProtoReflect().Descriptor())
 }
 
 var (

@@ -6,7 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-const name = protoreflect.FullName("urr.common.v1.Caller")
+// Name is the message's.
+const Name = protoreflect.FullName("urr.common.v1.Caller")
 
 // Find returns the path of the first Caller that is set: the message's own ("caller") or that of an item of a batch
 // ("items[3].caller" is told as "items.caller"); empty when there is none.
@@ -17,7 +18,7 @@ func Find(m proto.Message) string {
 			return true
 		}
 		switch {
-		case f.Message().FullName() == name:
+		case f.Message().FullName() == Name:
 			found = f.JSONName()
 		case f.IsList() && hasCaller(f.Message()):
 			for i := 0; i < v.List().Len() && found == ""; i++ {
@@ -33,7 +34,7 @@ func Find(m proto.Message) string {
 
 func hasCaller(md protoreflect.MessageDescriptor) bool {
 	for i := range md.Fields().Len() {
-		if f := md.Fields().Get(i); f.Message() != nil && f.Message().FullName() == name {
+		if f := md.Fields().Get(i); f.Message() != nil && f.Message().FullName() == Name {
 			return true
 		}
 	}

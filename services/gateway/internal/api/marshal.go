@@ -6,7 +6,9 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
 )
@@ -51,9 +53,23 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		if len(b.q.Body) == 0 {
 			return io.EOF // no body: every member absent
 		}
-		b.q.BodyErr = wire.Unmarshal(b.q.Body, m)
+		b.q.BodyErr = read(b.q, m)
 		return b.q.BodyErr
 	})
+}
+
+// read reads the body, which has no members that stand in the path: nobody could tell which of the two is meant.
+func read(q *edge.Request, m proto.Message) error {
+	if err := wire.Unmarshal(q.Body, m); err != nil {
+		return err
+	}
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for _, name := range q.Route.Params() {
+		if fd := fields.ByName(protoreflect.Name(name)); fd != nil && m.ProtoReflect().Has(fd) {
+			return errs.ErrUnknownField.WithFields(errs.Field{Path: fd.JSONName(), Message: "stands in the path"})
+		}
+	}
+	return nil
 }
 
 // NewEncoder implements runtime.Marshaler; it serves streams, which no route has.

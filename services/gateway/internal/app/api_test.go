@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/wire"
+
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -190,6 +192,26 @@ func TestHeaders(t *testing.T) {
 	rec = w.do(http.MethodGet, "/api/v1/auth/me", "", nil)
 	require.Equal(t, rec.Header().Get("X-Request-Id"), problemOf(t, rec)["requestId"])
 	require.JSONEq(t, `{"status":"ok"}`, w.do(http.MethodGet, "/health", "", nil).Body.String())
+}
+
+// TestAnswersAreAsDocumented reads what each route answers as strictly as a request.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	read := 0
+	for _, r := range w.gateway.Routes() {
+		if r.Answer == nil {
+			continue
+		}
+		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), rightFor(w, r))
+		if r.ID == "vwr.assign" || r.ID == "vwr.check" {
+			rec = w.do(r.Method, target(r, busy), "", rightFor(w, r))
+		}
+		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, rec.Code, "%s: %s", r, rec.Body)
+		require.NoError(t, wire.Unmarshal(rec.Body.Bytes(), r.Answer.ProtoReflect().New().Interface()), "%s: %s", r, rec.Body)
+		read++
+	}
+	require.GreaterOrEqual(t, read, 13)
 }
 
 func TestDocs(t *testing.T) {

@@ -140,7 +140,11 @@ func TestBadMembers(t *testing.T) {
 		{"auth.dev-login", "userId", `"` + long + `"`, "INVALID_ID", "userId"},
 		{"auth.dev-login", "userId", ``, "INVALID_ID", "userId"},
 		{"auth.dev-login", "roles", `["root"]`, "INVALID_REQUEST", "roles"},
-		{"auth.dev-login", "roles", `"admin"`, "INVALID_REQUEST", ""},
+		{"auth.dev-login", "roles", `"admin"`, "INVALID_REQUEST", "roles"},
+		{"auth.dev-login", "roles", `["admin", 7]`, "INVALID_REQUEST", "roles[1]"},
+		{"vwr.assign", "userId", `7`, "INVALID_REQUEST", "userId"},
+		{"EventAdminService.PutEvent", "eventId", `"calm"`, "UNKNOWN_FIELD", "eventId"}, // it stands in the path
+		{"PaymentService.Confirm", "amount", `"55000"`, "INVALID_REQUEST", "amount"},
 	} {
 		t.Run(c.route+"/"+c.member+"="+c.value, func(t *testing.T) {
 			for _, r := range takesJSON(w) {

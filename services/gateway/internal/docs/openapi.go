@@ -72,7 +72,7 @@ func operation(paths, definitions object, r *edge.Route) (object, error) {
 		params = append(params, object{"name": camel(name), "in": "path", "required": true, "type": "string"})
 	}
 	if r.Body.JSON {
-		params = append(params, object{"name": "body", "in": "body", "schema": bodySchema(definitions, r)})
+		params = append(params, object{"name": "body", "in": "body", "schema": reference(definitions, r.Body.Message().ProtoReflect().Descriptor())})
 	}
 	op["parameters"] = params
 	answer := object{"description": "Done"}

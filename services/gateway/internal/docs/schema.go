@@ -1,22 +1,6 @@
 package docs
 
-import (
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"urr.guru/services/gateway/internal/edge"
-)
-
-// bodySchema describes the body of a hand-written route.
-func bodySchema(definitions object, r *edge.Route) object {
-	if r.Body.Message != nil {
-		return reference(definitions, r.Body.Message().ProtoReflect().Descriptor())
-	}
-	members := object{}
-	for _, name := range r.Body.Members {
-		members[name] = object{}
-	}
-	return object{"type": "object", "properties": members}
-}
+import "google.golang.org/protobuf/reflect/protoreflect"
 
 // reference points to a message's schema, which it adds when it is not there. The generator leaves out messages that no HTTP rule binds;
 // its name for those that it has is v1 and the message's own.

@@ -47,14 +47,12 @@ const (
 
 // Body says what a route takes. The zero value takes none: what is sent is not read.
 type Body struct {
-	// JSON bodies have at most MaxBody bytes, are UTF-8, and have no member `caller`.
+	// JSON bodies have at most MaxBody bytes and are read strictly (pkg/wire).
 	JSON bool
 	// Raw bodies are passed on as they came, with at most MaxWebhook bytes.
 	Raw bool
-	// Message is what a JSON body is parsed into before the checks; nil leaves it to the handler.
+	// Message is what the JSON body of a hand-written route is parsed into. Pass-through routes have none: their RPC says it.
 	Message func() proto.Message
-	// Members are all that the body of a hand-written route without a Message may have; its handler reads those it knows.
-	Members []string
 }
 
 // Route is one method of one path, with everything that is demanded of its requests.

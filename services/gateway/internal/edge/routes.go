@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -20,16 +21,16 @@ func Handwritten(devLogin bool) []*Route {
 
 func authRoutes(devLogin bool) []*Route {
 	routes := []*Route{
-		{ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: User, Summary: "Who is signed in, and until when"},
+		{ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: User, Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when"},
 		{
 			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: User, Status: http.StatusNoContent,
-			Body: Body{JSON: true}, Summary: "Ends the session of this browser",
+			Body: jsonOf(&gatewayv1.Nothing{}), Summary: "Ends the session of this browser",
 		},
 	}
 	if devLogin {
 		routes = append(routes, &Route{
 			ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Who: Public,
-			Body: Body{JSON: true, Members: []string{"userId", "roles"}}, Summary: "Signs in as anybody (development only)",
+			Body: jsonOf(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{}, Summary: "Signs in as anybody (development only)",
 		})
 	}
 	return routes
@@ -41,7 +42,7 @@ func roomRoutes() []*Route {
 		{
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Who: Visitor, Issues: true,
 			Timeout: 12 * time.Second,
-			Body:    Body{JSON: true, Members: []string{"userId"}}, Answer: &vwrv1.Assigned{}, Summary: "Gives the visitor a position, the same again when repeated",
+			Body:    jsonOf(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{}, Summary: "Gives the visitor a position, the same again when repeated",
 		},
 		{
 			ID: "vwr.check", Method: http.MethodGet, Pattern: "/vwr-api/vwr/check/{event_id}/{request_id}", Who: Visitor,
@@ -49,11 +50,11 @@ func roomRoutes() []*Route {
 		},
 		{
 			ID: "vwr.status", Method: http.MethodGet, Pattern: "/vwr-api/vwr/status/{event_id}", Who: Public,
-			Hot: true, Poll: true, Summary: "How long the waiting room's line is",
+			Hot: true, Poll: true, Answer: &gatewayv1.WaitingRoomStatus{}, Summary: "How long the waiting room's line is",
 		},
 		{
 			ID: "vwr.serving", Method: http.MethodGet, Pattern: "/vwr-api/vwr/serving/{event_id}", Who: Public,
-			Hot: true, Poll: true, Summary: "The serving counter, for shared caches",
+			Hot: true, Poll: true, Answer: &gatewayv1.ServingCounter{}, Summary: "The serving counter, for shared caches",
 		},
 	}
 }
@@ -63,7 +64,7 @@ func queueRoutes() []*Route {
 	return []*Route{
 		{
 			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Who: User,
-			Body: Body{JSON: true}, Answer: &queuev1.Place{}, Summary: "Joins the line or finds the place in it",
+			Body: jsonOf(&gatewayv1.Nothing{}), Answer: &queuev1.Place{}, Summary: "Joins the line or finds the place in it",
 		},
 		{
 			ID: "queue.status", Method: http.MethodGet, Pattern: "/api/v1/queue/status/{event_id}", Who: User,
@@ -71,11 +72,11 @@ func queueRoutes() []*Route {
 		},
 		{
 			ID: "queue.heartbeat", Method: http.MethodPost, Pattern: "/api/v1/queue/heartbeat/{event_id}", Who: User, Poll: true,
-			Body: Body{JSON: true}, Summary: "Keeps the slot and renews the entry token",
+			Body: jsonOf(&gatewayv1.Nothing{}), Answer: &gatewayv1.Beat{}, Summary: "Keeps the slot and renews the entry token",
 		},
 		{
 			ID: "queue.leave", Method: http.MethodPost, Pattern: "/api/v1/queue/leave/{event_id}", Who: User, Status: http.StatusNoContent,
-			Body: Body{JSON: true}, Summary: "Ends the slot of the entry token sent, else the waiting place",
+			Body: jsonOf(&gatewayv1.Nothing{}), Summary: "Ends the slot of the entry token sent, else the waiting place",
 		},
 	}
 }

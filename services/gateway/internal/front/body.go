@@ -1,15 +1,11 @@
 package front
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
@@ -52,22 +48,13 @@ func slurp(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) 
 }
 
 func checkJSON(r *http.Request, q *edge.Request) error {
-	b := q.Route.Body
-	if len(q.Body) > 0 {
-		if !isJSON(r.Header.Get("Content-Type")) {
-			return errs.ErrUnsupportedMedia
-		}
-		if !utf8.Valid(q.Body) {
-			return errs.ErrInvalidUTF8
-		}
-		if err := checkMembers(q); err != nil {
-			return err
-		}
+	if len(q.Body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
+		return errs.ErrUnsupportedMedia
 	}
-	if b.Message == nil {
+	if q.Route.Body.Message == nil {
 		return nil
 	}
-	q.Message = b.Message()
+	q.Message = q.Route.Body.Message()
 	if len(q.Body) == 0 {
 		return nil
 	}
@@ -85,34 +72,4 @@ func isJSON(contentType string) bool {
 	}
 	charset := params["charset"]
 	return charset == "" || strings.EqualFold(charset, "utf-8")
-}
-
-// checkMembers refuses a member `caller` everywhere, and of a body that is parsed by nobody else whatever is not known. Who asks is
-// decided by the edge alone.
-func checkMembers(q *edge.Request) error {
-	own := q.Route.Body.Message == nil && q.Route.RPC == ""
-	if !own && !mayNameCaller(q.Body) {
-		return nil
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(q.Body, &members); err != nil || members == nil {
-		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "must be a JSON object"})
-	}
-	for name := range members {
-		if name == callerMember || own && !slices.Contains(q.Route.Body.Members, name) {
-			return unknown(name)
-		}
-	}
-	return nil
-}
-
-const callerMember = "caller"
-
-// mayNameCaller is a cheap look for the word, written plainly or with escapes.
-func mayNameCaller(body []byte) bool {
-	return bytes.Contains(body, []byte(callerMember)) || bytes.Contains(body, []byte(`\u`))
-}
-
-func unknown(path string) error {
-	return errs.ErrUnknownField.WithFields(errs.Field{Path: path, Message: "is not known"})
 }

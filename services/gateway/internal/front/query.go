@@ -13,6 +13,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
+const callerMember = "caller"
+
 // checkQuery refuses what no query may hold: bad encoding, bytes that are no UTF-8, a caller; and for pass-through routes a number that
 // is none, while its name is still known. Parameters that mean nothing here are ignored, as the web expects (trackers add theirs).
 func checkQuery(raw string, q *edge.Request) error {
@@ -29,7 +31,7 @@ func checkQuery(raw string, q *edge.Request) error {
 			return errs.ErrInvalidUTF8
 		}
 		if name == callerMember || strings.HasPrefix(name, callerMember+".") || strings.HasPrefix(name, callerMember+"[") {
-			return unknown(name)
+			return errs.ErrUnknownField.WithFields(errs.Field{Path: name, Message: "is not known"})
 		}
 		for _, v := range list {
 			if !utf8.ValidString(v) {

@@ -2,16 +2,20 @@
 package session
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
+
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 )
 
 // roles that a session can have.
@@ -26,43 +30,32 @@ type Handlers struct {
 	Now  func() time.Time
 }
 
-type me struct {
-	UserID    string    `json:"userId"`
-	Roles     []string  `json:"roles"`
-	Token     string    `json:"token,omitempty"`
-	ExpiresAt time.Time `json:"expiresAt"`
-}
-
 // DevLogin gives out a session for any user id and any roles.
 func (h *Handlers) DevLogin(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	var in struct {
-		UserID string   `json:"userId"`
-		Roles  []string `json:"roles"`
-	}
-	if err := json.Unmarshal(q.Body, &in); err != nil {
-		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "must be {userId, roles?}"})
-	}
-	if !ids.User(in.UserID) {
+	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
+	if !ids.User(in.GetUserId()) {
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
 	}
-	for _, r := range in.Roles {
+	for _, r := range in.GetRoles() {
 		if !slices.Contains(roles, r) {
 			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
 		}
 	}
 	now := h.Now()
 	end := now.Add(h.Life)
-	tok, err := h.Tokens.SignSession(claims.NewSession(in.UserID, in.Roles, now, end))
+	tok, err := h.Tokens.SignSession(claims.NewSession(in.GetUserId(), in.GetRoles(), now, end))
 	if err != nil {
 		return err
 	}
 	h.Cookies.Set(w, identity.SessionCookie, tok, end)
-	return write(w, me{UserID: in.UserID, Roles: in.Roles, Token: tok, ExpiresAt: end})
+	return write(w, &gatewayv1.Session{UserId: in.GetUserId(), Roles: in.GetRoles(), Token: &tok, ExpiresAt: timestamppb.New(end)})
 }
 
 // Me tells who is signed in.
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	return write(w, me{UserID: q.Session.UserID, Roles: q.Session.Roles, ExpiresAt: q.Session.Expiry()})
+	return write(w, &gatewayv1.Session{
+		UserId: q.Session.UserID, Roles: q.Session.Roles, ExpiresAt: timestamppb.New(q.Session.Expiry()),
+	})
 }
 
 // Logout ends the session of this browser, and what was entered by it.
@@ -74,12 +67,8 @@ func (h *Handlers) Logout(w http.ResponseWriter, _ *http.Request, _ *edge.Reques
 	return nil
 }
 
-func write(w http.ResponseWriter, m me) error {
-	if m.Roles == nil {
-		m.Roles = []string{}
-	}
-	m.ExpiresAt = m.ExpiresAt.UTC().Truncate(time.Second)
-	body, err := json.Marshal(m)
+func write(w http.ResponseWriter, s *gatewayv1.Session) error {
+	body, err := wire.Marshal(s)
 	if err != nil {
 		return err
 	}
