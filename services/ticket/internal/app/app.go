@@ -46,7 +46,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	})
 	holds := postgres.NewHolds(store, cfg.HoldConcurrency)
 	events := event.NewService(store, store, store)
-	reservations := reservation.NewService(events, holds, store)
+	reservations := reservation.NewService(events, holds, store, cfg.HoldMaxExtension)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, store, log)
 	if err != nil {

@@ -20,6 +20,8 @@ type Config struct {
 	Kafka    kafka.Config
 	// HoldSeconds is how long a hold lives where the event does not say, 5–3600 s.
 	HoldSeconds int `env:"HOLD_SECONDS, default=300" min:"5" max:"3600"`
+	// HoldMaxExtension is by how much payments may extend a hold in all, however often they are declined; a payment alone may take 10 min.
+	HoldMaxExtension time.Duration `env:"HOLD_MAX_EXTENSION, default=30m" min:"10m" max:"24h"`
 	// HoldConcurrency is how many requests for named seats are in transactions at once; below DATABASE_MAX_CONNS, so that payments find
 	// a connection too. 0: three quarters of them.
 	HoldConcurrency int `env:"HOLD_CONCURRENCY, default=0" min:"0" max:"999"`

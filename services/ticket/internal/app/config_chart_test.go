@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,7 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.Development[app.Config](t, "ticket")
 	require.Equal(t, 300, dev.HoldSeconds)
+	require.Equal(t, 30*time.Minute, dev.HoldMaxExtension)
 	require.Equal(t, "postgres://urr@postgres:5432/urr_ticket", dev.Postgres.URL.Reveal())
 	require.Len(t, dev.RPC.Accept, 3)
 

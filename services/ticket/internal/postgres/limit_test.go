@@ -47,7 +47,7 @@ func TestLimitAtTheEndOfAHold(t *testing.T) {
 					return len(second) > 0 ||
 						b.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 				}, 4*time.Second, time.Millisecond)
-				return r.BeginPayment(uuid.New(), now)
+				return r.BeginPayment(uuid.New(), now, extension)
 			})
 			require.NoError(t, err)
 			require.ErrorIs(t, <-second, reservation.ErrLimitExceeded)

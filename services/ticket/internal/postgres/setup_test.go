@@ -19,7 +19,11 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-const group = "ticket-service-group"
+const (
+	group = "ticket-service-group"
+	// extension is by how much payments may extend a hold in all.
+	extension = 30 * time.Minute
+)
 
 // bundle is a service on a database of its own.
 type bundle struct {
@@ -41,7 +45,7 @@ func replica(t *testing.T, pool *pgxpool.Pool) *bundle {
 	t.Helper()
 	store := postgres.NewStore(pool, postgres.Options{ReservationTopic: "reservation-events", HoldFor: 5 * time.Minute})
 	b := &bundle{pool: pool, store: store, holds: postgres.NewHolds(store, 12), events: event.NewService(store, store, store)}
-	b.reservations = reservation.NewService(b.events, b.holds, store)
+	b.reservations = reservation.NewService(b.events, b.holds, store, extension)
 	t.Cleanup(func() { require.NoError(t, b.holds.Close(context.Background())) })
 	return b
 }

@@ -45,7 +45,7 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error { return r.BeginPayment(payment, now) })
+	r, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error { return r.BeginPayment(payment, now, s.extension) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 // AbortPayment takes a payment back that was definitely declined (see Reservation.AbortPayment).
 func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
 	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
-		r.AbortPayment(payment, now)
+		r.AbortPayment(payment, now, s.extension)
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {

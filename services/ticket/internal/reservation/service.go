@@ -50,11 +50,14 @@ type Service struct {
 	holder Holder
 	store  Store
 	picker *picker
+	// extension is by how much payments may extend a hold in all.
+	extension time.Duration
 }
 
-// NewService makes a Service.
-func NewService(events Events, holder Holder, store Store) *Service {
-	return &Service{events: events, holder: holder, store: store, picker: newPicker()}
+// NewService makes a Service; extension is by how much payments may extend a hold in all, however often they are declined and begun
+// again: at least PayWithin.
+func NewService(events Events, holder Holder, store Store, extension time.Duration) *Service {
+	return &Service{events: events, holder: holder, store: store, picker: newPicker(), extension: extension}
 }
 
 // HoldSeats holds the named seats.

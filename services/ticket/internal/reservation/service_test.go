@@ -57,7 +57,7 @@ func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &hall{taken: c.taken}
-			_, err := reservation.NewService(h, h, nil).HoldBest(t.Context(), reservation.BestRequest{
+			_, err := reservation.NewService(h, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
 				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
 			})
 			require.ErrorIs(t, err, c.want)

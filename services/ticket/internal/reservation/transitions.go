@@ -49,8 +49,9 @@ func (r *Reservation) Payable(now time.Time) error {
 }
 
 // BeginPayment gives the payment PayWithin from now, during which nobody can take the seats. Repeating it for the same payment changes
-// nothing, not even the time; while it lasts another payment is refused with ErrPaymentInProgress.
-func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time) error {
+// nothing, not even the time; while it lasts another payment is refused with ErrPaymentInProgress. ErrHoldExpired when the payment would
+// extend the hold by more than extension.
+func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension time.Duration) error {
 	if err := r.Payable(now); err != nil {
 		return err
 	}
@@ -60,15 +61,19 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time) error {
 		}
 		return nil
 	}
-	r.Status, r.PaymentID, r.ExpiresAt = Paying, payment, now.Add(PayWithin)
+	end := now.Add(PayWithin)
+	if end.After(r.HoldEndsAt.Add(extension)) {
+		return ErrHoldExpired
+	}
+	r.Status, r.PaymentID, r.ExpiresAt = Paying, payment, end
 	r.Version++
 	return nil
 }
 
-// AbortPayment takes a payment back that was definitely declined: what is left of the hold, but at least RetryWithin. It does nothing
-// when that payment is not under way, or its time is over: what has expired is not brought back, since its user may hold other seats
-// by now.
-func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time) {
+// AbortPayment takes a payment back that was definitely declined: what is left of the hold, but at least RetryWithin, as long as another
+// payment could still have all its time within extension; a hold that nobody could pay any more expires at once. It does nothing when
+// that payment is not under way, or its time is over: what has expired is not brought back, since its user may hold other seats by now.
+func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, extension time.Duration) {
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return
 	}
@@ -76,5 +81,9 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time) {
 	if least := now.Add(RetryWithin); r.ExpiresAt.Before(least) {
 		r.ExpiresAt = least
 	}
+	if last := r.HoldEndsAt.Add(extension - PayWithin); r.ExpiresAt.After(last) {
+		r.ExpiresAt = last
+	}
 	r.Version++
+	r.Expire(now)
 }

@@ -13,6 +13,9 @@ import (
 
 var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// extension is by how much payments may extend a hold in all.
+const extension = 30 * time.Minute
+
 func held() *reservation.Reservation {
 	return reservation.NewHeld(reservation.Hold{
 		ID: reservation.NewID(), EventID: "e", UserID: "u", SlotID: "s", Quantity: 1, Amount: 70, Currency: "KRW", For: 5 * time.Minute,
@@ -37,29 +40,58 @@ func TestAHoldEndsExactlyWithItsTime(t *testing.T) {
 	require.False(t, r.Expire(end.Add(-time.Microsecond)))
 	require.True(t, r.Expire(end))
 	require.False(t, r.Expire(end), "once")
-	require.ErrorIs(t, r.BeginPayment(uuid.New(), noon), reservation.ErrHoldExpired)
+	require.ErrorIs(t, r.BeginPayment(uuid.New(), noon, extension), reservation.ErrHoldExpired)
 }
 
 func TestAPaymentExtendsTheHoldOnce(t *testing.T) {
 	t.Parallel()
 	r, p := held(), uuid.New()
 	at := noon.Add(4 * time.Minute)
-	require.NoError(t, r.BeginPayment(p, at))
+	require.NoError(t, r.BeginPayment(p, at, extension))
 	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
-	require.NoError(t, r.BeginPayment(p, at.Add(time.Minute)))
+	require.NoError(t, r.BeginPayment(p, at.Add(time.Minute), extension))
 	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
-	require.ErrorIs(t, r.BeginPayment(uuid.New(), at), reservation.ErrPaymentInProgress)
-	require.ErrorIs(t, r.BeginPayment(p, at.Add(10*time.Minute)), reservation.ErrHoldExpired)
+	require.ErrorIs(t, r.BeginPayment(uuid.New(), at, extension), reservation.ErrPaymentInProgress)
+	require.ErrorIs(t, r.BeginPayment(p, at.Add(10*time.Minute), extension), reservation.ErrHoldExpired)
 	require.ErrorIs(t, r.Cancel(at), reservation.ErrNotHeld)
-	r.AbortPayment(p, at.Add(time.Minute))
+	r.AbortPayment(p, at.Add(time.Minute), extension)
 	require.Equal(t, at.Add(3*time.Minute), r.ExpiresAt, "two minutes from the decline")
 	require.EqualValues(t, 3, r.Version)
+}
+
+// Whoever declines every payment and begins the next one at once, or at the last moment, keeps the seats no longer than that.
+func TestDeclinedPaymentsExtendAHoldSoFarAndNoFurther(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(r *reservation.Reservation, now time.Time) time.Time{
+		"at once":            func(_ *reservation.Reservation, now time.Time) time.Time { return now },
+		"at the last moment": func(r *reservation.Reservation, _ time.Time) time.Time { return r.ExpiresAt.Add(-time.Microsecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, now := held(), noon
+			last := r.HoldEndsAt.Add(extension)
+			for r.Status == reservation.Held {
+				now = next(r, now)
+				p := uuid.New()
+				require.NoError(t, r.BeginPayment(p, now, extension), "what is held can be paid")
+				require.Equal(t, now.Add(reservation.PayWithin), r.ExpiresAt, "a payment that begins has its whole time")
+				require.False(t, r.ExpiresAt.After(last))
+				now = now.Add(10 * time.Second)
+				r.AbortPayment(p, now, extension)
+			}
+			require.WithinDuration(t, last.Add(-reservation.PayWithin), now, 10*time.Second, "the time is there to be used")
+			require.Equal(t, reservation.Expired, r.Status)
+			require.ErrorIs(t, r.BeginPayment(uuid.New(), now, extension), reservation.ErrHoldExpired)
+			events := r.TakeEvents()
+			require.Equal(t, reservation.HasExpired, events[len(events)-1].Type)
+		})
+	}
 }
 
 func TestEventsCarryTheReservationOfTheirMoment(t *testing.T) {
 	t.Parallel()
 	r := held()
-	require.NoError(t, r.BeginPayment(uuid.New(), noon))
+	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	p := pay(r)
 	r.Paid(p, noon.Add(time.Minute))
 	r.Refund(p.ID, reservation.CauseUser, noon.Add(2*time.Minute))
@@ -87,7 +119,7 @@ func TestAsMade(t *testing.T) {
 	t.Parallel()
 	r := held()
 	first := *r.AsMade()
-	require.NoError(t, r.BeginPayment(uuid.New(), noon))
+	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	r.Paid(pay(r), noon)
 	require.Equal(t, first, *r.AsMade())
 }
@@ -97,8 +129,8 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 	t.Parallel()
 	steps := []func(r *reservation.Reservation, now time.Time){
 		func(r *reservation.Reservation, now time.Time) { _ = r.Cancel(now) },
-		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now) },
-		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now) },
+		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now, extension) },
+		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
 		func(r *reservation.Reservation, now time.Time) { r.Paid(pay(r), now) },
 		func(r *reservation.Reservation, now time.Time) { r.Refund(r.PaymentID, reservation.CauseUser, now) },

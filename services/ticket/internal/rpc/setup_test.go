@@ -45,7 +45,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	holds := postgres.NewHolds(store, 4)
 	t.Cleanup(func() { require.NoError(t, holds.Close(context.Background())) })
 	events := event.NewService(store, store, store)
-	reservations := reservation.NewService(events, holds, store)
+	reservations := reservation.NewService(events, holds, store, 30*time.Minute)
 	keys, err := ticket.ParseKeys(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
