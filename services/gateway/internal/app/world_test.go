@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -252,4 +254,21 @@ func uuidOf(t testing.TB, s string) uuid.UUID {
 	u, err := uuid.Parse(s)
 	require.NoError(t, err)
 	return u
+}
+
+func cookieOf(rec *httptest.ResponseRecorder, name string) *http.Cookie {
+	for _, c := range rec.Result().Cookies() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func jsonOf(t testing.TB, rec *httptest.ResponseRecorder) map[string]any {
+	t.Helper()
+	require.Equal(t, "application/json", rec.Header().Get("Content-Type"), "%d %s", rec.Code, rec.Body)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &m))
+	return m
 }

@@ -1,0 +1,162 @@
+package app_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/app"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+func TestLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, id := w.visitor()
+	tok := w.entryToken(busy, alice)
+	who := w.session(alice).with("Cookie", c["Cookie"]).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id)).
+		with("X-Queue-Ticket", "place").with("X-Queue-Entry-Token", tok)
+	rec := w.do(http.MethodPost, "/api/v1/queue/check/busy", "", who)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	require.Equal(t, "queued", jsonOf(t, rec)["status"])
+	item, _ := w.queue.of("Check")[0].msg.(*queuev1.LineItem)
+	require.Equal(t, "place", item.GetTicket())
+	require.Equal(t, slot, item.GetEntry().GetSlotId())
+	require.Equal(t, epoch, item.GetEntry().GetEpoch())
+	require.Equal(t, alice, item.GetCaller().GetUserId())
+	t1 := item.GetCaller().GetTier1()
+	require.True(t, t1.GetRequired())
+	require.Equal(t, int64(7), t1.GetPosition())
+	require.Equal(t, round, t1.GetRound())
+	require.Equal(t, requestID, t1.GetRequestId())
+
+	// Another visitor's pass counts for nothing; where no room is active nothing is required.
+	theirs := w.session(mallory).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id))
+	w.do(http.MethodGet, "/api/v1/queue/status/busy", "", theirs)
+	t1 = w.queue.of("Status")[0].caller.GetTier1()
+	require.True(t, t1.GetRequired())
+	require.Zero(t, t1.GetPosition())
+	w.do(http.MethodGet, "/api/v1/queue/status/calm", "", theirs)
+	require.Nil(t, w.queue.of("Status")[1].caller.GetTier1())
+	status, _ := w.queue.of("Status")[1].msg.(*queuev1.LineItem)
+	require.Nil(t, status.GetEntry(), "a token of another user is none")
+
+	w.queue.place = func(*queuev1.LineItem) *queuev1.LineResult {
+		return &queuev1.LineResult{Result: &queuev1.LineResult_Problem{Problem: errs.ToProblem(errs.ErrVWRTokenRequired)}}
+	}
+	rec = w.do(http.MethodPost, "/api/v1/queue/check/busy", "", w.session(mallory))
+	require.Equal(t, http.StatusForbidden, rec.Code)
+	require.Equal(t, "/vwr/busy", problemOf(t, rec)["redirectTo"])
+}
+
+func TestEntryTokenIsPassedOnTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tok := w.entryToken(calm, alice)
+	end := time.Now().Add(10 * time.Minute).UnixMilli()
+	w.queue.place = func(*queuev1.LineItem) *queuev1.LineResult {
+		return &queuev1.LineResult{Result: &queuev1.LineResult_Place{Place: &queuev1.Place{
+			Status: "active", EntryToken: &tok, ExpiresAt: &end, Threshold: 10,
+		}}}
+	}
+	for _, c := range []struct{ method, path string }{
+		{http.MethodPost, "/api/v1/queue/check/calm"}, {http.MethodGet, "/api/v1/queue/status/calm"}, {http.MethodPost, "/api/v1/queue/heartbeat/calm"},
+	} {
+		rec := w.do(c.method, c.path, "", w.session(alice))
+		m := jsonOf(t, rec)
+		require.Equal(t, tok, m["entryToken"], c.path)
+		require.InDelta(t, float64(end), m["expiresAt"], 0)
+		ck := cookieOf(rec, "urr-entry-token")
+		require.Equal(t, tok, ck.Value)
+		require.Equal(t, http.SameSiteStrictMode, ck.SameSite)
+		require.True(t, ck.HttpOnly)
+		require.InDelta(t, 59, ck.MaxAge, 2, "the token's life, not the slot's")
+		if strings.Contains(c.path, "heartbeat") {
+			require.Len(t, m, 3)
+		}
+	}
+
+	rec := w.do(http.MethodPost, "/api/v1/queue/leave/calm", "", w.buyer(calm))
+	require.Equal(t, http.StatusNoContent, rec.Code)
+	require.Negative(t, cookieOf(rec, "urr-entry-token").MaxAge)
+	left, _ := w.queue.of("Leave")[0].msg.(*queuev1.LeaveRequest)
+	require.Equal(t, slot, left.GetEntry().GetSlotId())
+	require.Equal(t, alice, left.GetCaller().GetUserId())
+	w.do(http.MethodPost, "/api/v1/queue/leave/calm", "", w.session(alice))
+	left, _ = w.queue.of("Leave")[1].msg.(*queuev1.LeaveRequest)
+	require.Nil(t, left.GetEntry())
+}
+
+// What one visitor sends as a ticket must not fail the call that answers others too.
+func TestNoTicketFailsOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, ticket := range map[string]string{
+		"no UTF-8": "\xff\xfe", "no ASCII": "표", "a space": "a b", "too long": strings.Repeat("a", 257),
+	} {
+		for _, path := range []string{"/api/v1/queue/check/calm", "/api/v1/queue/heartbeat/calm"} {
+			rec := w.do(http.MethodPost, path, "", w.session(mallory).with("X-Queue-Ticket", ticket))
+			require.Equal(t, http.StatusOK, rec.Code, "%s: %s", name, rec.Body)
+		}
+		rec := w.do(http.MethodGet, "/api/v1/queue/status/calm", "", w.session(mallory).with("X-Queue-Ticket", ticket))
+		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", name, rec.Body)
+	}
+	for _, c := range w.queue.of("Status") {
+		item, _ := c.msg.(*queuev1.LineItem)
+		require.Empty(t, item.GetTicket())
+	}
+}
+
+// TestSlotsAndEpochs is step 5: who asks queue, when, and what then.
+func TestSlotsAndEpochs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reserve := func() *httptest.ResponseRecorder {
+		return w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, w.buyer(calm))
+	}
+	look := func() *httptest.ResponseRecorder {
+		return w.do(http.MethodGet, "/api/v1/seats/calm", "", w.buyer(calm))
+	}
+
+	require.Equal(t, http.StatusOK, look().Code)
+	require.Empty(t, w.queue.of("VerifySlots"), "reading asks nobody")
+	require.Equal(t, http.StatusCreated, reserve().Code)
+	require.Len(t, w.queue.of("VerifySlots"), 1)
+
+	w.queue.end(slot)
+	rec := reserve()
+	require.Equal(t, http.StatusForbidden, rec.Code)
+	require.Equal(t, "SLOT_ENDED", problemOf(t, rec)["code"])
+	require.Equal(t, "/queue/calm", problemOf(t, rec)["redirectTo"])
+	require.Equal(t, http.StatusOK, look().Code)
+
+	// A line that began anew: in its pause the old tokens are honoured, afterwards they are not.
+	w.line(calm, epoch+1, time.Now().Add(time.Hour).UnixMilli())
+	require.Equal(t, http.StatusOK, look().Code)
+	w.line(calm, epoch+1, time.Now().UnixMilli())
+	require.Eventually(t, func() bool { return look().Code == http.StatusForbidden }, 5*time.Second, time.Millisecond)
+	require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, look())["code"])
+
+	// Where the gateway knows no line, queue decides every call; and nobody passes who cannot be asked about.
+	unknown := w.session(alice).with("X-Queue-Entry-Token", w.entryToken("new-line", alice))
+	rec = w.do(http.MethodGet, "/api/v1/seats/new-line", "", unknown)
+	require.Equal(t, "SLOT_ENDED", problemOf(t, rec)["code"])
+	w.queue.endedMu.Lock()
+	w.queue.down = true
+	w.queue.endedMu.Unlock()
+	require.Equal(t, http.StatusServiceUnavailable, w.do(http.MethodGet, "/api/v1/seats/new-line", "", unknown).Code)
+}
+
+func TestVerifySlotsOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.VerifySlots = false })
+	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, w.buyer(calm))
+	require.Equal(t, http.StatusCreated, rec.Code)
+	require.Empty(t, w.queue.of("VerifySlots"))
+}

@@ -1,0 +1,148 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+func (w *world) ticketFor(event, visitor string, round, position int64) string {
+	return claims.VwrTicket{Round: round, RequestID: uuidOf(w.t, requestID), Position: position}.
+		Seal(w.tier1.Derive(claims.LabelVwrTicket), event, visitor)
+}
+
+func TestAssign(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.InDelta(t, 7, jsonOf(t, rec)["position"], 0)
+	anon := cookieOf(rec, "urr-anon")
+	require.NotNil(t, anon)
+	require.True(t, anon.HttpOnly)
+	require.Equal(t, http.SameSiteLaxMode, anon.SameSite)
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	id := w.vwr.of("Assign")[0].caller.GetAnonId()
+	require.NotEmpty(t, id)
+
+	// The same visitor is the same to vwr, and gets no other cookie.
+	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + anon.Value})
+	require.Nil(t, cookieOf(rec, "urr-anon"))
+	require.Equal(t, id, w.vwr.of("Assign")[1].caller.GetAnonId())
+
+	// A forged cookie is no visitor: a new one is made.
+	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + anon.Value[:len(anon.Value)-3] + "AAA"})
+	require.NotNil(t, cookieOf(rec, "urr-anon"))
+	require.NotEqual(t, id, w.vwr.of("Assign")[2].caller.GetAnonId())
+
+	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "VWR_INACTIVE", problemOf(t, rec)["code"])
+	require.Len(t, w.vwr.of("Assign"), 3)
+}
+
+func TestCheckFromMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, id := w.visitor()
+	const path = "/vwr-api/vwr/check/busy/" + requestID
+	rec := w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1100)))
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	m := jsonOf(t, rec)
+	require.Equal(t, false, m["admitted"])
+	require.InDelta(t, 1100, m["position"], 0)
+	require.InDelta(t, 100, m["servingCounter"], 0)
+	require.InDelta(t, 1000, m["ahead"], 0)
+	require.InDelta(t, 20, m["estimatedWait"], 0) // 1,000 at the measured 50/s
+	require.InDelta(t, 5, m["nextPoll"], 1)
+	require.Empty(t, w.vwr.of("Check"), "who waits costs no call")
+
+	// One of an earlier round jumps no line.
+	rec = w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round-1, 1)))
+	require.Equal(t, "VWR_REQUEST_UNKNOWN", problemOf(t, rec)["code"])
+	require.Empty(t, w.vwr.of("Check"))
+
+	require.Equal(t, "VISITOR_REQUIRED", problemOf(t, w.do(http.MethodGet, path, "", nil))["code"])
+}
+
+func TestCheckAsksVWR(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, id := w.visitor()
+	_, other := w.visitor()
+	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{
+			Admitted: true, Position: 42, Token: proto.String("tok"), ExpiresAt: proto.Int64(time.Now().Add(600 * time.Second).Unix()),
+		}}}
+	}
+	const path = "/vwr-api/vwr/check/busy/" + requestID
+	served := w.ticketFor(busy, id, round, 42)
+	rec := w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", served))
+	require.Equal(t, "tok", jsonOf(t, rec)["token"])
+	ck := cookieOf(rec, "urr-vwr-token")
+	require.NotNil(t, ck)
+	require.Equal(t, "tok", ck.Value)
+	require.InDelta(t, 599, ck.MaxAge, 2)
+	require.True(t, ck.HttpOnly)
+	item, _ := w.vwr.of("Check")[0].msg.(*vwrv1.CheckItem)
+	require.Equal(t, served, item.GetTicket())
+	require.Equal(t, id, item.GetCaller().GetAnonId())
+
+	// What does not verify for this visitor, event and request is not passed on as a ticket; the record decides.
+	for name, ticket := range map[string]string{
+		"none": "", "another visitor's": w.ticketFor(busy, other, round, 42), "another event's": w.ticketFor(calm, id, round, 42),
+		"garbage": "AAAA", "cut": served[:len(served)-1],
+	} {
+		before := len(w.vwr.of("Check"))
+		w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", ticket))
+		item, _ := w.vwr.of("Check")[before].msg.(*vwrv1.CheckItem)
+		require.Empty(t, item.GetTicket(), name)
+	}
+
+	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: errs.ToProblem(errs.ErrVWRRequestUnknown)}}
+	}
+	rec = w.do(http.MethodGet, path, "", c)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+}
+
+func TestServingAndStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil)
+	require.JSONEq(t, `{"servingCounter":100,"isActive":true}`, rec.Body.String())
+	require.Contains(t, rec.Header().Get("Cache-Control"), "s-maxage=1")
+	require.Empty(t, rec.Header().Values("Set-Cookie"))
+	etag := rec.Header().Get("ETag")
+	require.NotEmpty(t, etag)
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag})
+	require.Equal(t, http.StatusNotModified, rec.Code)
+
+	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100}}}
+	require.Eventually(t, func() bool {
+		return w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag}).Code == http.StatusOK
+	}, 5*time.Second, time.Millisecond)
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)
+	require.JSONEq(t, `{"eventId":"busy","isActive":true,"totalInQueue":5100,"serving":150,"waitingCount":4950}`, rec.Body.String())
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/unheard-of", "", nil)
+	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
+}
+
+func TestWithoutTier1(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withoutTier1)
+	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil))["code"])
+	c, _ := w.visitor()
+	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["code"])
+	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Body.String())
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/busy", "", w.buyer(busy)).Code)
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/admin/vwr/status/busy", "", w.session(alice, "admin")).Code)
+}

@@ -1,0 +1,107 @@
+package app_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.buyer(calm)
+	rec := w.do(http.MethodGet, "/api/seats/calm", "", b)
+	require.InDelta(t, 12, jsonOf(t, rec)["seats"], 0)
+	require.Equal(t, `"layout1"`, rec.Header().Get("ETag"))
+	require.Contains(t, rec.Header().Get("Cache-Control"), "immutable")
+	require.Contains(t, rec.Header().Get("Cache-Control"), "private")
+	rec = w.do(http.MethodGet, "/api/seats/calm", "", b.with("If-None-Match", `W/"layout1"`))
+	require.Equal(t, http.StatusNotModified, rec.Code)
+	require.Len(t, w.ticket.of("GetSeatMap"), 1)
+	require.Equal(t, calm, w.ticket.of("GetSeatMap")[0].caller.GetEventId())
+
+	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b)
+	require.Equal(t, "//A=", jsonOf(t, rec)["bitmap"])
+	bits := b.with("Accept", "application/octet-stream")
+	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits)
+	require.Equal(t, []byte{0xff, 0xf0}, rec.Body.Bytes())
+	require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
+	require.Equal(t, "Accept", rec.Header().Get("Vary"))
+	etag := rec.Header().Get("ETag")
+	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits.with("If-None-Match", etag)).Code)
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b.with("If-None-Match", etag)).Code)
+}
+
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct{ path, body, method string }{
+		{"/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, "HoldSeats"},
+		{"/api/reservations", `{"eventId":"calm","section":"A","quantity":2}`, "HoldBest"},
+	} {
+		rec := w.do(http.MethodPost, c.path, c.body, w.buyer(calm).with("Idempotency-Key", "k1"))
+		require.Equal(t, http.StatusCreated, rec.Code, "%s", rec.Body)
+		require.Equal(t, "/api/v1/my/reservations/"+requestID, rec.Header().Get("Location"))
+		require.Equal(t, "HELD", jsonOf(t, rec)["status"])
+		who := w.ticket.of(c.method)[0].caller
+		require.Equal(t, alice, who.GetUserId())
+		require.Equal(t, calm, who.GetEventId())
+		require.Equal(t, slot, who.GetSlotId())
+		require.Equal(t, epoch, who.GetEpoch())
+		require.Equal(t, "k1", who.GetIdempotencyKey())
+	}
+	// The event of the body decides which token is needed.
+	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"other","seatIds":["A-1-1"]}`, w.buyer(calm))
+	require.Equal(t, "/queue/other", problemOf(t, rec)["redirectTo"])
+
+	w.ticket.hold = func(string) *ticketv1.HoldResult {
+		p := errs.ToProblem(errs.ErrSeatTaken.With("seatIds", "A-1-1,A-1-2"))
+		return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Problem{Problem: p}}
+	}
+	rec = w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1","A-1-2"]}`, w.buyer(calm))
+	require.Equal(t, http.StatusConflict, rec.Code)
+	require.Equal(t, []any{"A-1-1", "A-1-2"}, problemOf(t, rec)["seatIds"])
+}
+
+// TestBatchesKeepCallersApart: calls of different people that meet in one RPC stay theirs.
+func TestBatchesKeepCallersApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ticket.hold = func(event string) *ticketv1.HoldResult {
+		if event == "taken" {
+			return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Problem{Problem: errs.ToProblem(errs.ErrSoldOut)}}
+		}
+		return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Reservation{Reservation: &ticketv1.Reservation{ReservationId: event}}}
+	}
+	var wg sync.WaitGroup
+	events := []string{"e1", "e2", "taken", "e3", "e4", "e5"}
+	got := make([]*httptest.ResponseRecorder, 60)
+	for i := range got {
+		wg.Go(func() {
+			event := events[i%len(events)]
+			user := "user-" + event
+			c := w.session(user).with("X-Queue-Entry-Token", w.entryToken(event, user))
+			got[i] = w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"`+event+`","seatIds":["A-1-1"]}`, c)
+		})
+	}
+	wg.Wait()
+	for i, rec := range got {
+		if event := events[i%len(events)]; event == "taken" {
+			require.Equal(t, "SOLD_OUT", problemOf(t, rec)["code"])
+		} else {
+			require.Equal(t, event, jsonOf(t, rec)["reservationId"])
+		}
+	}
+	for _, c := range w.ticket.of("HoldSeats") {
+		item, _ := c.msg.(*ticketv1.HoldSeatsItem)
+		require.Equal(t, "user-"+item.GetEventId(), c.caller.GetUserId())
+		require.Equal(t, item.GetEventId(), c.caller.GetEventId())
+	}
+}
