@@ -84,13 +84,24 @@ func TestPositionBelongsToItsFirstUser(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("queue"))
 	require.True(t, f.release("a", ""))
 	require.Equal(t, f.round+7, f.joinAt("a", 7).Score, "its user may come again with it while nobody behind was admitted")
-	ttl, err := f.client.PTTL(f.ctx(), f.key("t1:"+itoa(f.round))).Result()
+	ttl, err := f.client.PTTL(f.ctx(), f.key("t1:"+itoa(f.round)+":0")).Result()
 	require.NoError(t, err)
 	require.Greater(t, ttl, 23*time.Hour)
 
 	f.round += 1_000_000_000
 	require.Equal(t, line.Waiting, f.joinAt("c", 7).Standing, "another round has positions of its own")
 	require.Equal(t, int64(1), f.peek().Arrived, "arrivals are counted by round")
+}
+
+func TestPositionsOfAllPagesAreApart(t *testing.T) {
+	f := setup(t, 0)
+	positions := []int64{1, 99, 100, 101, 199, 200, 1_000_001, 9_000_000_001}
+	for _, p := range positions {
+		require.Equal(t, f.round+p, f.joinAt("u-"+itoa(p), p).Score)
+	}
+	for _, p := range positions {
+		require.Equal(t, line.PassTaken, f.joinAt("other", p).Standing, "position %d", p)
+	}
 }
 
 func TestAPositionHasOneTurn(t *testing.T) {

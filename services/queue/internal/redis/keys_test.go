@@ -53,11 +53,14 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 	c := t.Context()
 	_, _, err = store.Check(c, event, line.Memory{}, []line.Claim{
 		{UserID: "a", Join: true, Begin: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
-		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}},
+		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}}, {UserID: "d", Join: true, Tier1: line.Tier1{Round: 1, Position: 300}},
 	})
 	require.NoError(t, err)
-	require.Contains(t, calls[len(calls)-1], "{"+event+"}:t1:2")
-	require.Len(t, calls[len(calls)-1], 17, "each round's key once")
+	require.Equal(t, []string{"{" + event + "}:t1:1:0", "{" + event + "}:t1:2:0", "{" + event + "}:t1:1:3"}, calls[len(calls)-1][15:],
+		"each page's key once")
+	packed, err := client.ObjectEncoding(c, "{"+event+"}:t1:1:0").Result()
+	require.NoError(t, err)
+	require.Equal(t, "listpack", packed)
 	_, _, err = store.Admit(c, event, line.Memory{})
 	require.NoError(t, err)
 	_, _, _, err = store.Clean(c, event, line.Memory{})

@@ -17,17 +17,18 @@ import (
 
 // server is a redis-server of the test's own, which it may kill.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	addr string
+	args []string
 	cmd  *exec.Cmd
 }
 
-func startServer(t *testing.T) *server {
+func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &server{t: t, dir: t.TempDir(), addr: l.Addr().String()}
+	s := &server{t: t, dir: t.TempDir(), addr: l.Addr().String(), args: args}
 	require.NoError(t, l.Close())
 	s.start()
 	t.Cleanup(s.kill)
@@ -39,8 +40,8 @@ func (s *server) start() {
 	_, port, err := net.SplitHostPort(s.addr)
 	require.NoError(s.t, err)
 	// Not the test's context: the server is killed by hand, last of all.
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", //nolint:gosec // a free port
-		"--appendonly", "yes", "--appendfsync", "always")
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", ""}, s.args...)
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a free port
 	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")
 	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
@@ -54,7 +55,7 @@ func (s *server) kill() {
 
 func TestARealRestart(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })

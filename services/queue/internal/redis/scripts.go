@@ -86,6 +86,7 @@ func constants(r line.Rules) string {
 	span("slack", slack)
 	span("pass", passLife)
 	span("idle", idleLife)
+	number("passPage", passPage)
 	number("longestPoll", line.LongestPoll)
 	b.WriteString(" polls = {")
 	for _, p := range line.Polls {

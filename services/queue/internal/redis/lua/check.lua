@@ -1,7 +1,7 @@
 -- check: N visitors ask for their place. Who holds a slot keeps (and claims) it, who waits is touched, who was parked or lost with an
 -- earlier epoch comes back with the old score, and who is new joins, all of them entering at once when nobody is before them.
 --
--- KEYS  16.. t1:<round>, one for each round among the items
+-- KEYS  16.. t1:<round>:<page>, one for each page of positions among the items
 -- ARGV  11 seed of slot ids · then 12 per item: user · join (1: a newcomer is enqueued) · required (1: a newcomer needs a position) ·
 --       index of its t1 key (0 = no position) · round (µs) · position · ticket: score ('' = none), epoch, issued at (ms) ·
 --       token: slot id ('' = none), epoch, slot's end (ms)
@@ -104,16 +104,16 @@ end
 -- at this score or behind it has been admitted has had it, or gave it up, and queues by arrival. Else whoever was early at tier 1 would
 -- be in front again after every slot, and could keep one for ever.
 local function pass(user, item, n)
-  local key = KEYS[15 + item.t1]
+  local key, field = KEYS[15 + item.t1], int(tonumber(item.position) % C.passPage)
   local score = tonumber(item.round) + tonumber(item.position)
-  if call('HSETNX', key, item.position, user) == 1 then
+  if call('HSETNX', key, field, user) == 1 then
     expiring[key] = true
     if tonumber(item.round) > line.round then
       line.round, line.arrived = tonumber(item.round), 0
     end
     if tonumber(item.round) == line.round then arrived = arrived + 1 end
     wrote = true
-  elseif call('HGET', key, item.position) ~= user then
+  elseif call('HGET', key, field) ~= user then
     return nil
   elseif score <= line.high then
     score = us + n
