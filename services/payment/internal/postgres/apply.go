@@ -26,8 +26,7 @@ const Topic = "payment-events"
 // locked is a payment as its locked row has it.
 type locked struct {
 	payment.Payment
-	check *time.Time
-	now   time.Time
+	now time.Time
 }
 
 func lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
@@ -35,15 +34,7 @@ func lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
 	if err != nil {
 		return locked{}, notFound(err)
 	}
-	return lockedRow(ctx, q, row)
-}
-
-func lockedRow(ctx context.Context, q *db.Queries, row db.Payment) (locked, error) {
-	l := locked{Payment: toPayment(row), check: row.CheckAt}
-	var err error
-	if l.now, err = q.Now(ctx); err != nil {
-		return locked{}, err
-	}
+	l := locked{Payment: toPayment(row.Payment), now: row.Now}
 	if l.Status == payment.Refunding {
 		if l.Pending, err = q.PendingRefundAmount(ctx, l.ID); err != nil {
 			return locked{}, err

@@ -59,7 +59,7 @@ func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key)
 	if err != nil {
 		return nil, notFound(err)
 	}
-	p := toPayment(row)
+	p := toPayment(row.Payment)
 	return &p, nil
 }
 
@@ -72,10 +72,7 @@ func openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Pay
 		case err != nil:
 			return payment.Payment{}, err
 		default:
-			p, err := lockedRow(ctx, q, row)
-			if err != nil {
-				return payment.Payment{}, err
-			}
+			p := locked{Payment: toPayment(row.Payment), now: row.Now}
 			if p.Same(n, p.now) {
 				return p.Payment, nil
 			}
@@ -110,7 +107,7 @@ func insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Paym
 		return payment.Payment{}, payment.ErrAlreadyPaid
 	}
 	err = q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: n.ID, Status: string(payment.Prepared), Note: "opened"})
-	return toPayment(row), err
+	return toPayment(row.Payment), err
 }
 
 // runsFor is when a confirmation must have died: well above the time that charging may take.

@@ -68,7 +68,7 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, []payme
 	for i, r := range rows {
 		timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
 	}
-	return toPayment(row), timeline, nil
+	return toPayment(row.Payment), timeline, nil
 }
 
 // Order implements payment.Reader.
@@ -81,24 +81,20 @@ func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, err
 	if err != nil {
 		return payment.Payment{}, notFound(err)
 	}
-	return toPayment(row), nil
+	return toPayment(row.Payment), nil
 }
 
 // ClaimDue implements payment.Sweeps.
 func (s *Store) ClaimDue(ctx context.Context, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
-		rows, err := q.ClaimDue(ctx, db.ClaimDueParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
-		if err != nil {
-			return err
-		}
-		due = make([]payment.Payment, len(rows))
-		for i, row := range rows {
-			due[i] = toPayment(row)
-		}
-		now, err = q.Now(ctx)
-		return err
-	})
-	return due, now, err
+	rows, err := s.q.ClaimDue(ctx, db.ClaimDueParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
+	if err != nil {
+		return nil, time.Time{}, postgres.Err(err)
+	}
+	due = make([]payment.Payment, len(rows))
+	for i, row := range rows {
+		due[i], now = toPayment(row.Payment), row.Now
+	}
+	return due, now, nil
 }
 
 // Reschedule implements payment.Sweeps.

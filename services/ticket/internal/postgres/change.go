@@ -102,7 +102,7 @@ func read(ctx context.Context, q *db.Queries, ids []uuid.UUID, seats map[uuid.UU
 	}
 	set := &changes{list: make([]*change, len(rows))}
 	for i, row := range rows {
-		r := toReservation(reservationRow(row), seats[row.ReservationID])
+		r := toReservation(row.Reservation, seats[row.Reservation.ReservationID])
 		set.list[i] = &change{was: *r, now: r}
 		set.at = row.Now.UTC()
 	}

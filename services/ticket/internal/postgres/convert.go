@@ -15,13 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// eventRow and reservationRow are what every query of theirs selects; the generated types convert to one another.
-type (
-	eventRow       = db.FindEventRow
-	reservationRow = db.FindReservationRow
-)
-
-func toEvent(r eventRow, sections []db.SectionsRow) event.Event {
+func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 	e := event.Event{
 		ID: r.EventID, Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
@@ -46,7 +40,7 @@ func deref(n *int32) int {
 	return int(*n)
 }
 
-func toReservation(r reservationRow, seats []reservation.Seat) *reservation.Reservation {
+func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Reservation {
 	return &reservation.Reservation{
 		ID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
 		Quantity: int(r.Quantity), Amount: r.Amount, Currency: r.Currency, Status: reservation.Status(r.Status), Reason: r.Reason,
@@ -79,13 +73,13 @@ func sortSeats(seats []reservation.Seat) {
 	})
 }
 
-func toTicket(r db.FindTicketRow) ticket.Ticket {
+func toTicket(r db.Ticket) ticket.Ticket {
 	t := ticket.Ticket{
 		ID: r.TicketID, ReservationID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, Section: r.Section, Price: r.Price,
 		Currency: r.Currency, Status: ticket.Status(r.Status), Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
 	}
-	if r.SeatID != "" {
-		seat := toSeat(r.SeatID, r.Price)
+	if r.SeatID != nil {
+		seat := toSeat(*r.SeatID, r.Price)
 		t.Seat = &seat
 	}
 	return t

@@ -23,7 +23,7 @@ func findEvent(ctx context.Context, q *db.Queries, id string) (event.Event, time
 		return event.Event{}, time.Time{}, nil, orNotFound(err, event.ErrNotFound)
 	}
 	sections, err := q.Sections(ctx, []string{id})
-	return toEvent(row, sections), row.Now.UTC(), sections, postgres.Err(err)
+	return toEvent(row.Event, sections), row.Now.UTC(), sections, postgres.Err(err)
 }
 
 // Snapshot implements event.Reader.
@@ -65,9 +65,9 @@ func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) 
 	}
 	all, assigned := make([]string, len(rows)), []string(nil)
 	for i, r := range rows {
-		all[i] = r.EventID
-		if event.Seating(r.Seating) == event.Assigned {
-			assigned = append(assigned, r.EventID)
+		all[i] = r.Event.EventID
+		if event.Seating(r.Event.Seating) == event.Assigned {
+			assigned = append(assigned, r.Event.EventID)
 		}
 	}
 	sections, err := q.Sections(ctx, all)
@@ -88,8 +88,8 @@ func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) 
 	}
 	list := make([]event.Snapshot, len(rows))
 	for i, r := range rows {
-		own := byEvent[r.EventID]
-		list[i] = event.NewGeneral(toEvent(eventRow(r), own), r.Now.UTC(), freeOf(own, taken))
+		own := byEvent[r.Event.EventID]
+		list[i] = event.NewGeneral(toEvent(r.Event, own), r.Now.UTC(), freeOf(own, taken))
 	}
 	return list, nil
 }

@@ -70,9 +70,9 @@ func changeEvent(ctx context.Context, q *db.Queries, e *event.Event, spec *event
 	if err != nil {
 		return err
 	}
-	old := toEvent(eventRow(row), sections)
+	old := toEvent(row.Event, sections)
 	changes := event.Compare(&old, e)
-	line := !equal(row.Threshold, spec.Threshold) || !equal(row.SlotSeconds, spec.SlotSeconds)
+	line := !equal(row.Event.Threshold, spec.Threshold) || !equal(row.Event.SlotSeconds, spec.SlotSeconds)
 	if !changes.Any && !line {
 		return nil
 	}

@@ -25,7 +25,7 @@ func findReservation(ctx context.Context, q *db.Queries, id uuid.UUID) (*reserva
 	if err != nil {
 		return nil, time.Time{}, postgres.Err(err)
 	}
-	return toReservation(row, seatsByReservation(seats)[id]), row.Now.UTC(), nil
+	return toReservation(row.Reservation, seatsByReservation(seats)[id]), row.Now.UTC(), nil
 }
 
 // List implements reservation.Store.
@@ -41,7 +41,7 @@ func (s *Store) List(
 	}
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
-		ids[i] = r.ReservationID
+		ids[i] = r.Reservation.ReservationID
 	}
 	seatRows, err := q.SeatsOf(ctx, ids)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) List(
 	seats := seatsByReservation(seatRows)
 	list := make([]reservation.Reservation, len(rows))
 	for i, r := range rows {
-		list[i] = *toReservation(reservationRow(r), seats[r.ReservationID])
+		list[i] = *toReservation(r.Reservation, seats[r.Reservation.ReservationID])
 	}
 	return list, rows[0].Now.UTC(), nil
 }

@@ -62,7 +62,7 @@ func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, e
 	if err != nil {
 		return nil, orNotFound(err, ticket.ErrNotFound)
 	}
-	t := toTicket(row)
+	t := toTicket(row.Ticket)
 	return &t, nil
 }
 
@@ -76,7 +76,7 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 	}
 	list := make([]ticket.Ticket, len(rows))
 	for i, r := range rows {
-		list[i] = toTicket(db.FindTicketRow(r))
+		list[i] = toTicket(r.Ticket)
 	}
 	return list, nil
 }

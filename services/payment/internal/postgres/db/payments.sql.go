@@ -61,9 +61,7 @@ FROM (
     SELECT due.id FROM payments AS due WHERE due.check_at <= now() ORDER BY due.check_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status,
-          p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at,
-          p.abort_due, p.check_at, p.checks, p.lease
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.lease, now()::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -71,39 +69,45 @@ type ClaimDueParams struct {
 	Batch        int32
 }
 
+type ClaimDueRow struct {
+	Payment Payment
+	Now     time.Time
+}
+
 // ClaimDue takes payments that are due, each under a new lease that ends by itself.
-func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]Payment, error) {
+func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, ClaimDue, arg.LeaseSeconds, arg.Batch)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Payment
+	var items []ClaimDueRow
 	for rows.Next() {
-		var i Payment
+		var i ClaimDueRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.OrderID,
-			&i.PaymentType,
-			&i.ReferenceID,
-			&i.UserID,
-			&i.EventID,
-			&i.Amount,
-			&i.Currency,
-			&i.Provider,
-			&i.Status,
-			&i.PaymentKey,
-			&i.ChargeID,
-			&i.DeclineCode,
-			&i.RefundedAmount,
-			&i.Version,
-			&i.CreatedAt,
-			&i.ExpiresAt,
-			&i.ConfirmingAt,
-			&i.AbortDue,
-			&i.CheckAt,
-			&i.Checks,
-			&i.Lease,
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Provider,
+			&i.Payment.Status,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.RefundedAmount,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Lease,
+			&i.Now,
 		); err != nil {
 			return nil, err
 		}
@@ -116,37 +120,40 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]Payment, 
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease
 FROM payments WHERE id = $1
 `
 
-func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (Payment, error) {
+type GetPaymentRow struct {
+	Payment Payment
+}
+
+func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, error) {
 	row := q.db.QueryRow(ctx, GetPayment, id)
-	var i Payment
+	var i GetPaymentRow
 	err := row.Scan(
-		&i.ID,
-		&i.OrderID,
-		&i.PaymentType,
-		&i.ReferenceID,
-		&i.UserID,
-		&i.EventID,
-		&i.Amount,
-		&i.Currency,
-		&i.Provider,
-		&i.Status,
-		&i.PaymentKey,
-		&i.ChargeID,
-		&i.DeclineCode,
-		&i.RefundedAmount,
-		&i.Version,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.ConfirmingAt,
-		&i.AbortDue,
-		&i.CheckAt,
-		&i.Checks,
-		&i.Lease,
+		&i.Payment.ID,
+		&i.Payment.OrderID,
+		&i.Payment.PaymentType,
+		&i.Payment.ReferenceID,
+		&i.Payment.UserID,
+		&i.Payment.EventID,
+		&i.Payment.Amount,
+		&i.Payment.Currency,
+		&i.Payment.Provider,
+		&i.Payment.Status,
+		&i.Payment.PaymentKey,
+		&i.Payment.ChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundedAmount,
+		&i.Payment.Version,
+		&i.Payment.CreatedAt,
+		&i.Payment.ExpiresAt,
+		&i.Payment.ConfirmingAt,
+		&i.Payment.AbortDue,
+		&i.Payment.CheckAt,
+		&i.Payment.Checks,
+		&i.Payment.Lease,
 	)
 	return i, err
 }
@@ -176,8 +183,7 @@ const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10)
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-          decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -193,7 +199,11 @@ type InsertPaymentParams struct {
 	ExpiresAt   time.Time
 }
 
-func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (Payment, error) {
+type InsertPaymentRow struct {
+	Payment Payment
+}
+
+func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (InsertPaymentRow, error) {
 	row := q.db.QueryRow(ctx, InsertPayment,
 		arg.ID,
 		arg.OrderID,
@@ -206,30 +216,30 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (P
 		arg.Provider,
 		arg.ExpiresAt,
 	)
-	var i Payment
+	var i InsertPaymentRow
 	err := row.Scan(
-		&i.ID,
-		&i.OrderID,
-		&i.PaymentType,
-		&i.ReferenceID,
-		&i.UserID,
-		&i.EventID,
-		&i.Amount,
-		&i.Currency,
-		&i.Provider,
-		&i.Status,
-		&i.PaymentKey,
-		&i.ChargeID,
-		&i.DeclineCode,
-		&i.RefundedAmount,
-		&i.Version,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.ConfirmingAt,
-		&i.AbortDue,
-		&i.CheckAt,
-		&i.Checks,
-		&i.Lease,
+		&i.Payment.ID,
+		&i.Payment.OrderID,
+		&i.Payment.PaymentType,
+		&i.Payment.ReferenceID,
+		&i.Payment.UserID,
+		&i.Payment.EventID,
+		&i.Payment.Amount,
+		&i.Payment.Currency,
+		&i.Payment.Provider,
+		&i.Payment.Status,
+		&i.Payment.PaymentKey,
+		&i.Payment.ChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundedAmount,
+		&i.Payment.Version,
+		&i.Payment.CreatedAt,
+		&i.Payment.ExpiresAt,
+		&i.Payment.ConfirmingAt,
+		&i.Payment.AbortDue,
+		&i.Payment.CheckAt,
+		&i.Payment.Checks,
+		&i.Payment.Lease,
 	)
 	return i, err
 }
@@ -253,8 +263,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, clock_timestamp()::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -265,81 +274,81 @@ type LockOpenPaymentParams struct {
 	ReferenceID uuid.UUID
 }
 
-func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams) (Payment, error) {
+type LockOpenPaymentRow struct {
+	Payment Payment
+	Now     time.Time
+}
+
+func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams) (LockOpenPaymentRow, error) {
 	row := q.db.QueryRow(ctx, LockOpenPayment, arg.PaymentType, arg.ReferenceID)
-	var i Payment
+	var i LockOpenPaymentRow
 	err := row.Scan(
-		&i.ID,
-		&i.OrderID,
-		&i.PaymentType,
-		&i.ReferenceID,
-		&i.UserID,
-		&i.EventID,
-		&i.Amount,
-		&i.Currency,
-		&i.Provider,
-		&i.Status,
-		&i.PaymentKey,
-		&i.ChargeID,
-		&i.DeclineCode,
-		&i.RefundedAmount,
-		&i.Version,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.ConfirmingAt,
-		&i.AbortDue,
-		&i.CheckAt,
-		&i.Checks,
-		&i.Lease,
+		&i.Payment.ID,
+		&i.Payment.OrderID,
+		&i.Payment.PaymentType,
+		&i.Payment.ReferenceID,
+		&i.Payment.UserID,
+		&i.Payment.EventID,
+		&i.Payment.Amount,
+		&i.Payment.Currency,
+		&i.Payment.Provider,
+		&i.Payment.Status,
+		&i.Payment.PaymentKey,
+		&i.Payment.ChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundedAmount,
+		&i.Payment.Version,
+		&i.Payment.CreatedAt,
+		&i.Payment.ExpiresAt,
+		&i.Payment.ConfirmingAt,
+		&i.Payment.AbortDue,
+		&i.Payment.CheckAt,
+		&i.Payment.Checks,
+		&i.Payment.Lease,
+		&i.Now,
 	)
 	return i, err
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, clock_timestamp()::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
-func (q *Queries) LockPayment(ctx context.Context, id uuid.UUID) (Payment, error) {
-	row := q.db.QueryRow(ctx, LockPayment, id)
-	var i Payment
-	err := row.Scan(
-		&i.ID,
-		&i.OrderID,
-		&i.PaymentType,
-		&i.ReferenceID,
-		&i.UserID,
-		&i.EventID,
-		&i.Amount,
-		&i.Currency,
-		&i.Provider,
-		&i.Status,
-		&i.PaymentKey,
-		&i.ChargeID,
-		&i.DeclineCode,
-		&i.RefundedAmount,
-		&i.Version,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.ConfirmingAt,
-		&i.AbortDue,
-		&i.CheckAt,
-		&i.Checks,
-		&i.Lease,
-	)
-	return i, err
+type LockPaymentRow struct {
+	Payment Payment
+	Now     time.Time
 }
 
-const Now = `-- name: Now :one
-SELECT now()::timestamptz AS now
-`
-
-func (q *Queries) Now(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, Now)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
+func (q *Queries) LockPayment(ctx context.Context, id uuid.UUID) (LockPaymentRow, error) {
+	row := q.db.QueryRow(ctx, LockPayment, id)
+	var i LockPaymentRow
+	err := row.Scan(
+		&i.Payment.ID,
+		&i.Payment.OrderID,
+		&i.Payment.PaymentType,
+		&i.Payment.ReferenceID,
+		&i.Payment.UserID,
+		&i.Payment.EventID,
+		&i.Payment.Amount,
+		&i.Payment.Currency,
+		&i.Payment.Provider,
+		&i.Payment.Status,
+		&i.Payment.PaymentKey,
+		&i.Payment.ChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundedAmount,
+		&i.Payment.Version,
+		&i.Payment.CreatedAt,
+		&i.Payment.ExpiresAt,
+		&i.Payment.ConfirmingAt,
+		&i.Payment.AbortDue,
+		&i.Payment.CheckAt,
+		&i.Payment.Checks,
+		&i.Payment.Lease,
+		&i.Now,
+	)
+	return i, err
 }
 
 const ReschedulePayment = `-- name: ReschedulePayment :exec

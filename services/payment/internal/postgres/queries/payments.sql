@@ -1,19 +1,16 @@
 -- name: GetPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT sqlc.embed(payments)
 FROM payments WHERE id = $1;
 
 -- name: GetPaymentIDByOrder :one
 SELECT id FROM payments WHERE order_id = $1;
 
 -- name: LockPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT sqlc.embed(payments), clock_timestamp()::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE;
 
 -- name: LockOpenPayment :one
-SELECT id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-       decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease
+SELECT sqlc.embed(payments), clock_timestamp()::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE;
@@ -22,8 +19,7 @@ FOR UPDATE;
 INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at)
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, payment_key, charge_id,
-          decline_code, refunded_amount, version, created_at, expires_at, confirming_at, abort_due, check_at, checks, lease;
+RETURNING sqlc.embed(payments);
 
 -- name: IsPaid :one
 SELECT EXISTS (
@@ -45,9 +41,7 @@ FROM (
     SELECT due.id FROM payments AS due WHERE due.check_at <= now() ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status,
-          p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at,
-          p.abort_due, p.check_at, p.checks, p.lease;
+RETURNING sqlc.embed(p), now()::timestamptz AS now;
 
 -- HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
 -- name: HurryPayment :exec
@@ -58,9 +52,6 @@ UPDATE payments SET check_at = now() + make_interval(secs => @wait_seconds) WHER
 
 -- name: SettlePayment :exec
 UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
-
--- name: Now :one
-SELECT now()::timestamptz AS now;
 
 -- name: AddTimelineEntry :exec
 INSERT INTO payment_timeline (payment_id, status, note) VALUES ($1, $2, $3);

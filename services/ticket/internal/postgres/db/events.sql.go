@@ -89,48 +89,37 @@ func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
 FROM events
 WHERE event_id = $1
 `
 
 type FindEventRow struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
-	State        string
-	Now          time.Time
+	Event Event
+	Now   time.Time
 }
 
 func (q *Queries) FindEvent(ctx context.Context, eventID string) (FindEventRow, error) {
 	row := q.db.QueryRow(ctx, FindEvent, eventID)
 	var i FindEventRow
 	err := row.Scan(
-		&i.EventID,
-		&i.Title,
-		&i.Artist,
-		&i.Venue,
-		&i.StartsAt,
-		&i.SalesOpenAt,
-		&i.SalesCloseAt,
-		&i.Seating,
-		&i.Currency,
-		&i.MaxPerUser,
-		&i.HoldSeconds,
-		&i.SlotSeconds,
-		&i.Threshold,
-		&i.State,
+		&i.Event.EventID,
+		&i.Event.Title,
+		&i.Event.Artist,
+		&i.Event.Venue,
+		&i.Event.StartsAt,
+		&i.Event.SalesOpenAt,
+		&i.Event.SalesCloseAt,
+		&i.Event.Seating,
+		&i.Event.Currency,
+		&i.Event.MaxPerUser,
+		&i.Event.HoldSeconds,
+		&i.Event.SlotSeconds,
+		&i.Event.Threshold,
+		&i.Event.State,
+		&i.Event.Version,
+		&i.Event.CreatedAt,
+		&i.Event.UpdatedAt,
 		&i.Now,
 	)
 	return i, err
@@ -242,8 +231,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
 FROM events
 WHERE $1::timestamptz IS NULL
    OR (starts_at, event_id) < ($1::timestamptz, $2::text)
@@ -258,21 +246,8 @@ type ListEventsParams struct {
 }
 
 type ListEventsRow struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
-	State        string
-	Now          time.Time
+	Event Event
+	Now   time.Time
 }
 
 func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListEventsRow, error) {
@@ -285,20 +260,23 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 	for rows.Next() {
 		var i ListEventsRow
 		if err := rows.Scan(
-			&i.EventID,
-			&i.Title,
-			&i.Artist,
-			&i.Venue,
-			&i.StartsAt,
-			&i.SalesOpenAt,
-			&i.SalesCloseAt,
-			&i.Seating,
-			&i.Currency,
-			&i.MaxPerUser,
-			&i.HoldSeconds,
-			&i.SlotSeconds,
-			&i.Threshold,
-			&i.State,
+			&i.Event.EventID,
+			&i.Event.Title,
+			&i.Event.Artist,
+			&i.Event.Venue,
+			&i.Event.StartsAt,
+			&i.Event.SalesOpenAt,
+			&i.Event.SalesCloseAt,
+			&i.Event.Seating,
+			&i.Event.Currency,
+			&i.Event.MaxPerUser,
+			&i.Event.HoldSeconds,
+			&i.Event.SlotSeconds,
+			&i.Event.Threshold,
+			&i.Event.State,
+			&i.Event.Version,
+			&i.Event.CreatedAt,
+			&i.Event.UpdatedAt,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -312,49 +290,38 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
 FROM events
 WHERE event_id = $1
 FOR UPDATE
 `
 
 type LockEventRow struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
-	State        string
-	Now          time.Time
+	Event Event
+	Now   time.Time
 }
 
 func (q *Queries) LockEvent(ctx context.Context, eventID string) (LockEventRow, error) {
 	row := q.db.QueryRow(ctx, LockEvent, eventID)
 	var i LockEventRow
 	err := row.Scan(
-		&i.EventID,
-		&i.Title,
-		&i.Artist,
-		&i.Venue,
-		&i.StartsAt,
-		&i.SalesOpenAt,
-		&i.SalesCloseAt,
-		&i.Seating,
-		&i.Currency,
-		&i.MaxPerUser,
-		&i.HoldSeconds,
-		&i.SlotSeconds,
-		&i.Threshold,
-		&i.State,
+		&i.Event.EventID,
+		&i.Event.Title,
+		&i.Event.Artist,
+		&i.Event.Venue,
+		&i.Event.StartsAt,
+		&i.Event.SalesOpenAt,
+		&i.Event.SalesCloseAt,
+		&i.Event.Seating,
+		&i.Event.Currency,
+		&i.Event.MaxPerUser,
+		&i.Event.HoldSeconds,
+		&i.Event.SlotSeconds,
+		&i.Event.Threshold,
+		&i.Event.State,
+		&i.Event.Version,
+		&i.Event.CreatedAt,
+		&i.Event.UpdatedAt,
 		&i.Now,
 	)
 	return i, err

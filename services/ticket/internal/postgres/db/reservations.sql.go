@@ -53,58 +53,43 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, now()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, now()::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $1
 `
 
 type FindReservationRow struct {
-	ReservationID uuid.UUID
-	EventID       string
-	UserID        string
-	SlotID        string
-	Section       string
-	Quantity      int32
-	Amount        int64
-	Currency      string
-	Status        string
-	Reason        string
-	ExpiresAt     time.Time
-	HoldEndsAt    time.Time
-	PaymentID     uuid.NullUUID
-	Version       int64
-	CreatedAt     time.Time
-	Now           time.Time
+	Reservation Reservation
+	Now         time.Time
 }
 
 func (q *Queries) FindReservation(ctx context.Context, reservationID uuid.UUID) (FindReservationRow, error) {
 	row := q.db.QueryRow(ctx, FindReservation, reservationID)
 	var i FindReservationRow
 	err := row.Scan(
-		&i.ReservationID,
-		&i.EventID,
-		&i.UserID,
-		&i.SlotID,
-		&i.Section,
-		&i.Quantity,
-		&i.Amount,
-		&i.Currency,
-		&i.Status,
-		&i.Reason,
-		&i.ExpiresAt,
-		&i.HoldEndsAt,
-		&i.PaymentID,
-		&i.Version,
-		&i.CreatedAt,
+		&i.Reservation.ReservationID,
+		&i.Reservation.EventID,
+		&i.Reservation.UserID,
+		&i.Reservation.SlotID,
+		&i.Reservation.Section,
+		&i.Reservation.Quantity,
+		&i.Reservation.Amount,
+		&i.Reservation.Currency,
+		&i.Reservation.Status,
+		&i.Reservation.Reason,
+		&i.Reservation.ExpiresAt,
+		&i.Reservation.HoldEndsAt,
+		&i.Reservation.PaymentID,
+		&i.Reservation.Version,
+		&i.Reservation.CreatedAt,
+		&i.Reservation.UpdatedAt,
 		&i.Now,
 	)
 	return i, err
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, now()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, now()::timestamptz AS now
 FROM reservations
 WHERE user_id = $1 AND reservation_id < $2::uuid
 ORDER BY reservation_id DESC
@@ -118,22 +103,8 @@ type ListReservationsParams struct {
 }
 
 type ListReservationsRow struct {
-	ReservationID uuid.UUID
-	EventID       string
-	UserID        string
-	SlotID        string
-	Section       string
-	Quantity      int32
-	Amount        int64
-	Currency      string
-	Status        string
-	Reason        string
-	ExpiresAt     time.Time
-	HoldEndsAt    time.Time
-	PaymentID     uuid.NullUUID
-	Version       int64
-	CreatedAt     time.Time
-	Now           time.Time
+	Reservation Reservation
+	Now         time.Time
 }
 
 func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsParams) ([]ListReservationsRow, error) {
@@ -146,21 +117,22 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 	for rows.Next() {
 		var i ListReservationsRow
 		if err := rows.Scan(
-			&i.ReservationID,
-			&i.EventID,
-			&i.UserID,
-			&i.SlotID,
-			&i.Section,
-			&i.Quantity,
-			&i.Amount,
-			&i.Currency,
-			&i.Status,
-			&i.Reason,
-			&i.ExpiresAt,
-			&i.HoldEndsAt,
-			&i.PaymentID,
-			&i.Version,
-			&i.CreatedAt,
+			&i.Reservation.ReservationID,
+			&i.Reservation.EventID,
+			&i.Reservation.UserID,
+			&i.Reservation.SlotID,
+			&i.Reservation.Section,
+			&i.Reservation.Quantity,
+			&i.Reservation.Amount,
+			&i.Reservation.Currency,
+			&i.Reservation.Status,
+			&i.Reservation.Reason,
+			&i.Reservation.ExpiresAt,
+			&i.Reservation.HoldEndsAt,
+			&i.Reservation.PaymentID,
+			&i.Reservation.Version,
+			&i.Reservation.CreatedAt,
+			&i.Reservation.UpdatedAt,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -202,8 +174,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, clock_timestamp()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, clock_timestamp()::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($1::uuid[])
 ORDER BY reservation_id
@@ -211,22 +182,8 @@ FOR UPDATE
 `
 
 type LockReservationsRow struct {
-	ReservationID uuid.UUID
-	EventID       string
-	UserID        string
-	SlotID        string
-	Section       string
-	Quantity      int32
-	Amount        int64
-	Currency      string
-	Status        string
-	Reason        string
-	ExpiresAt     time.Time
-	HoldEndsAt    time.Time
-	PaymentID     uuid.NullUUID
-	Version       int64
-	CreatedAt     time.Time
-	Now           time.Time
+	Reservation Reservation
+	Now         time.Time
 }
 
 // Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
@@ -241,21 +198,22 @@ func (q *Queries) LockReservations(ctx context.Context, reservationIds []uuid.UU
 	for rows.Next() {
 		var i LockReservationsRow
 		if err := rows.Scan(
-			&i.ReservationID,
-			&i.EventID,
-			&i.UserID,
-			&i.SlotID,
-			&i.Section,
-			&i.Quantity,
-			&i.Amount,
-			&i.Currency,
-			&i.Status,
-			&i.Reason,
-			&i.ExpiresAt,
-			&i.HoldEndsAt,
-			&i.PaymentID,
-			&i.Version,
-			&i.CreatedAt,
+			&i.Reservation.ReservationID,
+			&i.Reservation.EventID,
+			&i.Reservation.UserID,
+			&i.Reservation.SlotID,
+			&i.Reservation.Section,
+			&i.Reservation.Quantity,
+			&i.Reservation.Amount,
+			&i.Reservation.Currency,
+			&i.Reservation.Status,
+			&i.Reservation.Reason,
+			&i.Reservation.ExpiresAt,
+			&i.Reservation.HoldEndsAt,
+			&i.Reservation.PaymentID,
+			&i.Reservation.Version,
+			&i.Reservation.CreatedAt,
+			&i.Reservation.UpdatedAt,
 			&i.Now,
 		); err != nil {
 			return nil, err

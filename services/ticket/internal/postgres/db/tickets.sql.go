@@ -7,46 +7,36 @@ package db
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT ticket_id, reservation_id, event_id, user_id, section, coalesce(seat_id, '')::text AS seat_id, price, currency, status, serial, issued_at
+SELECT tickets.ticket_id, tickets.reservation_id, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.currency, tickets.status, tickets.serial, tickets.issued_at, tickets.updated_at
 FROM tickets
 WHERE ticket_id = $1
 `
 
 type FindTicketRow struct {
-	TicketID      uuid.UUID
-	ReservationID uuid.UUID
-	EventID       string
-	UserID        string
-	Section       string
-	SeatID        string
-	Price         int64
-	Currency      string
-	Status        string
-	Serial        int32
-	IssuedAt      time.Time
+	Ticket Ticket
 }
 
 func (q *Queries) FindTicket(ctx context.Context, ticketID uuid.UUID) (FindTicketRow, error) {
 	row := q.db.QueryRow(ctx, FindTicket, ticketID)
 	var i FindTicketRow
 	err := row.Scan(
-		&i.TicketID,
-		&i.ReservationID,
-		&i.EventID,
-		&i.UserID,
-		&i.Section,
-		&i.SeatID,
-		&i.Price,
-		&i.Currency,
-		&i.Status,
-		&i.Serial,
-		&i.IssuedAt,
+		&i.Ticket.TicketID,
+		&i.Ticket.ReservationID,
+		&i.Ticket.EventID,
+		&i.Ticket.UserID,
+		&i.Ticket.Section,
+		&i.Ticket.SeatID,
+		&i.Ticket.Price,
+		&i.Ticket.Currency,
+		&i.Ticket.Status,
+		&i.Ticket.Serial,
+		&i.Ticket.IssuedAt,
+		&i.Ticket.UpdatedAt,
 	)
 	return i, err
 }
@@ -84,7 +74,7 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT ticket_id, reservation_id, event_id, user_id, section, coalesce(seat_id, '')::text AS seat_id, price, currency, status, serial, issued_at
+SELECT tickets.ticket_id, tickets.reservation_id, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.currency, tickets.status, tickets.serial, tickets.issued_at, tickets.updated_at
 FROM tickets
 WHERE user_id = $1 AND ticket_id < $2::uuid
 ORDER BY ticket_id DESC
@@ -98,17 +88,7 @@ type ListTicketsParams struct {
 }
 
 type ListTicketsRow struct {
-	TicketID      uuid.UUID
-	ReservationID uuid.UUID
-	EventID       string
-	UserID        string
-	Section       string
-	SeatID        string
-	Price         int64
-	Currency      string
-	Status        string
-	Serial        int32
-	IssuedAt      time.Time
+	Ticket Ticket
 }
 
 func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]ListTicketsRow, error) {
@@ -121,17 +101,18 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 	for rows.Next() {
 		var i ListTicketsRow
 		if err := rows.Scan(
-			&i.TicketID,
-			&i.ReservationID,
-			&i.EventID,
-			&i.UserID,
-			&i.Section,
-			&i.SeatID,
-			&i.Price,
-			&i.Currency,
-			&i.Status,
-			&i.Serial,
-			&i.IssuedAt,
+			&i.Ticket.TicketID,
+			&i.Ticket.ReservationID,
+			&i.Ticket.EventID,
+			&i.Ticket.UserID,
+			&i.Ticket.Section,
+			&i.Ticket.SeatID,
+			&i.Ticket.Price,
+			&i.Ticket.Currency,
+			&i.Ticket.Status,
+			&i.Ticket.Serial,
+			&i.Ticket.IssuedAt,
+			&i.Ticket.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -1,19 +1,16 @@
 -- name: FindEvent :one
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT sqlc.embed(events), now()::timestamptz AS now
 FROM events
 WHERE event_id = $1;
 
 -- name: LockEvent :one
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT sqlc.embed(events), now()::timestamptz AS now
 FROM events
 WHERE event_id = $1
 FOR UPDATE;
 
 -- name: ListEvents :many
-SELECT event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds,
-       slot_seconds, threshold, state, now()::timestamptz AS now
+SELECT sqlc.embed(events), now()::timestamptz AS now
 FROM events
 WHERE sqlc.narg(before_start)::timestamptz IS NULL
    OR (starts_at, event_id) < (sqlc.narg(before_start)::timestamptz, @before_id::text)

@@ -1,12 +1,10 @@
 -- name: FindReservation :one
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, now()::timestamptz AS now
+SELECT sqlc.embed(reservations), now()::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $1;
 
 -- name: ListReservations :many
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, now()::timestamptz AS now
+SELECT sqlc.embed(reservations), now()::timestamptz AS now
 FROM reservations
 WHERE user_id = @user_id AND reservation_id < @before::uuid
 ORDER BY reservation_id DESC
@@ -49,8 +47,7 @@ FOR UPDATE OF s;
 -- Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
 -- reservations expired.
 -- name: LockReservations :many
-SELECT reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, reason, expires_at, hold_ends_at,
-       payment_id, version, created_at, clock_timestamp()::timestamptz AS now
+SELECT sqlc.embed(reservations), clock_timestamp()::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY (@reservation_ids::uuid[])
 ORDER BY reservation_id

@@ -10,12 +10,12 @@ SET status = 'REFUNDED', updated_at = now()
 WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('VALID', 'REFUNDING');
 
 -- name: FindTicket :one
-SELECT ticket_id, reservation_id, event_id, user_id, section, coalesce(seat_id, '')::text AS seat_id, price, currency, status, serial, issued_at
+SELECT sqlc.embed(tickets)
 FROM tickets
 WHERE ticket_id = $1;
 
 -- name: ListTickets :many
-SELECT ticket_id, reservation_id, event_id, user_id, section, coalesce(seat_id, '')::text AS seat_id, price, currency, status, serial, issued_at
+SELECT sqlc.embed(tickets)
 FROM tickets
 WHERE user_id = @user_id AND ticket_id < @before::uuid
 ORDER BY ticket_id DESC
