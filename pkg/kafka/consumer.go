@@ -16,6 +16,8 @@ const (
 	backlogLimit = 2000
 	// stopGrace is how long a record that is being processed may still take when its partition is taken away or the process stops.
 	stopGrace = 5 * time.Second
+	// handlerTimeout bounds one call of a handler, so that a backend which takes requests and never answers cannot hold a partition for ever.
+	handlerTimeout = 30 * time.Second
 	// commitTimeout bounds the last commit of a partition.
 	commitTimeout = 5 * time.Second
 )
@@ -45,6 +47,8 @@ type Consumer struct {
 	group   string
 	handler Handler
 	backoff time.Duration // before the second attempt
+	timeout time.Duration // of one call of the handler
+	every   time.Duration // between two looks at the lag
 	log     *slog.Logger
 	opts    []kgo.Opt
 
@@ -62,10 +66,11 @@ type partition struct {
 //
 // A handler's error: Poison → dead-letter topic; kinds Unavailable, Deadline, Exhausted and network errors → tried again in
 // place with back-off (0.1 to 10 s) for as long as it takes; all others → tried again 20 times (some two minutes), then to the
-// dead-letter topic. A panic counts as poison.
+// dead-letter topic. A panic counts as poison. Each attempt has 30 s. While a dead letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
-		cfg: cfg, group: group, handler: h, backoff: firstBackoff, log: log.With("group", group), workers: make(map[partition]*worker),
+		cfg: cfg, group: group, handler: h, backoff: firstBackoff, timeout: handlerTimeout, every: lagEvery,
+		log: log.With("group", group), workers: make(map[partition]*worker),
 	}
 	opts, err := cfg.options(group)
 	if err != nil {
@@ -84,7 +89,8 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(10*time.Second),
 		kgo.HeartbeatInterval(3*time.Second),
-		kgo.RequiredAcks(kgo.AllISRAcks()), // dead letters
+		kgo.RequiredAcks(kgo.AllISRAcks()), // dead letters, as in NewProducer
+		kgo.AllowIdempotentProduceCancellation(),
 		kgo.OnPartitionsAssigned(c.assigned),
 		kgo.OnPartitionsRevoked(c.revoked),
 		kgo.OnPartitionsLost(c.lost),
@@ -137,6 +143,8 @@ func (c *Consumer) dispatch(fetches kgo.Fetches) {
 }
 
 func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
+	// A pause outlives the assignment: a partition that was taken away with a full backlog would come back to be never read again.
+	client.ResumeFetchPartitions(parts)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, ids := range parts {

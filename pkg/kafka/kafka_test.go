@@ -2,8 +2,10 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +67,55 @@ func TestPublishFailsFastWithoutABroker(t *testing.T) {
 	begun := time.Now()
 	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: "x", Value: []byte("x")}), errs.ErrUnavailable)
 	require.Less(t, time.Since(begun), 3*time.Second)
+}
+
+// icy is a connection that, while there is ice, swallows what is written, so that nothing comes back either. One that was frozen is lost.
+type icy struct {
+	net.Conn
+
+	ice    *atomic.Bool
+	frozen *atomic.Bool
+}
+
+func (c icy) Write(b []byte) (int, error) {
+	if c.ice.Load() {
+		c.frozen.Store(true)
+		return len(b), nil
+	}
+	if c.frozen.Load() {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return c.Conn.Write(b)
+}
+
+// A broker that stops to answer in the middle must not hold a caller longer than its deadline.
+func TestPublishFailsFastWhenTheBrokerHangs(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	var ice atomic.Bool
+	p, err := kafka.NewProducerOver(kafkatest.Config(t), func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return icy{conn, &ice, new(atomic.Bool)}, err
+	})
+	require.NoError(t, err)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = p.Close(ctx)
+	}()
+	require.NoError(t, p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1")}))
+	ice.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: topic, Value: []byte("2")}), errs.ErrUnavailable)
+	require.Less(t, time.Since(begun), 3*time.Second)
+
+	ice.Store(false)
+	require.Eventually(t, func() bool {
+		return p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("3")}) == nil
+	}, 60*time.Second, 10*time.Millisecond, "it recovers by itself")
+	require.Equal(t, "3", string(kafkatest.Read(t, topic, 2)[1].Value), "what was given up never arrived")
 }
 
 func TestSASLNeedsItsParts(t *testing.T) {

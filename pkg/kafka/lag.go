@@ -32,7 +32,7 @@ func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func(
 		admin := kadm.NewClient(client)
 		for ctx.Err() == nil {
 			c.measure(ctx, admin)
-			sleep(ctx, lagEvery)
+			sleep(ctx, c.every)
 		}
 	}()
 	return func() {

@@ -30,10 +30,15 @@ type Producer struct {
 }
 
 // NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it first publishes.
-func NewProducer(cfg Config, name string) (*Producer, error) {
-	client, err := cfg.newClient(name,
+func NewProducer(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
+
+func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
+	client, err := cfg.newClient(name, append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(time.Millisecond))
+		kgo.ProducerLinger(time.Millisecond),
+		// Without it a call would wait for a broker that hangs for as long as it hangs.
+		kgo.AllowIdempotentProduceCancellation(),
+	}, more...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -191,7 +191,8 @@ func (w *worker) call(chunk []*kgo.Record) (err error) {
 		recs[i] = FromKgo(r)
 		recs[i].Topic = w.part.topic
 	}
-	ctx := w.ctx
+	ctx, cancel := context.WithTimeout(w.ctx, w.c.timeout)
+	defer cancel()
 	if len(recs) == 1 {
 		if sc := spanContext(recs[0].Headers); sc.IsValid() {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, sc)

@@ -1,0 +1,75 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+)
+
+// A backend that takes requests and never answers holds its partition up until the time-out, not for ever.
+func TestAHandlerHasADeadline(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	publish(t, topic, "k", "1", "2")
+	var done seen
+	calls := 0
+	c, err := kafka.NewConsumer(kafkatest.Config(t), kafkatest.Name("group"), []string{topic},
+		kafka.Each(func(ctx context.Context, r kafka.Record) error {
+			if calls++; calls == 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			done.add(r)
+			return nil
+		}), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	c.HandlerTimeout(20 * time.Millisecond)
+	run(t, c)
+	eventually(t, []string{"1", "2"}, done.values)
+}
+
+// A record is only passed over once its dead letter is written: without that it would be lost.
+func TestADeadLetterThatCannotBeWrittenHoldsItsPartition(t *testing.T) {
+	t.Parallel()
+	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
+	kafkatest.Delete(t, topic+kafka.DLQSuffix)
+	publish(t, topic, "k", "bad", "good")
+	var done seen
+	h := kafka.Each(func(_ context.Context, r kafka.Record) error {
+		if string(r.Value) == "bad" {
+			return kafka.Poison(errors.New("bad"))
+		}
+		done.add(r)
+		return nil
+	})
+	tried := make(logged, 1)
+	c, err := kafka.NewConsumer(kafkatest.Config(t), group, []string{topic}, h, slog.New(slog.NewTextHandler(tried, nil)))
+	require.NoError(t, err)
+	stop := run(t, c)
+	require.Contains(t, <-tried, "dead letter not written")
+	stop()
+	require.Empty(t, done.values())
+
+	start(t, group, topic, h) // nothing was marked, so it begins with the bad one again
+	require.NoError(t, kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: topic, Partitions: 1}))
+	eventually(t, []string{"good"}, done.values)
+	require.Equal(t, "bad", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
+}
+
+// logged passes on the first lines that are logged.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default:
+	}
+	return len(line), nil
+}
