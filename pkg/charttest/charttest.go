@@ -2,6 +2,7 @@ package charttest
 
 import (
 	"encoding/base64"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,8 +29,12 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 // The arguments are helm's, as --set.
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
+	requireReach[C](t, service)
 	return load[C](t, service, render(t, service, service, args...), madeUp)
 }
+
+// libraries are variables that no Config has: Go's own, parts of others, the AWS SDK's, OpenTelemetry's.
+var libraries = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
 
 // load reads the environment of the Deployment and, if there is one, of the migration.
 func load[C any](t *testing.T, name string, objects []object, secret func(name, key string) (string, bool)) *C {
@@ -38,9 +43,7 @@ func load[C any](t *testing.T, name string, objects []object, secret func(name, 
 	require.NotNil(t, env, "the chart has no Deployment %s", name)
 	known := config.Variables[C]()
 	for variable := range env {
-		// Go's own, parts of RPC_ACCEPT, the AWS SDK's.
-		others := variable == "GOMEMLIMIT" || strings.HasPrefix(variable, "RPC_KEY_OF_") || strings.HasPrefix(variable, "AWS_")
-		require.True(t, others || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
+		require.True(t, libraries.MatchString(variable) || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
 	}
 	if migration := environment(t, "Job", name+"-migrate", objects, secret); migration != nil {
 		require.Equal(t, env, migration, "the migration must have the service's environment")

@@ -1,0 +1,51 @@
+package charttest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+)
+
+// requireReach fails when a variable of C cannot be set by the chart's values: an operator could never use it.
+func requireReach[C any](t *testing.T, service string) {
+	t.Helper()
+	charts := filepath.Join(checkout(t), "deploy", "helm")
+	shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", "_environment.tpl"))
+	require.NoError(t, err)
+	// What the library sets for every service that has the block of values.
+	known := regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)
+
+	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
+	require.NoError(t, err)
+	type object struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	var schema struct {
+		Properties struct {
+			Config, Secrets object
+			RPC             struct {
+				Properties struct{ Calls object } `json:"properties"`
+			} `json:"rpc"`
+		} `json:"properties"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &schema))
+	for _, own := range []object{schema.Properties.Config, schema.Properties.Secrets} {
+		for name := range own.Properties {
+			known = append(known, name)
+		}
+	}
+	for callee := range schema.Properties.RPC.Properties.Calls.Properties {
+		known = append(known, strings.ToUpper(callee)+"_ADDR", strings.ToUpper(callee)+"_RPC_KEY")
+	}
+	for _, variable := range config.Variables[C]() {
+		require.True(t, slices.Contains(known, variable), "no value of the chart %s sets %s, which the service reads", service, variable)
+	}
+}
