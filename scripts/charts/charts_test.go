@@ -120,6 +120,34 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
+// A changed variable makes new pods, and nothing else does.
+func TestChangedVariablesMakeNewPods(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sum := func(args ...string) string {
+		args = append([]string{"template", "urr", b.charts("urr")}, append(b.whole(), args...)...)
+		found := regexp.MustCompile(`checksum/config: \w+`).FindAllString(string(b.run(t, nil, "helm", args...)), -1)
+		require.Len(t, found, len(services()))
+		return strings.Join(found, "\n")
+	}
+	before := sum()
+	require.Equal(t, before, sum("--set", "gateway.replicas=5"))
+	require.NotEqual(t, before, sum("--set", "gateway.config.SESSION_LIFE=1h"))
+}
+
+// Whoever sets one wrong value reads about that one and not about all others.
+func TestOneWrongValueIsOneComplaint(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, s := range services() {
+		args := append([]string{"template", s.Name, b.charts(s.Name)}, append(alone(s), "--set", "replicas=0")...)
+		cmd := b.command(t, "", "helm", args...)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, []string{"- at '/replicas': minimum: got 0, want 1"}, regexp.MustCompile(`(?m)^ *- at .*$`).FindAllString(string(out), -1))
+	}
+}
+
 // The schemas have their common part from one file: a schema cannot refer to another file in a packed chart.
 func TestSchemasShareTheirDefinitions(t *testing.T) {
 	t.Parallel()
@@ -140,5 +168,32 @@ func TestSchemasShareTheirDefinitions(t *testing.T) {
 			continue
 		}
 		require.True(t, bytes.Equal([]byte(want), []byte(text)), "%s differs from urr-lib/defs.json: go test ./scripts/charts -update", file)
+		requireClosed(t, file, text)
 	}
+}
+
+// requireClosed holds the lists of names, by which a schema is closed, to the members that it describes.
+func requireClosed(t *testing.T, file, text string) {
+	t.Helper()
+	var schema struct {
+		Closed        *bool          `json:"additionalProperties"`
+		Properties    map[string]any `json:"properties"`
+		PropertyNames struct {
+			AnyOf []struct{ Enum []string }
+		} `json:"propertyNames"`
+		Defs struct {
+			Shared  struct{ Enum []string }
+			Service struct {
+				Properties map[string]any `json:"properties"`
+			}
+		} `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &schema))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Defs.Service.Properties)), schema.Defs.Shared.Enum, file)
+	if schema.Closed != nil { // the umbrella's: it has no part of the services' own
+		require.False(t, *schema.Closed, file)
+		return
+	}
+	require.Len(t, schema.PropertyNames.AnyOf, 2, file)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Properties)), schema.PropertyNames.AnyOf[1].Enum, file)
 }

@@ -88,12 +88,16 @@ func (b bench) whole() []string {
 	return []string{
 		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
 		"--set", "global.redis.addresses={redis:6379}", "--set", "secrets.databaseURL=postgres://urr@postgres/%s",
+		"--set", "global.networkPolicy.enabled=true", "--set", "global.networkPolicy.backends={10.1.0.0/16}",
+		"--set", "global.authorities=rds", "--set", "global.telemetry.otlpEndpoint=http://collector:4317",
+		"--set", "gateway.ingress.enabled=true", "--set", "gateway.ingress.hosts={tickets.example}",
+		"--set", "gateway.config.TRUSTED_PROXIES={10.0.0.0/8}",
 	}
 }
 
 // alone are the arguments with which a service's chart is complete.
 func alone(s platform.Service) []string {
-	args := []string{"--set", "autoscaling.enabled=true"}
+	args := []string{"--set", "autoscaling.enabled=true", "--set", "global.networkPolicy.enabled=true", "--set", "priorityClassName=sale"}
 	for _, callee := range s.Calls {
 		args = append(args, "--set", fmt.Sprintf("rpc.calls.%s.address=%s:9000", callee, callee))
 	}

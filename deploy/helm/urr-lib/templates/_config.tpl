@@ -9,14 +9,42 @@ metadata:
 data: {{- include "urr-lib.environment" . | nindent 2 }}
 {{- end }}
 
-{{/* (list $ "name of the ConfigMap"): the environment of a container. */}}
+{{/* (list $ "name of the ConfigMap"): the environment of a container, and the files that it names. */}}
 {{- define "urr-lib.containerEnvironment" -}}
 {{- $root := index . 0 -}}
 envFrom:
   - configMapRef:
       name: {{ index . 1 }}
-{{- with include "urr-lib.secretEnvironment" $root | trim }}
+{{- with printf "%s\n%s" (include "urr-lib.podEnvironment" $root) (include "urr-lib.secretEnvironment" $root) | trim }}
 env: {{- . | nindent 2 }}
+{{- end }}
+{{- if include "urr-lib.authorities" $root }}
+volumeMounts:
+  - {name: authorities, mountPath: /etc/urr/authorities, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Which pod speaks: without it a collector takes the figures of all pods of a service for one and the same. */}}
+{{- define "urr-lib.podEnvironment" -}}
+{{- if (include "urr-lib.block" (list . "telemetry") | fromYaml).otlpEndpoint }}
+- name: POD_NAME
+  valueFrom:
+    fieldRef: {fieldPath: metadata.name}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: service.instance.id=$(POD_NAME),k8s.pod.name=$(POD_NAME),k8s.namespace.name={{ .Release.Namespace }}
+{{- end }}
+{{- end }}
+
+{{/* The ConfigMap of authorities that are trusted besides the public ones; empty: none. */}}
+{{- define "urr-lib.authorities" -}}
+{{- .Values.authorities | default (.Values.global | default dict).authorities | default "" -}}
+{{- end }}
+
+{{- define "urr-lib.volumes" -}}
+{{- with include "urr-lib.authorities" . -}}
+volumes:
+  - name: authorities
+    configMap: {name: {{ . }}}
 {{- end }}
 {{- end }}
 

@@ -17,7 +17,7 @@ spec:
     # A pod leaves only when another is ready in its place.
     rollingUpdate:
       maxUnavailable: 0
-      maxSurge: 1
+      maxSurge: 25%
   template:
     metadata:
       labels: {{- include "urr-lib.labels" . | nindent 8 }}
@@ -45,11 +45,15 @@ securityContext: {{- include "urr-lib.podSecurity" . | nindent 2 }}
 {{ . }}
 {{- end }}
 topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
-    topologyKey: kubernetes.io/hostname
+    topologyKey: {{ . }}
     whenUnsatisfiable: ScheduleAnyway
+    # The pods that an update takes away do not count.
+    matchLabelKeys: [pod-template-hash]
     labelSelector:
-      matchLabels: {{- include "urr-lib.selector" . | nindent 8 }}
+      matchLabels: {{- include "urr-lib.selector" $ | nindent 8 }}
+  {{- end }}
 containers:
   - name: {{ .Chart.Name }}
     image: {{ include "urr-lib.image" . | quote }}
@@ -63,10 +67,16 @@ containers:
     {{- include "urr-lib.probes" . | nindent 4 }}
     securityContext: {{- include "urr-lib.containerSecurity" . | nindent 6 }}
     resources: {{- toYaml .Values.resources | nindent 6 }}
+{{- with include "urr-lib.volumes" . }}
+{{ . }}
+{{- end }}
 {{- end }}
 
-{{/* Where pods may run. */}}
+{{/* Where pods may run, and before whom. */}}
 {{- define "urr-lib.placement" -}}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}

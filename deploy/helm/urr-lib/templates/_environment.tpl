@@ -32,6 +32,14 @@ GRPC_ADDR: {{ printf ":%s" (include "urr-lib.port.grpc" .) | quote }}
 {{- $telemetry := include "urr-lib.block" (list . "telemetry") | fromYaml }}
 LOG_LEVEL: {{ $telemetry.logLevel | default "info" | quote }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ $telemetry.otlpEndpoint | default "" | quote }}
+{{- with $telemetry.traceRatio }}
+OTEL_TRACES_SAMPLER: parentbased_traceidratio
+OTEL_TRACES_SAMPLER_ARG: {{ . | quote }}
+{{- end }}
+{{- if include "urr-lib.authorities" . }}
+# Besides the file of public ones, which the image names.
+SSL_CERT_DIR: /etc/urr/authorities
+{{- end }}
 DRAIN: {{ printf "%vs" .Values.shutdown.drainSeconds | quote }}
 SHUTDOWN_TIMEOUT: {{ printf "%vs" .Values.shutdown.timeoutSeconds | quote }}
 {{- with .Values.resources.limits.memory }}

@@ -26,6 +26,7 @@ metadata:
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
   annotations: {{- include "urr-lib.hook" -10 | nindent 4 }}
 data: {{- include "urr-lib.environment" . | nindent 2 }}
+{{- include "urr-lib.policyOf" (list . $name (include "urr-lib.migrationLabels" .) (include "urr-lib.hook" -10)) }}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -39,9 +40,7 @@ spec:
   template:
     metadata:
       # Not the selector's labels: a Service must never send calls here.
-      labels:
-        app.kubernetes.io/name: {{ .Chart.Name }}-migrate
-        app.kubernetes.io/instance: {{ .Release.Name }}
+      labels: {{- include "urr-lib.migrationLabels" . | nindent 8 }}
         app.kubernetes.io/part-of: urr
     spec:
       serviceAccountName: {{ $name }}
@@ -63,7 +62,15 @@ spec:
           {{- include "urr-lib.containerEnvironment" (list . $name) | nindent 10 }}
           securityContext: {{- include "urr-lib.containerSecurity" . | nindent 12 }}
           resources: {{- toYaml .Values.resources | nindent 12 }}
+      {{- with include "urr-lib.volumes" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
 {{- end }}
+{{- end }}
+
+{{- define "urr-lib.migrationLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-migrate
+app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{/* Annotations of an object that is there before an installation or upgrade, made in the order of the weight. */}}

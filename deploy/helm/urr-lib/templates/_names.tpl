@@ -44,7 +44,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "urr-lib.image" -}}
 {{- $image := include "urr-lib.block" (list . "image") | fromYaml -}}
 {{- with $image.registry -}}{{ . }}/{{- end -}}
-{{ $image.repository }}:{{ include "urr-lib.tag" . }}
+{{ $image.repository }}
+{{- with $image.digest -}}@{{ . }}{{- else -}}:{{ include "urr-lib.tag" . }}{{- end -}}
 {{- end }}
 
 {{/* What is needed to pull the image, as members of a container and a pod. */}}

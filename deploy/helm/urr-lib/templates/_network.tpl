@@ -15,6 +15,9 @@ metadata:
   {{- end }}
 spec:
   type: {{ .Values.service.type }}
+  {{- with .Values.service.externalTrafficPolicy }}
+  externalTrafficPolicy: {{ . }}
+  {{- end }}
   selector: {{- include "urr-lib.selector" . | nindent 4 }}
   ports:
     - name: http
@@ -33,4 +36,42 @@ spec:
       port: {{ include "urr-lib.port.grpc" . }}
       targetPort: grpc
   {{- end }}
+{{- end }}
+
+{{/* The way in from outside for a service that serves HTTP, by whatever controller the cluster has. */}}
+{{- define "urr-lib.ingress" -}}
+{{- with .Values.ingress }}
+{{- if .enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: {{ include "urr-lib.fullname" $ }}
+  labels: {{- include "urr-lib.labels" $ | nindent 4 }}
+  {{- with .annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- with .className }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .tlsSecret }}
+  tls:
+    - hosts: {{- toYaml $.Values.ingress.hosts | nindent 8 }}
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    {{- range .hosts }}
+    - host: {{ . | quote }}
+      http:
+        paths:
+          - path: /
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ include "urr-lib.fullname" $ }}
+                port: {name: http}
+    {{- end }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -4,7 +4,7 @@ is wrong with them is said by urr-lib.validate before anything is rendered.
 */}}
 {{- define "urr-lib.service" -}}
 {{- include "urr-lib.validate" . -}}
-{{- $parts := list "accounts" "config" "migration" "deployment" "network" "availability" -}}
+{{- $parts := list "accounts" "config" "migration" "deployment" "network" "ingress" "policy" "availability" -}}
 {{- range $parts }}
 {{ include (printf "urr-lib.%s" .) $ }}
 {{- end }}

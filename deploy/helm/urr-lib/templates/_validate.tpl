@@ -15,6 +15,18 @@ change.
 {{- include "urr-lib.validate.rpc" . -}}
 {{- include "urr-lib.validate.stores" . -}}
 {{- include "urr-lib.validate.config" . -}}
+{{- include "urr-lib.validate.ingress" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.ingress" -}}
+{{- with .Values.ingress -}}
+{{- if and .enabled (not .hosts) -}}
+{{- fail (printf "%s: ingress.hosts must be set where ingress.enabled is true" $.Chart.Name) -}}
+{{- end -}}
+{{- if and .enabled (not $.Values.config.TRUSTED_PROXIES) -}}
+{{- fail (printf "%s: ingress.enabled needs config.TRUSTED_PROXIES, the networks of its controller: without it all visitors have one address, and share its limits" $.Chart.Name) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.validate.rpc" -}}

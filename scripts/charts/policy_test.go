@@ -1,0 +1,102 @@
+package charts_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// policy is what the test reads of an object; of a Deployment too.
+type policy struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		PodSelector selector `yaml:"podSelector"`
+		PolicyTypes []string `yaml:"policyTypes"`
+		Ingress     []rule
+		Egress      []rule
+		Template    struct {
+			Metadata struct{ Labels map[string]string }
+		}
+	}
+}
+
+type selector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+func (s selector) selects(labels map[string]string) bool {
+	for name, value := range s.MatchLabels {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return len(s.MatchLabels) > 0
+}
+
+type rule struct {
+	Ports    []struct{ Port int }
+	From, To []struct {
+		PodSelector selector `yaml:"podSelector"`
+	}
+}
+
+// allows tells whether one of the rules lets these pods through at the port. A rule that names nobody is for everybody, which is what the
+// backends' ports are.
+func allows(rules []rule, port int, labels map[string]string) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		if !slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port }) {
+			return false
+		}
+		peers := append(slices.Clone(r.From), r.To...)
+		for _, peer := range peers {
+			if peer.PodSelector.selects(labels) {
+				return true
+			}
+		}
+		return len(peers) == 0
+	})
+}
+
+// Of all pairs of services those that the platform declares reach each other, and no other pair does; the cluster's network may or may not
+// enforce it, so that the policies themselves are looked at.
+func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
+	t.Parallel()
+	const grpcPort, opsPort = 9000, 9001
+	b := setup(t)
+	policies, labels := map[string]policy{}, map[string]map[string]string{}
+	out := b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.whole()...)...)
+	for decoder := yaml.NewDecoder(bytes.NewReader(out)); ; {
+		var o policy
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		switch o.Kind {
+		case "NetworkPolicy":
+			require.Equal(t, []string{"Ingress", "Egress"}, o.Spec.PolicyTypes)
+			policies[o.Metadata.Name] = o
+		case "Deployment", "Job":
+			labels[o.Metadata.Name] = o.Spec.Template.Metadata.Labels
+		}
+	}
+	for name, own := range labels {
+		require.True(t, policies[name].Spec.PodSelector.selects(own), "the policy of %s is not for its pods", name)
+		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
+	}
+	for _, from := range services() {
+		for _, to := range services() {
+			caller, callee := "urr-"+from.Name, "urr-"+to.Name
+			declared := slices.Contains(from.Calls, to.Name)
+			require.Equal(t, declared, allows(policies[caller].Spec.Egress, grpcPort, labels[callee]), "%s may call %s", from.Name, to.Name)
+			require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller]), "%s lets %s in", to.Name, from.Name)
+			require.False(t, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller+"-migrate"]), "migrations call nobody")
+		}
+	}
+}
