@@ -81,7 +81,7 @@ func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 		return bad("reference id: %w", err)
 	}
 	return reservation.PaymentEvent{
-		Key: rec.EventID, ReservationID: reference, Refunded: p.GetType() == typeRefunded, Cause: reservation.Cause(p.GetCause()),
+		Key: rec.EventID, ReservationID: reference, Version: p.GetVersion(), Refunded: p.GetType() == typeRefunded, Cause: reservation.Cause(p.GetCause()),
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 		},

@@ -38,11 +38,11 @@ func TestHandleReadsWhatPaymentWrites(t *testing.T) {
 	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
 	var s settler
 	require.NoError(t, ticket.Handle(&s)(t.Context(), []kafka.Record{
-		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","new":"member",`+ids+`}`),
+		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","version":3,"new":"member",`+ids+`}`),
 		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER",`+ids+`}`),
 	}))
 	require.Equal(t, []reservation.PaymentEvent{
-		{Key: "1", ReservationID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
+		{Key: "1", ReservationID: reference, Version: 3, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
 		{Key: "2", ReservationID: reference, Refunded: true, Cause: reservation.CauseUser, Payment: reservation.Payment{ID: payment}},
 	}, s.events)
 

@@ -327,6 +327,43 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// The confirmation was put aside, its payment was given back by hand, and then the confirmation is delivered after all.
+func TestAConfirmationOlderThanItsRefund(t *testing.T) {
+	t.Parallel()
+	for name, deliver := range map[string]func(t *testing.T, b *bundle, events ...reservation.PaymentEvent){
+		"together": func(t *testing.T, b *bundle, events ...reservation.PaymentEvent) {
+			t.Helper()
+			b.settle(t, events...)
+		},
+		"one by one": func(t *testing.T, b *bundle, events ...reservation.PaymentEvent) {
+			t.Helper()
+			for _, e := range events {
+				b.settle(t, e)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 2)))
+			r := b.mustHold(t, "u", "A-1-1")
+			p := life[reservation.Paying](t, b, r)
+			confirmed := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Version: 3}
+			refunded := confirmed
+			refunded.Key, refunded.Version, refunded.Refunded, refunded.Cause = uuid.NewString(), 5, true, reservation.CauseOperator
+			deliver(t, b, refunded, confirmed, refunded, confirmed)
+
+			require.Equal(t, reservation.Paying, b.find(t, r.ID).Status, "no ticket for money that was given back")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_REJECTED"}, b.types(t, r.ID))
+			last := b.told(t, r.ID)[1]
+			require.Equal(t, []string{p.ID.String(), "REFUNDED"}, []string{last.PaymentID, last.Reason}, "what is left of it goes back too")
+			b.paid(t, r, payment(r))
+			require.Equal(t, reservation.Confirmed, b.find(t, r.ID).Status, "another payment is welcome")
+			b.requireInvariants(t)
+		})
+	}
+}
+
 func TestSettleEachEventOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

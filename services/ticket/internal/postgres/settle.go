@@ -68,6 +68,9 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, events []reservation.Paym
 	if err != nil {
 		return err
 	}
+	if err := markGivenBack(ctx, q, events); err != nil {
+		return err
+	}
 	var unknown []reservation.Event
 	for _, e := range events {
 		switch r := set.find(e.ReservationID); {
@@ -82,4 +85,34 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, events []reservation.Paym
 		return err
 	}
 	return s.insertEvents(ctx, tx, append(happened, unknown...))
+}
+
+// markGivenBack marks the payments whose refund was heard of before: their confirmation had been put aside. Of all that is told of a
+// payment this is the only order that matters. The reservations must be locked.
+func markGivenBack(ctx context.Context, q *db.Queries, events []reservation.PaymentEvent) error {
+	ids := make([]uuid.UUID, len(events))
+	for i, e := range events {
+		ids[i] = e.Payment.ID
+	}
+	rows, err := q.RefundsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	refunded := make(map[uuid.UUID]int64, len(rows))
+	for _, r := range rows {
+		refunded[r.PaymentID] = r.Version
+	}
+	var fresh db.SaveRefundsParams
+	for i, e := range events {
+		if e.Refunded {
+			refunded[e.Payment.ID] = max(refunded[e.Payment.ID], e.Version)
+			fresh.PaymentIds, fresh.Versions = append(fresh.PaymentIds, e.Payment.ID), append(fresh.Versions, e.Version)
+			continue
+		}
+		events[i].Payment.GivenBack = e.Version < refunded[e.Payment.ID]
+	}
+	if len(fresh.PaymentIds) == 0 {
+		return nil
+	}
+	return q.SaveRefunds(ctx, fresh)
 }

@@ -13,6 +13,8 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
+	// GivenBack: it is known to have been refunded since.
+	GivenBack bool
 }
 
 // Cause says why a payment was refunded.
@@ -30,11 +32,14 @@ const (
 
 // Paid settles a payment that the provider has taken. Either it confirms the reservation, or it is rejected by an event, whereupon it is
 // refunded: no payment is passed over. Money that comes while the reservation waits for another payment is welcome; the other one is
-// then rejected, should it come too. Repeating it changes nothing.
+// then rejected, should it come too. What was given back before it was heard of is rejected as well: it may have been a part only.
+// Repeating it changes nothing.
 func (r *Reservation) Paid(p Payment, now time.Time) {
 	r.Expire(now)
 	switch {
 	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
+	case p.GivenBack:
+		r.refuse(p, ReasonRefunded, now)
 	case r.Status == Confirmed:
 		r.refuse(p, ReasonAlreadyPaid, now)
 	case r.Amount != p.Amount || r.Currency != p.Currency:
@@ -78,6 +83,8 @@ type PaymentEvent struct {
 	Key           string
 	ReservationID uuid.UUID
 	Payment       Payment
+	// Version of the payment after what is told.
+	Version int64
 	// Refunded: the payment was given back for the Cause, else it was taken.
 	Refunded bool
 	Cause    Cause

@@ -39,6 +39,11 @@ type LineSetting struct {
 	UpdatedAt    time.Time
 }
 
+type RefundedPayment struct {
+	PaymentID uuid.UUID
+	Version   int64
+}
+
 type Reservation struct {
 	ReservationID uuid.UUID
 	EventID       string
