@@ -13,8 +13,12 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// within checks the tags min, max and oneof. A zero value of an optional string passes oneof: absent is not wrong.
+// within checks the tags min, max and oneof, and that no item of a list is empty. A zero value of an optional string passes oneof: absent
+// is not wrong.
 func within(v reflect.Value, f reflect.StructField) bool {
+	if list, ok := v.Interface().([]string); ok && slices.Contains(list, "") {
+		return false
+	}
 	if set, ok := f.Tag.Lookup("oneof"); ok && v.Kind() == reflect.String {
 		return v.Len() == 0 || slices.Contains(strings.Fields(set), v.String())
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// Load fills a C from the process's environment. When *C has a method Validate() error, it is called once every variable is well-formed.
+// Load fills a C from the process's environment; a variable without content counts as not set. When *C has a method Validate() error, it is called once every variable is well-formed.
 // The error lists every problem, a line each, as
 //
 //	QUEUE_THRESHOLD="abc": must be a whole number ≥ 1
@@ -30,6 +30,7 @@ func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	if env != nil {
 		look = envconfig.MapLookuper(env)
 	}
+	look = filled{look}
 	c := new(C)
 	v := reflect.ValueOf(c).Elem()
 	if v.Kind() != reflect.Struct {
@@ -56,6 +57,16 @@ func Bad(variable string, value any, want string) error {
 // Missing is the problem of a variable without a value, with what it is for.
 func Missing(variable, want string) error {
 	return fmt.Errorf("%s is not set: %s", variable, want)
+}
+
+// filled takes an empty variable for an absent one: charts and compose files write those where a value is not given, and an empty required
+// one must stop the start.
+type filled struct{ envconfig.Lookuper }
+
+// Lookup implements envconfig.Lookuper.
+func (f filled) Lookup(key string) (string, bool) {
+	v, ok := f.Lookuper.Lookup(key)
+	return v, ok && v != ""
 }
 
 type loader struct {
@@ -99,7 +110,10 @@ func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructFi
 		l.problems = append(l.problems, Bad(prefix+name, show(raw, f.Type), wanted(f)))
 	default:
 		if !within(value, f) {
-			l.problems = append(l.problems, Bad(prefix+name, show(fmt.Sprint(value.Interface()), f.Type), wanted(f)))
+			if raw == "" {
+				raw = fmt.Sprint(value.Interface()) // a zero without a default
+			}
+			l.problems = append(l.problems, Bad(prefix+name, show(raw, f.Type), wanted(f)))
 			return
 		}
 		dst.Set(value)

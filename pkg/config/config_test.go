@@ -79,7 +79,9 @@ func TestProblems(t *testing.T) {
 		"bool":            {map[string]string{"ON": "yes"}, `ON="yes": must be true or false`},
 		"oneof":           {map[string]string{"LEVEL": "loud"}, `LEVEL="loud": must be one of debug, info`},
 		"map of secrets":  {map[string]string{"ACCEPT": "topsecret"}, `ACCEPT="***": must be key:value[,key:value…]`},
-		"missing":         {map[string]string{"SECRET": ""}, `SECRET is not set: it is required`},
+		"empty":           {map[string]string{"SECRET": ""}, `SECRET is not set: it is required`},
+		"empty item":      {map[string]string{"BROKERS": "a:1,,b:2"}, `BROKERS="a:1,,b:2": must be a list separated by commas`},
+		"missing":         {map[string]string{"SECRET": "-"}, `SECRET is not set: it is required`},
 		"validate":        {map[string]string{"ON": "true"}, `TICKET_ADDR="": must be a host:port when ON is true`},
 		"several at once": {map[string]string{"ON": "x", "SIZE": "y"}, "SIZE=\"y\": must be a whole number ≤ 10\nON=\"x\": must be true or false"},
 	} {
@@ -88,7 +90,7 @@ func TestProblems(t *testing.T) {
 			env := map[string]string{"SECRET": "s"}
 			for k, v := range tc.env {
 				env[k] = v
-				if k == "SECRET" && v == "" {
+				if v == "-" {
 					delete(env, k)
 				}
 			}
@@ -96,6 +98,18 @@ func TestProblems(t *testing.T) {
 			require.EqualError(t, err, tc.want)
 		})
 	}
+}
+
+func TestAnEmptyVariableIsNotSet(t *testing.T) {
+	t.Parallel()
+	got, err := config.LoadFrom[sample](t.Context(), map[string]string{
+		"SECRET": "s", "THRESHOLD": "", "HOLD": "", "LEVEL": "", "ON": "", "BROKERS": "", "ACCEPT": "", "TICKET_ADDR": "",
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1000, got.Threshold)
+	require.Equal(t, 5*time.Minute, got.Hold)
+	require.Equal(t, "info", got.Level)
+	require.Empty(t, got.Brokers)
 }
 
 func TestLoadReadsTheEnvironment(t *testing.T) {
