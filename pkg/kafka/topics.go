@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,19 +12,16 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// DefaultPartitions of a topic.
-const DefaultPartitions = 3
+const defaultPartitions = 3
 
 // Topic is what EnsureTopics makes.
 type Topic struct {
 	Name string
 	// Partitions; 0 = 3.
 	Partitions int32
-	// Retention; 0 = forever, so that figures can be rebuilt from offset 0.
-	Retention time.Duration
 }
 
-// EnsureTopics creates the topics that do not exist, each with its dead-letter topic (kept forever). It may be called by any number of
+// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept forever. It may be called by any number of
 // processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
 // and break their order, so that is a decision for a person.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
@@ -38,7 +34,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	for _, t := range topics {
 		t.Name = cfg.topic(t.Name)
 		if t.Partitions == 0 {
-			t.Partitions = DefaultPartitions
+			t.Partitions = defaultPartitions
 		}
 		if err := ensureTopic(ctx, admin, cfg, t); err != nil {
 			return err
@@ -51,14 +47,11 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 }
 
 func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
-	retention := "-1"
-	if t.Retention > 0 {
-		retention = strconv.FormatInt(t.Retention.Milliseconds(), 10)
-	}
+	forever := "-1" // so that figures can be rebuilt from offset 0
 	// With three replicas one may be away for maintenance; acks=all then still means two copies.
 	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
 	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
-		"retention.ms": &retention, "min.insync.replicas": &insync,
+		"retention.ms": &forever, "min.insync.replicas": &insync,
 	}, t.Name)
 	if err == nil {
 		return nil

@@ -26,8 +26,8 @@ var files embed.FS
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
 
-// Shards is the number of parts that relays share out among themselves; the table's CHECK knows it too.
-const Shards = 8
+// shardCount is the number of parts that relays share out among themselves; the table's CHECK knows it too.
+const shardCount = 8
 
 // maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never be published would hold up its shard.
 const maxPayload = 512 << 10
@@ -102,5 +102,5 @@ func headersOf(ctx context.Context, source string, e Event, at time.Time) map[st
 func shardOf(key string) int16 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))
-	return int16(h.Sum32() % Shards) //nolint:gosec // below 8
+	return int16(h.Sum32() % shardCount) //nolint:gosec // below 8
 }

@@ -115,7 +115,7 @@ func (s *session) read(ctx context.Context, limit int) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}
-	var unsettled [Shards]bool
+	var unsettled [shardCount]bool
 	rows := make([]row, 0, len(all))
 	for _, r := range all {
 		unsettled[r.Shard] = unsettled[r.Shard] || !r.Settled

@@ -123,7 +123,7 @@ func (s *session) close(ctx context.Context) {
 
 // lock tries, at most once a second, to get the shards that nobody serves.
 func (s *session) lock(ctx context.Context) error {
-	if len(s.shards) == Shards || time.Since(s.lockedAt) < lockEvery {
+	if len(s.shards) == shardCount || time.Since(s.lockedAt) < lockEvery {
 		return nil
 	}
 	s.lockedAt = time.Now()
@@ -131,7 +131,7 @@ func (s *session) lock(ctx context.Context) error {
 	defer cancel()
 	rows, err := s.conn.Query(ctx, `
 		SELECT s::smallint FROM generate_series(0, $2 - 1) AS s
-		WHERE s <> ALL ($3::smallint[]) AND pg_try_advisory_lock($1, s)`, lockClass, Shards, s.shards)
+		WHERE s <> ALL ($3::smallint[]) AND pg_try_advisory_lock($1, s)`, lockClass, shardCount, s.shards)
 	if err != nil {
 		return fmt.Errorf("lock shards: %w", err)
 	}

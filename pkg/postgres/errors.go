@@ -57,9 +57,3 @@ func unavailableCode(code string) bool {
 		return false
 	}
 }
-
-// Violates reports whether err is the violation of the named constraint or unique index.
-func Violates(err error, constraint string) bool {
-	var pe *pgconn.PgError
-	return errors.As(err, &pe) && strings.HasPrefix(pe.Code, "23") && pe.ConstraintName == constraint
-}

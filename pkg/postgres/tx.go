@@ -15,7 +15,8 @@ import (
 const rollbackTimeout = 2 * time.Second
 
 // InTx runs fn in one transaction (READ COMMITTED) and commits it when fn returns nil. The error is fn's own, or the commit's: after a
-// commit error of kind Unavailable nobody knows whether it took effect, so what fn does must be repeatable. Errors pass Err.
+// commit error of kind Unavailable, Deadline or Canceled nobody knows whether it took effect, so what fn does must be repeatable. Errors
+// pass Err.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
@@ -45,7 +46,7 @@ func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Cont
 	wait := firstWait
 	for attempt := 1; ; attempt++ {
 		err := InTx(ctx, pool, fn)
-		if err == nil || attempt == maxAttempts || !Retryable(err) {
+		if err == nil || attempt == maxAttempts || !retryable(err) {
 			return err
 		}
 		select {
@@ -57,8 +58,8 @@ func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Cont
 	}
 }
 
-// Retryable reports whether the same transaction may well succeed when run again: serialization failure or deadlock.
-func Retryable(err error) bool {
+// retryable reports whether the same transaction may well succeed when run again: serialization failure or deadlock.
+func retryable(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && (pe.Code == "40001" || pe.Code == "40P01")
 }

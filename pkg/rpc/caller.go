@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"slices"
 
 	"urr.guru/pkg/errs"
@@ -10,14 +9,6 @@ import (
 
 // Gateway is the only service whose Caller messages are believed.
 const Gateway = "gateway"
-
-type peerKey struct{}
-
-// PeerFrom is the service that signed the call in hand; empty outside of a call.
-func PeerFrom(ctx context.Context) string {
-	name, _ := ctx.Value(peerKey{}).(string)
-	return name
-}
 
 // CallerFrom returns who asks: the message's member `caller`, never nil. It is what the gateway verified; a Caller from any other
 // service never reaches a handler.

@@ -42,7 +42,6 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	peer, err := s.admit(ctx, info.FullMethod)
 	if err == nil {
-		ctx = context.WithValue(ctx, peerKey{}, peer)
 		if err = check(req, peer); err == nil {
 			resp, err = guardUnary(ctx, req, handler)
 		}
@@ -67,7 +66,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	ctx := withRequestID(ss.Context())
 	peer, err := s.admit(ctx, info.FullMethod)
 	if err == nil {
-		live, cancel := context.WithCancel(context.WithValue(ctx, peerKey{}, peer))
+		live, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.stopping, cancel)()
 		err = guardStream(srv, &checkedStream{ServerStream: ss, ctx: live, peer: peer}, handler)
@@ -148,7 +147,7 @@ func recovered(err *error) {
 	}
 }
 
-// checkedStream validates what comes in and carries the context with the caller.
+// checkedStream validates what comes in; its context ends with the server.
 type checkedStream struct {
 	grpc.ServerStream
 

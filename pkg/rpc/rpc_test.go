@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestCallReachesTheHandler(t *testing.T) {
 	t.Parallel()
 	q := serve(t, &fakeQueue{leave: func(ctx context.Context, r *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
-		if rpc.PeerFrom(ctx) != "gateway" || telemetry.RequestID(ctx) != "req-7" {
-			return nil, fmt.Errorf("peer %q, request %q", rpc.PeerFrom(ctx), telemetry.RequestID(ctx))
+		if telemetry.RequestID(ctx) != "req-7" {
+			return nil, fmt.Errorf("request %q", telemetry.RequestID(ctx))
 		}
 		user, err := rpc.UserFrom(r)
 		if err != nil || user != "bob" {
@@ -263,9 +263,6 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	fail := make(chan error, 1)
 	q := serve(t, &fakeQueue{watch: func(s grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
-		if rpc.PeerFrom(s.Context()) != "gateway" {
-			return errors.New("who calls?")
-		}
 		if err := s.Send(&queuev1.WatchLinesResponse{Snapshot: true}); err != nil {
 			return err
 		}

@@ -1,0 +1,57 @@
+package postgres_test
+
+import (
+	"os"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/postgres/postgrestest"
+)
+
+func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	results := make(chan error, 4)
+	for range cap(results) {
+		go func() { results <- postgres.Migrate(t.Context(), pool, account()) }()
+	}
+	for range cap(results) {
+		require.NoError(t, <-results)
+	}
+	var version int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(version_id) FROM schema_account`).Scan(&version))
+	require.Equal(t, 1, version)
+}
+
+// altered is account with one more migration, which needs the table for itself.
+func altered(t *testing.T) postgres.MigrationSet {
+	t.Helper()
+	first, err := os.ReadFile("testdata/migrations/0001_account.sql")
+	require.NoError(t, err)
+	return postgres.MigrationSet{Name: "account", FS: fstest.MapFS{
+		"migrations/0001_account.sql": {Data: first},
+		"migrations/0002_note.sql":    {Data: []byte("-- +goose Up\nALTER TABLE account ADD COLUMN note text;\n")},
+	}}
+}
+
+// A migration that waits for a lock holds up everyone who comes after it: it gives up soon, and leaves nothing half done.
+func TestMigrateDoesNotQueueUpInFrontOfTheTraffic(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, account())
+	reader, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = reader.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM account`)
+	require.NoError(t, err)
+	begun := time.Now()
+	require.ErrorIs(t, postgres.Migrate(t.Context(), pool, altered(t)), errs.ErrUnavailable)
+	require.Less(t, time.Since(begun), 15*time.Second)
+	require.NoError(t, reader.Rollback(t.Context()))
+	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)))
+	_, err = pool.Exec(t.Context(), `SELECT note FROM account`)
+	require.NoError(t, err)
+}
