@@ -103,6 +103,9 @@ func (b *Book) Learn(eventID string, s State) {
 	if s.Epoch < m.Epoch || (s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Now < m.Alive)) {
 		return
 	}
+	if s.Epoch != p.state.Epoch {
+		p.tried = time.Time{} // what is remembered of the settings is not all: who is blocked has to be read
+	}
 	moved := s.Epoch != p.state.Epoch || s.PauseUntil != p.state.PauseUntil
 	m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {

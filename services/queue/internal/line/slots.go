@@ -60,6 +60,8 @@ func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, 
 	for k, i := range positions {
 		g, slot := sights[k], slots[i]
 		switch {
+		case !st.Exists(): // Redis lost it and nobody remembers it, but the token shows that there was a line
+			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 		case slot.Epoch != st.Epoch && !st.Recovering(): // the gateways have the new epoch by now, the token is not good any more
 		case g.Found && g.SlotID == slot.SlotID && st.ends(g.End) > st.Now:
 			out[i].Active = true

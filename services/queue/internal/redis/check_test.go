@@ -93,6 +93,16 @@ func TestPositionBelongsToItsFirstUser(t *testing.T) {
 	require.Equal(t, int64(1), f.peek().Arrived, "arrivals are counted by round")
 }
 
+func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
+	f := setup(t, 0)
+	claim := func(user string, round int64) line.Claim {
+		return line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Round: round, Position: 1}}
+	}
+	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
+	f.learn(s, err)
+	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
+}
+
 func TestPositionsOfAllPagesAreApart(t *testing.T) {
 	f := setup(t, 0)
 	positions := []int64{1, 99, 100, 101, 199, 200, 1_000_001, 9_000_000_001}

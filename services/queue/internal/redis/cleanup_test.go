@@ -64,6 +64,7 @@ func TestAnEmptyLineEnds(t *testing.T) {
 	f.clean()
 	require.Greater(t, ttl(), 23*time.Hour)
 	f.join("a")
+	require.Equal(t, time.Duration(-1), ttl(), "at once: the line may have been about to end")
 	f.clean()
 	require.Equal(t, time.Duration(-1), ttl())
 

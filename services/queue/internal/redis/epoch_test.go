@@ -178,6 +178,18 @@ func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
+// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not come back then.
+func TestASlotThatEndedWhileItWasLostIsNotAdopted(t *testing.T) {
+	f := setup(t, 2)
+	a, b := f.join("a"), f.join("b")
+	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b)}
+	f.wipe()
+	f.peek()
+	require.False(t, f.release("a", a.SlotID))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
+}
+
 func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	f := setup(t, 2)
 	tokens := map[string]*line.Entry{}

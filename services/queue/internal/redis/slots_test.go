@@ -29,6 +29,20 @@ func TestUnclaimedSlotsGoToTheNext(t *testing.T) {
 	require.Equal(t, int64(0), back.Ahead)
 }
 
+// Who was admitted and has not heard of it holds no token to leave with.
+func TestLeavingTheLineGivesUpASlotThatWasNotHeardOf(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.join("a")
+	f.live(time.Second, "in", "a")
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, []string{"a"}, f.set("unclaimed"))
+	require.True(t, f.release("a", ""))
+	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Zero(t, f.peek().Active)
+}
+
 func TestSlotsEnd(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, slot string){
 		"by leaving or a purchase": func(f *fixture, slot string) { require.True(f.t, f.release("in", slot)) },

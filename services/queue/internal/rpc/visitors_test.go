@@ -294,3 +294,26 @@ func TestRedisIsDown(t *testing.T) {
 	require.Equal(t, "UNAVAILABLE", f.verify("a", &queuev1.EntryClaims{SlotId: "x"}).GetProblem().GetReason())
 	require.Less(t, time.Since(began), 5*time.Second)
 }
+
+// What replicas remember of the settings is not all of them: blocked users are read again at once.
+func TestBlockedUsersAreOutAfterALoss(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	bot, _ := f.enter("bot")
+	f.tickets.set(f.event, &ticketv1.LineSettings{BlockedUsers: []string{"bot"}})
+	f.advance(31 * time.Second)
+	f.tick()
+	require.Equal(t, "USER_BLOCKED", f.check(bot).GetProblem().GetReason())
+	f.wipe()
+	f.tick()
+	require.Equal(t, "USER_BLOCKED", f.status(bot).GetProblem().GetReason())
+}
+
+func TestVerifySlotsOfALineThatNobodyRemembers(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	a, _ := f.enter("a")
+	f.wipe()
+	f.restart()
+	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason(), "the token shows that there was one")
+}

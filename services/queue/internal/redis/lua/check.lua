@@ -15,7 +15,10 @@ local anyBlocked = call('EXISTS', kBlocked) == 1
 local wrote, arrived = false, 0
 local expiring = {}
 
-if active + old + waiting == 0 then set({ tickAt = now }) end -- nobody ticked an empty line, and nothing went wrong by that
+if active + old + waiting == 0 then
+  set({ tickAt = now }) -- nobody ticked an empty line, and nothing went wrong by that
+  for _, key in ipairs(lasting) do call('PERSIST', key) end
+end
 
 -- holding: the user has a slot.
 local function holding(user)
@@ -31,13 +34,6 @@ local function holding(user)
   if first == 1 then wrote = true end
   call('ZADD', kActiveSeen, 'GT', int(now), user)
   return { 'A', id, till, first }
-end
-
--- once is true the first time in an hour or more that something is given back.
-local function once(what)
-  if call('SADD', kRestored, what) == 0 then return false end
-  call('PEXPIRE', kRestored, 2 * C.parked)
-  return true
 end
 
 -- adoptable: a genuine token of the last epoch whose slot did not survive. Its slot's id says when it was admitted.
@@ -109,7 +105,7 @@ local function pass(user, item, n)
   if call('HSETNX', key, field, user) == 1 then
     expiring[key] = true
     if tonumber(item.round) > line.round then
-      line.round, line.arrived = tonumber(item.round), 0
+      line.round, line.arrived, arrived = tonumber(item.round), 0, 0
     end
     if tonumber(item.round) == line.round then arrived = arrived + 1 end
     wrote = true

@@ -4,7 +4,6 @@
 -- KEYS  none of its own
 -- ARGV  none of its own
 -- reply { head, moved or removed, more (1: there is more to do) }
-local lasting = { kLine, kThreshold, kBlocked, kAdmitted }
 local done, more = 0, 0
 
 -- heard is false while nobody contacts us (for as long as a parked one may come back: a crowd that left for good is cleaned up then).

@@ -16,6 +16,7 @@ local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
   kAdmitted, kSince = unpack(KEYS, 1, 15)
 local OWN = 11
+local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- what is left of a line that is empty
 
 local function int(x) return string.format('%.0f', x) end
 
@@ -166,6 +167,13 @@ local function drop(user)
   call('ZREM', kActiveSeen, user)
   call('ZREM', kUnclaimed, user)
   call('HDEL', kSlot, user)
+end
+
+-- once is true the first time in an hour or more that something is given back.
+local function once(what)
+  if call('SADD', kRestored, what) == 0 then return false end
+  call('PEXPIRE', kRestored, 2 * C.parked)
+  return true
 end
 
 -- unqueue takes a user out of the queue.
