@@ -3,17 +3,17 @@
 #   down.sh           keeps the cluster's state (etcd, images): up.sh goes on from it
 #   down.sh --purge   removes the state too; the programs stay in the cache folder
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit
 . ./settings.sh
 
 stop() { # stop NAME...: only what up.sh started, by its process id
-  local n pid i
+  local n pid
   for n; do
     pid=$(cat "$RUN/pid/$n" 2>/dev/null) || continue
     rm -f "$RUN/pid/$n"
     tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q "^$n " || continue
     kill "$pid"
-    for i in $(seq 100); do kill -0 "$pid" 2>/dev/null || continue 2; sleep 0.1; done
+    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || continue 2; sleep 0.1; done
     kill -9 "$pid"
   done
 }
@@ -27,12 +27,10 @@ if ctr version >/dev/null 2>&1; then
 fi
 stop kube-scheduler kube-controller-manager kube-apiserver etcd containerd
 
-# The pods' network namespaces (those whose address this cluster's CNI gave out).
-if [ -d "$RUN/cni-state" ]; then
-  for ns in /var/run/netns/cni-*; do
-    [ -e "$ns" ] && { umount "$ns" 2>/dev/null; rm -f "$ns"; }
-  done
-fi
+# The pods' network namespaces: those with an address of this cluster, since others may use CNI here too.
+for ns in /var/run/netns/cni-*; do
+  ip -n "${ns##*/}" -4 -o addr 2>/dev/null | grep -qF " ${POD_CIDR%.*}." && { umount "$ns" 2>/dev/null; rm -f "$ns"; }
+done
 ip link del "$POD_IF" 2>/dev/null
 ip link del "$NODE_IF" 2>/dev/null
 rm -rf "$RUN/cni-state"

@@ -1,11 +1,13 @@
-# Settings that up.sh and down.sh share; ". scripts/cluster/settings.sh" puts kubectl, helm and ctr at hand.
+# Settings that up.sh, build.sh and down.sh share; ". scripts/cluster/settings.sh" puts kubectl and ctr at hand.
+# shellcheck shell=bash disable=SC2034
 CLUSTER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SRC=$CLUSTER/src
 # Programs take minutes to build and serve every checkout; a cluster's state is its checkout's.
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/urr-cluster
 RUN=$(cd "$CLUSTER/../.." && pwd)/.urr/cluster
 K8S_VERSION=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$SRC/go.mod")
-BIN=$CACHE/bin/$K8S_VERSION
+# By what they are built from, so that another checkout's stay beside them.
+BIN=$CACHE/bin/$K8S_VERSION-$(cd "$SRC" && cat go.mod go.sum cmd/*/main.go | sha256sum | cut -c1-8)
 
 NODE=urr-node
 NODE_IP=10.250.0.1 NODE_IF=urrnode0      # an interface of its own, so that nothing depends on the machine's

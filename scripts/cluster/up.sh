@@ -30,8 +30,9 @@ cgroups() {
     fi
   fi
   if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
-    local c
-    for c in $(cat /sys/fs/cgroup/cgroup.controllers); do
+    local c controllers
+    read -ra controllers </sys/fs/cgroup/cgroup.controllers || true
+    for c in "${controllers[@]}"; do
       echo "+$c" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || true
     done
   fi
