@@ -12,12 +12,11 @@ tool() { (cd "$root/scripts/tools/helm" && GOWORK=off go tool -n "$1"); }
 kind=$(tool kind) helm=$(tool helm)
 
 (cd "$root" && go run ./scripts/cmd/images)
+# A file of its own: the user's, and the cluster that kubectl speaks to by itself, stay as they are.
+export KUBECONFIG=$root/.urr/kind.kubeconfig
 "$kind" get clusters 2>/dev/null | grep -qx urr || "$kind" create cluster --config kind.yaml --wait 2m
 "$kind" load image-archive "$root/.urr/images/urr.tar" --name urr
-kubeconfig=$root/.urr/kind.kubeconfig
-"$kind" get kubeconfig --name urr >"$kubeconfig"
-chmod 600 "$kubeconfig"
-export KUBECONFIG=$kubeconfig
+(umask 077 && "$kind" get kubeconfig --name urr >"$KUBECONFIG")
 
 # The node has kubectl, so that this machine need not.
 kubectl() { docker exec -i urr-control-plane kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
@@ -34,5 +33,5 @@ kubectl -n urr rollout status deployment/urr-gateway --timeout=5m
 cat <<T
 
 URR is up on kind: http://127.0.0.1:8080/
-  KUBECONFIG=$kubeconfig; namespace urr; helm test urr -n urr walks the journey; make kind-down removes it.
+  KUBECONFIG=$KUBECONFIG; namespace urr; helm test urr -n urr walks the journey; make kind-down removes it.
 T
