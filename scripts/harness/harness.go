@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"urr.guru/scripts/platform"
 )
 
@@ -85,7 +87,7 @@ func (p *Platform) start() error {
 	if err != nil {
 		return err
 	}
-	if err := p.world.build(wanted); err != nil {
+	if err := p.world.build(ctx, wanted); err != nil {
 		return err
 	}
 	if p.names, err = serveNames(); err != nil {
@@ -97,26 +99,47 @@ func (p *Platform) start() error {
 		}
 	}
 	for _, s := range wanted {
-		if s.Migrates {
-			if err := p.world.migrate(ctx, s, p.env(p.services[s.Name], 0)); err != nil {
-				return err
-			}
-		}
+		p.env(p.services[s.Name], 0) // makes the links, by one goroutine
 	}
+	err = each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
+		if !s.Migrates {
+			return nil
+		}
+		return p.world.migrate(ctx, s, p.env(p.services[s.Name], 0))
+	})
+	if err != nil {
+		return err
+	}
+	ready := map[string]chan struct{}{}
 	for _, s := range wanted {
-		svc := p.services[s.Name]
-		for i := range svc.replicas {
-			if err := svc.start(i, ""); err != nil {
-				return err
-			}
-		}
-		for i := range svc.replicas {
-			if err := svc.awaitReady(ctx, i); err != nil {
-				return err
-			}
-		}
+		ready[s.Name] = make(chan struct{})
 	}
-	return nil
+	return each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
+		for _, name := range s.Needs {
+			if ready[name] == nil {
+				continue // absent on purpose
+			}
+			select {
+			case <-ready[name]:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := p.services[s.Name].startAll(ctx); err != nil {
+			return err
+		}
+		close(ready[s.Name])
+		return nil
+	})
+}
+
+// each does something with all services at once; the first error ends the others.
+func each(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range services {
+		group.Go(func() error { return do(ctx, s) })
+	}
+	return group.Wait()
 }
 
 // wanted lists the services of this run in start order.

@@ -153,6 +153,21 @@ func (s *Service) begin(i int, failpoints string) {
 	}
 }
 
+// startAll starts every replica and waits until all are ready.
+func (s *Service) startAll(ctx context.Context) error {
+	for i := range s.replicas {
+		if err := s.start(i, ""); err != nil {
+			return err
+		}
+	}
+	for i := range s.replicas {
+		if err := s.awaitReady(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Service) start(i int, failpoints string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
+	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/sandbox"
 )
@@ -57,46 +57,7 @@ func (p *Platform) Brokers() []string { return []string{p.world.layout.KafkaBrok
 
 // Records reads a topic from its beginning to what is its end now, in the order of each partition.
 func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.Brokers()...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		return nil, fmt.Errorf("open kafka: %w", err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, topic)
-	if err != nil {
-		return nil, fmt.Errorf("find the beginning of %s: %w", topic, err)
-	}
-	ends, err := admin.ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the end of %s: %w", topic, err)
-	}
-	left := map[int32]int64{} // partition → the offset behind its last record
-	ends.Each(func(end kadm.ListedOffset) {
-		if start, ok := starts.Lookup(topic, end.Partition); ok && end.Offset > start.Offset {
-			left[end.Partition] = end.Offset
-		}
-	})
-	var records []*kgo.Record
-	for len(left) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", topic, err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if end, open := left[r.Partition]; open && r.Offset < end {
-				records = append(records, r)
-				if r.Offset == end-1 {
-					delete(left, r.Partition)
-				}
-			}
-		})
-	}
-	return records, nil
+	return topics.Read(ctx, p.Brokers(), topic)
 }
 
 // Ledger reads what the payment provider has taken and given back.

@@ -16,6 +16,7 @@ import (
 
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
 )
 
@@ -131,40 +132,24 @@ func allFree(bases []int, offset int) bool {
 	return true
 }
 
-// build makes the programs with failpoints, once per test process. Other processes may do so at the
-// same time: each builds aside and renames.
-func (w *world) build(services []platform.Service) error {
+// build makes the programs with failpoints, once per test process.
+func (w *world) build(ctx context.Context, services []platform.Service) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dir := w.layout.Shared("bin", "failpoint")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", dir, err)
-	}
-	fresh, err := os.MkdirTemp(dir, ".new-")
-	if err != nil {
-		return fmt.Errorf("make a folder to build in: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(fresh) }()
-	var missing []platform.Service
-	args := []string{"build", "-tags", "failpoint", "-o", fresh + "/"}
+	var missing []string
 	for _, s := range services {
 		if !w.built[s.Name] {
-			missing = append(missing, s)
-			args = append(args, s.Package)
+			missing = append(missing, s.Package)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = w.layout.Root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	var out strings.Builder
+	if err := programs.Build(ctx, w.layout.Root, w.layout.Shared("bin", "failpoint"), &out, []string{"-tags=failpoint", "-buildvcs=false"}, missing...); err != nil {
+		return fmt.Errorf("%w\n%s", err, out.String())
 	}
-	for _, s := range missing {
-		if err := os.Rename(filepath.Join(fresh, filepath.Base(s.Package)), w.program(s)); err != nil {
-			return fmt.Errorf("put %s in place: %w", s.Name, err)
-		}
+	for _, s := range services {
 		w.built[s.Name] = true
 	}
 	return nil
@@ -182,9 +167,7 @@ func (w *world) base() []string {
 
 // migrate brings the tables and topics of a service to what its program expects, once per process.
 func (w *world) migrate(ctx context.Context, s platform.Service, env []string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.migrated[s.Name] {
+	if w.isMigrated(s.Name) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
@@ -196,8 +179,16 @@ func (w *world) migrate(ctx context.Context, s platform.Service, env []string) e
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s migrate: %w\n%s", s.Name, err, out.String())
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.migrated[s.Name] = true
 	return nil
+}
+
+func (w *world) isMigrated(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.migrated[name]
 }
 
 // heal brings back every backend that a test has killed or paused.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
 )
 
@@ -28,23 +29,8 @@ func (r *Runner) Build(ctx context.Context) error {
 		packages = append(packages, s.Package)
 	}
 	r.say("building %d programs", len(packages))
-	// Built aside and renamed: a program that runs cannot be written to.
-	fresh := r.layout.Shared("bin", ".new")
-	if err := os.MkdirAll(fresh, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", fresh, err)
-	}
 	// Without the commit in it, a program changes only when its code does.
-	args := append([]string{"build", "-buildvcs=false", "-o", fresh + "/"}, packages...)
-	if err := r.command(ctx, "go", args...).Run(); err != nil {
-		return fmt.Errorf("go build: %w", err)
-	}
-	for _, p := range packages {
-		name := filepath.Base(p)
-		if err := os.Rename(filepath.Join(fresh, name), r.layout.Bin(name)); err != nil {
-			return fmt.Errorf("put %s in place: %w", name, err)
-		}
-	}
-	return nil
+	return programs.Build(ctx, r.layout.Root, r.layout.Shared("bin"), os.Stdout, []string{"-buildvcs=false"}, packages...)
 }
 
 func (r *Runner) buildPages(ctx context.Context) error {
