@@ -2,11 +2,7 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Sales is what became of the seats of one event.
@@ -52,97 +48,6 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 		return out, fmt.Errorf("sales of %s: %w", eventID, err)
 	}
 	out.Oversold = double + max(0, out.Sold-out.Capacity)
-	return out, nil
-}
-
-// order is one payment as payment's tables have it.
-type order struct {
-	OrderID, ReferenceID, Status string
-}
-
-// PaidWithoutTicket lists the orders that were paid, by payment's tables or by the provider's ledger, and neither refunded nor followed
-// by the tickets of a confirmed reservation.
-func (s *Stores) PaidWithoutTicket(ctx context.Context, eventID string) ([]string, error) {
-	rows, err := s.payment.Query(ctx, `
-		SELECT order_id, reference_id::text, status FROM payments WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
-	if err != nil {
-		return nil, fmt.Errorf("payments of %s: %w", eventID, err)
-	}
-	orders, err := pgx.CollectRows(rows, pgx.RowToStructByPos[order])
-	if err != nil {
-		return nil, fmt.Errorf("payments of %s: %w", eventID, err)
-	}
-	ticketed, err := s.ticketed(ctx, eventID)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := s.keptCharges(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	used := map[string]bool{}
-	for _, o := range orders {
-		if !kept[o.OrderID] && o.Status != "CONFIRMED" {
-			continue
-		}
-		if !ticketed[o.ReferenceID] || used[o.ReferenceID] {
-			out = append(out, fmt.Sprintf("order %s (%s, charge kept: %t) of reservation %s", o.OrderID, o.Status, kept[o.OrderID], o.ReferenceID))
-		}
-		used[o.ReferenceID] = true // a second payment of the same reservation buys nothing
-	}
-	return out, nil
-}
-
-// ticketed are the confirmed reservations that have all their tickets.
-func (s *Stores) ticketed(ctx context.Context, eventID string) (map[string]bool, error) {
-	rows, err := s.ticket.Query(ctx, `
-		SELECT r.reservation_id::text FROM reservations r
-		WHERE r.event_id = $1 AND r.status = 'CONFIRMED'
-		  AND r.quantity = (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))`,
-		eventID)
-	if err != nil {
-		return nil, fmt.Errorf("tickets of %s: %w", eventID, err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("tickets of %s: %w", eventID, err)
-	}
-	out := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		out[id] = true
-	}
-	return out, nil
-}
-
-// keptCharges are the orders whose money the provider has and has not given back.
-func (s *Stores) keptCharges(ctx context.Context) (map[string]bool, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	var ledger struct {
-		Charges []struct {
-			OrderID        string `json:"orderId"`
-			Status         string `json:"status"`
-			Amount         int64  `json:"amount"`
-			RefundedAmount int64  `json:"refundedAmount"`
-		} `json:"charges"`
-	}
-	if err := json.NewDecoder(res.Body).Decode(&ledger); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	out := map[string]bool{}
-	for _, c := range ledger.Charges {
-		if c.Status == "CAPTURED" && c.RefundedAmount < c.Amount {
-			out[c.OrderID] = true
-		}
-	}
 	return out, nil
 }
 

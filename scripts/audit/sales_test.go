@@ -1,14 +1,9 @@
 package audit
 
 import (
-	"os"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-
-	"urr.guru/pkg/postgres"
-	"urr.guru/pkg/postgres/postgrestest"
 )
 
 // sale is one seat that is sold, one that is held, one that is free, and a section of general admission.
@@ -54,7 +49,7 @@ func TestSalesNoticesWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &Stores{ticket: ticketDatabase(t)}
+			s := &Stores{ticket: database(t, "ticket")}
 			for _, sql := range []string{sale, `DROP INDEX reservation_seats_one_live, tickets_one_valid`, c.damage} {
 				_, err := s.ticket.Exec(t.Context(), sql)
 				require.NoError(t, err)
@@ -66,10 +61,4 @@ func TestSalesNoticesWhatIsWrong(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
-}
-
-// ticketDatabase has ticket's own tables.
-func ticketDatabase(t *testing.T) *pgxpool.Pool {
-	t.Helper()
-	return postgrestest.New(t, postgres.MigrationSet{Name: "ticket", FS: os.DirFS("../../services/ticket/internal/postgres")})
 }

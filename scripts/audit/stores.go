@@ -1,5 +1,5 @@
-// Package audit reads the truth about a sale from the stores themselves, by SQL, Redis commands and the payment provider's ledger: not
-// by the services that it checks.
+// Package audit reads the truth about a sale from the stores themselves, by SQL, Redis commands, Kafka's topics and the payment
+// provider's ledger: not by the services that it checks.
 package audit
 
 import (
@@ -15,36 +15,51 @@ import (
 
 // Stores are the connections of an audit.
 type Stores struct {
-	ticket, payment *pgxpool.Pool
-	redis           redis.UniversalClient
-	ledgerURL       string
+	ticket, payment, stats *pgxpool.Pool
+	redis                  redis.UniversalClient
+	brokers                []string
+	topicPrefix            string
+	ledgerURL              string
 }
 
 // Open connects to the stores of a running platform.
 func Open(ctx context.Context, w platform.Wiring) (*Stores, error) {
 	s := &Stores{
-		redis:     redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, PoolSize: 4}),
+		redis:   redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, PoolSize: 4}),
+		brokers: w.KafkaBrokers, topicPrefix: w.KafkaPrefix,
 		ledgerURL: w.SandboxURL + "/v1/ledger",
 	}
-	for name, pool := range map[string]**pgxpool.Pool{platform.Ticket: &s.ticket, platform.Payment: &s.payment} {
-		service, err := platform.Lookup(name)
-		if err != nil {
-			return nil, err
-		}
-		if *pool, err = pgxpool.New(ctx, w.DatabaseURL(service)); err != nil {
-			return nil, fmt.Errorf("audit: %s's database: %w", name, err)
-		}
-	}
-	if err := errors.Join(s.ticket.Ping(ctx), s.payment.Ping(ctx), s.redis.Ping(ctx).Err()); err != nil {
+	if err := s.open(ctx, w); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("audit: the stores are not all up: %w", err)
 	}
 	return s, nil
 }
 
+func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
+	for name, pool := range map[string]**pgxpool.Pool{platform.Ticket: &s.ticket, platform.Payment: &s.payment, platform.Stats: &s.stats} {
+		service, err := platform.Lookup(name)
+		if err != nil {
+			return err
+		}
+		if *pool, err = pgxpool.New(ctx, w.DatabaseURL(service)); err != nil {
+			return fmt.Errorf("%s's database: %w", name, err)
+		}
+		if err := (*pool).Ping(ctx); err != nil {
+			return fmt.Errorf("%s's database: %w", name, err)
+		}
+	}
+	_, letters := s.DeadLetters(ctx)
+	_, ledger := s.charges(ctx)
+	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
+}
+
 // Close gives the connections back.
 func (s *Stores) Close() {
-	s.ticket.Close()
-	s.payment.Close()
+	for _, pool := range []*pgxpool.Pool{s.ticket, s.payment, s.stats} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
 	_ = s.redis.Close() // nothing was written
 }

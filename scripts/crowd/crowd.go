@@ -17,6 +17,8 @@ type Crowd struct {
 	// arrive is how long the arrivals are spread over.
 	arrive time.Duration
 	seed   uint64
+	habits []Habit
+	cards  int
 
 	soldOut atomic.Bool
 	loot    loot
@@ -29,11 +31,15 @@ type Options struct {
 	Arrive   time.Duration
 	// Seed makes habits and thinking times repeatable.
 	Seed uint64
+	// Habits of the visitors, one each; nil: the crowd's own shares, dealt out by the seed.
+	Habits []Habit
+	// Cards is how many good ones a visitor tries before giving up, as where an outage of the provider makes some fail; 0 is 1.
+	Cards int
 }
 
 // New prepares the crowd of a sale that is open already.
 func New(sale Sale, api *API, o Options) *Crowd {
-	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed}
+	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, habits: o.Habits, cards: max(1, o.Cards)}
 }
 
 // Tally counts people, live.
@@ -41,10 +47,14 @@ type Tally struct {
 	Arrived, Gone atomic.Int64
 	// ForgedTried and ForgedIn count attempts with passes that must not work, and those that did.
 	ForgedTried, ForgedIn atomic.Int64
+	// Paid counts visitors who were told that they had paid, Ticketed those who then had their tickets before them.
+	Paid, Ticketed atomic.Int64
 
 	mu       sync.Mutex
 	outcomes map[string]int
 	forged   []string
+	holders  map[string]string // seat → whose ticket
+	twice    []string
 }
 
 func (t *Tally) end(outcome string) {
@@ -62,6 +72,41 @@ func (t *Tally) letIn(how string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forged = append(t.forged, how)
+}
+
+// ticket notes that a visitor holds one for a seat.
+func (t *Tally) ticket(seat, user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders == nil {
+		t.holders = map[string]string{}
+	}
+	if other, taken := t.holders[seat]; taken && other != user {
+		t.twice = append(t.twice, fmt.Sprintf("%s (%s and %s)", seat, other, user))
+	}
+	t.holders[seat] = user
+}
+
+// Twice names the seats for which two visitors hold a ticket.
+func (t *Tally) Twice() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string(nil), t.twice...)
+}
+
+// Harm is what visitors saw that must not be, each a sentence.
+func (t *Tally) Harm() []string {
+	var out []string
+	for _, how := range t.ForgedPasses() {
+		out = append(out, "a forged pass let somebody in: "+how)
+	}
+	for _, seat := range t.Twice() {
+		out = append(out, "two hold a ticket of one seat: "+seat)
+	}
+	if n := t.Paid.Load() - t.Ticketed.Load(); n > 0 {
+		out = append(out, fmt.Sprintf("%d paid and did not see a ticket", n))
+	}
+	return out
 }
 
 // Outcomes tells how many visits ended how.
@@ -88,7 +133,10 @@ func (c *Crowd) Tally() *Tally { return &c.tally }
 // Run lets everybody come, act and go; it returns when the last one has gone or ctx ends.
 func (c *Crowd) Run(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(c.seed, 1))
-	habits := Habits(c.visitors, rng)
+	habits := c.habits
+	if habits == nil {
+		habits = Habits(c.visitors, rng)
+	}
 	arrivals := arrivals(c.visitors, c.arrive, rng)
 	var wg sync.WaitGroup
 	start := time.Now()

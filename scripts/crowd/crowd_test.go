@@ -80,3 +80,17 @@ func TestASessionIsABrowser(t *testing.T) {
 	require.Equal(t, "SEAT_TAKEN", call(s, "/refuse").Problem().Code)
 	require.Zero(t, rec.Summaries()[0].Errors, "a refusal is no error")
 }
+
+func TestHarmIsWhatVisitorsSeeOfIt(t *testing.T) {
+	t.Parallel()
+	var tally crowd.Tally
+	tally.Ticket("A-1-1", "alice")
+	tally.Ticket("A-1-1", "alice")
+	tally.Ticket("A-1-2", "bob")
+	tally.Paid.Add(2)
+	tally.Ticketed.Add(2)
+	require.Empty(t, tally.Harm(), "looking twice at one's own ticket is no harm")
+	tally.Ticket("A-1-1", "bob")
+	tally.Paid.Add(1)
+	require.Equal(t, []string{"two hold a ticket of one seat: A-1-1 (alice and bob)", "1 paid and did not see a ticket"}, tally.Harm())
+}

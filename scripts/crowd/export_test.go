@@ -5,3 +5,6 @@ var (
 	Bend     = bend
 	Arrivals = arrivals
 )
+
+// Ticket notes a ticket as a visitor does who sees it.
+func (t *Tally) Ticket(seat, user string) { t.ticket(seat, user) }

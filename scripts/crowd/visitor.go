@@ -34,6 +34,7 @@ type visitor struct {
 	queueTicket string
 	lastBeat    time.Time
 	away        bool // has been away already
+	paid        bool // was told so
 }
 
 // visit goes the whole way and says how it ended.

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"urr.guru/scripts/crowd"
@@ -27,10 +27,12 @@ type Config struct {
 	Limit time.Duration `env:"LIMIT, default=4m"`
 	// Seed makes the crowd repeatable; 0 takes the clock.
 	Seed uint64 `env:"SEED, default=0"`
-	// Stores of a platform that is not the checkout's own, for the audit; empty are the checkout's.
+	// Stores of a platform at URL, for the audit: all of them, or none. Without, the run is judged by what the visitors saw.
 	TicketDatabase  string   `env:"TICKET_DATABASE_URL"`
 	PaymentDatabase string   `env:"PAYMENT_DATABASE_URL"`
+	StatsDatabase   string   `env:"STATS_DATABASE_URL"`
 	RedisAddrs      []string `env:"REDIS_ADDRS"`
+	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
 	SandboxURL      string   `env:"SANDBOX_URL"`
 	// Break damages the stores before the audit, to show that it notices: oversold or paid_without_ticket.
 	Break string `env:"BREAK"`
@@ -47,6 +49,9 @@ func (c *Config) Validate() error {
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	case c.Break != "" && c.Break != breakOversold && c.Break != breakUnticketed:
 		return fmt.Errorf("BREAK=%q: must be %s or %s", c.Break, breakOversold, breakUnticketed)
+	}
+	if err := c.validateStores(); err != nil {
+		return err
 	}
 	if c.Threshold == 0 {
 		c.Threshold = max(20, c.Seats/3)
@@ -66,23 +71,43 @@ const (
 	slotSeconds = 30
 )
 
-// stores is where the audit reads.
-func (c *Config) stores(w platform.Wiring) platform.Wiring {
-	own := w.DatabaseURL
-	w.DatabaseURL = func(s platform.Service) string {
-		switch {
-		case s.Name == platform.Ticket && c.TicketDatabase != "":
-			return c.TicketDatabase
-		case s.Name == platform.Payment && c.PaymentDatabase != "":
-			return c.PaymentDatabase
-		default:
-			return own(s)
+// validateStores refuses an audit of the wrong stores, or of some of them.
+func (c *Config) validateStores() error {
+	var named, missing []string
+	for _, v := range []struct{ name, value string }{
+		{"TICKET_DATABASE_URL", c.TicketDatabase}, {"PAYMENT_DATABASE_URL", c.PaymentDatabase}, {"STATS_DATABASE_URL", c.StatsDatabase},
+		{"REDIS_ADDRS", strings.Join(c.RedisAddrs, ",")}, {"KAFKA_BROKERS", strings.Join(c.KafkaBrokers, ",")}, {"SANDBOX_URL", c.SandboxURL},
+	} {
+		if v.value == "" {
+			missing = append(missing, v.name)
+		} else {
+			named = append(named, v.name)
 		}
 	}
-	if len(c.RedisAddrs) > 0 {
-		w.RedisAddrs = c.RedisAddrs
+	switch {
+	case len(named) == 0 && c.URL != "" && c.Break != "":
+		return fmt.Errorf("BREAK=%q: there is no damaging stores that are not named", c.Break)
+	case len(named) == 0:
+		return nil
+	case c.URL == "":
+		return fmt.Errorf("%s: the checkout's own stores are known; they go with URL", strings.Join(named, ", "))
+	case len(missing) > 0:
+		return fmt.Errorf("%s: missing beside %s; name all the stores of %s, or none", strings.Join(missing, ", "), strings.Join(named, ", "), c.URL)
 	}
-	w.SandboxURL = cmp.Or(c.SandboxURL, w.SandboxURL)
+	return nil
+}
+
+// outside tells that the stores are out of reach.
+func (c *Config) outside() bool { return c.URL != "" && c.TicketDatabase == "" }
+
+// stores is where the audit reads.
+func (c *Config) stores(w platform.Wiring) platform.Wiring {
+	if c.URL == "" {
+		return w
+	}
+	databases := map[string]string{platform.Ticket: c.TicketDatabase, platform.Payment: c.PaymentDatabase, platform.Stats: c.StatsDatabase}
+	w.DatabaseURL = func(s platform.Service) string { return databases[s.Name] }
+	w.RedisAddrs, w.KafkaBrokers, w.SandboxURL = c.RedisAddrs, c.KafkaBrokers, strings.TrimRight(c.SandboxURL, "/")
 	return w
 }
 

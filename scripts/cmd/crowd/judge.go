@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"urr.guru/scripts/audit"
@@ -22,52 +21,85 @@ type judged struct {
 	Findings []string
 }
 
-// judge reads the truth from the stores.
+// judge asks for the truth.
 func (d *demo) judge(ctx context.Context) (judged, error) {
-	if err := d.settle(ctx); err != nil {
+	v := judged{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
+	tally := d.crowd.Tally()
+	if err := d.truth.judge(ctx, tally, &v); err != nil {
 		return judged{}, err
 	}
-	if d.cfg.Break != "" {
-		if err := d.damage(ctx); err != nil {
-			return judged{}, err
-		}
-	}
-	v := judged{Verdict: Verdict{
-		Visitors: d.cfg.Visitors, Seats: d.cfg.Seats,
-		OverThreshold: d.series.Over(int64(d.cfg.Threshold)),
-	}}
-	for _, part := range []func(context.Context, *judged) error{d.judgeSales, d.judgeOrder, d.judgePasses} {
-		if err := part(ctx, &v); err != nil {
-			return judged{}, err
-		}
-	}
-	if v.OverThreshold > 0 {
-		v.find("%d samples have more than %d active", v.OverThreshold, d.cfg.Threshold)
+	v.ForgedIn += int(tally.ForgedIn.Load())
+	for _, harm := range tally.Harm() {
+		v.find("%s", harm)
 	}
 	return v, nil
 }
 
-// settle waits until every paid order has its tickets or its refund.
-func (d *demo) settle(ctx context.Context) error {
-	deadline := time.Now().Add(settleWithin)
-	for {
-		open, err := d.stores.PaidWithoutTicket(ctx, d.sale.EventID)
-		if err != nil {
+func (v *judged) find(format string, args ...any) {
+	if len(v.Findings) < maxFindings {
+		v.Findings = append(v.Findings, fmt.Sprintf(format, args...))
+	}
+}
+
+// inside reads the truth from the stores.
+type inside struct {
+	stores *audit.Stores
+	cfg    *Config
+	sale   crowd.Sale
+	series *audit.Series
+	// letters are those that had been put aside before.
+	letters map[string]int64
+}
+
+func (i *inside) begin(ctx context.Context) (err error) {
+	i.letters, err = i.stores.DeadLetters(ctx)
+	return err
+}
+
+func (i *inside) sample(ctx context.Context) (audit.Sample, error) {
+	return i.stores.Sample(ctx, i.sale.EventID)
+}
+
+func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
+	if _, err := i.settled(ctx); err != nil {
+		return err
+	}
+	if i.cfg.Break != "" {
+		if err := i.damage(ctx); err != nil {
 			return err
 		}
-		if len(open) == 0 || time.Now().After(deadline) {
-			return nil
+	}
+	for _, part := range []func(context.Context, *judged) error{i.judgeSales, i.judgeFaults, i.judgeLetters, i.judgeOrder, i.judgeForgers} {
+		if err := part(ctx, v); err != nil {
+			return err
+		}
+	}
+	over := i.series.Over(int64(i.cfg.Threshold))
+	v.OverThreshold = &over
+	if over > 0 {
+		v.find("%d samples have more than %d active", over, i.cfg.Threshold)
+	}
+	return nil
+}
+
+// settled waits until the stores agree with each other, and returns what they do not agree in when that takes too long.
+func (i *inside) settled(ctx context.Context) (audit.Faults, error) {
+	deadline := time.Now().Add(settleWithin)
+	for {
+		faults, err := i.stores.Faults(ctx, i.sale.EventID)
+		if err != nil || len(faults.All()) == 0 || time.Now().After(deadline) {
+			return faults, err
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return faults, ctx.Err()
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-func (d *demo) judgeSales(ctx context.Context, v *judged) error {
-	sales, err := d.stores.Sales(ctx, d.sale.EventID)
+func (i *inside) judgeSales(ctx context.Context, v *judged) error {
+	sales, err := i.stores.Sales(ctx, i.sale.EventID)
 	if err != nil {
 		return err
 	}
@@ -75,27 +107,49 @@ func (d *demo) judgeSales(ctx context.Context, v *judged) error {
 	if sales.Unbalanced > 0 {
 		v.find("%d seats are not in the state of their reservation", sales.Unbalanced)
 	}
-	unticketed, err := d.stores.PaidWithoutTicket(ctx, d.sale.EventID)
+	return nil
+}
+
+func (i *inside) judgeFaults(ctx context.Context, v *judged) error {
+	faults, err := i.stores.Faults(ctx, i.sale.EventID)
 	if err != nil {
 		return err
 	}
-	v.PaidWithoutTicket = len(unticketed)
-	for _, o := range unticketed {
-		v.find("paid without ticket: %s", o)
+	all := faults.All()
+	v.PaidWithoutTicket = len(faults.PaidWithoutTicket) + len(faults.StrayCharges)
+	v.Other += len(all) - v.PaidWithoutTicket
+	for _, fault := range all {
+		v.find("%s", fault)
 	}
 	return nil
 }
 
-func (d *demo) judgeOrder(ctx context.Context, v *judged) error {
-	admissions, err := d.stores.Admissions(ctx, d.sale.EventID)
+// judgeLetters counts what consumers have put aside meanwhile.
+func (i *inside) judgeLetters(ctx context.Context, v *judged) error {
+	letters, err := i.stores.DeadLetters(ctx)
+	if err != nil {
+		return err
+	}
+	for topic, n := range letters {
+		if fresh := n - i.letters[topic]; fresh > 0 {
+			v.Other += int(fresh)
+			v.find("%d events in %s", fresh, topic)
+		}
+	}
+	return nil
+}
+
+func (i *inside) judgeOrder(ctx context.Context, v *judged) error {
+	admissions, err := i.stores.Admissions(ctx, i.sale.EventID)
 	if err != nil {
 		return err
 	}
 	if len(admissions) == 0 {
-		return fmt.Errorf("the line of %s has no record of admissions: the order cannot be judged", d.sale.EventID)
+		return fmt.Errorf("the line of %s has no record of admissions: the order cannot be judged", i.sale.EventID)
 	}
 	inversions := audit.Inversions(admissions)
-	v.OutOfOrder = len(inversions)
+	n := len(inversions)
+	v.OutOfOrder = &n
 	for _, i := range inversions {
 		v.find("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
 			i.First.User, i.First.Score, i.First.PresentSince, i.First.At, i.Then.User, i.Then.Score, i.Then.At)
@@ -103,15 +157,10 @@ func (d *demo) judgeOrder(ctx context.Context, v *judged) error {
 	return nil
 }
 
-// judgePasses counts the attempts that got an answer they should not have, and the traces of forgers in the stores.
-func (d *demo) judgePasses(ctx context.Context, v *judged) error {
-	tally := d.crowd.Tally()
-	v.ForgedIn = int(tally.ForgedIn.Load())
-	if passes := tally.ForgedPasses(); len(passes) > 0 {
-		v.find("let in with: %s", strings.Join(passes, ", "))
-	}
+// judgeForgers counts their traces in the stores.
+func (i *inside) judgeForgers(ctx context.Context, v *judged) error {
 	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
-		n, err := d.stores.Reservations(ctx, d.sale.EventID, prefix)
+		n, err := i.stores.Reservations(ctx, i.sale.EventID, prefix)
 		if err != nil {
 			return err
 		}
@@ -123,22 +172,16 @@ func (d *demo) judgePasses(ctx context.Context, v *judged) error {
 	return nil
 }
 
-func (v *judged) find(format string, args ...any) {
-	if len(v.Findings) < maxFindings {
-		v.Findings = append(v.Findings, fmt.Sprintf(format, args...))
-	}
-}
-
 // What BREAK may damage.
 const (
 	breakOversold   = "oversold"
 	breakUnticketed = "paid_without_ticket"
 )
 
-func (d *demo) damage(ctx context.Context) error {
-	fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", d.cfg.Break)
-	if d.cfg.Break == breakOversold {
-		return d.stores.DuplicateTicket(ctx, d.sale.EventID)
+func (i *inside) damage(ctx context.Context) error {
+	fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", i.cfg.Break)
+	if i.cfg.Break == breakOversold {
+		return i.stores.DuplicateTicket(ctx, i.sale.EventID)
 	}
-	return d.stores.LoseTicket(ctx, d.sale.EventID)
+	return i.stores.LoseTicket(ctx, i.sale.EventID)
 }

@@ -42,17 +42,24 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if cfg.URL == "" {
-		cfg.URL = layout.GatewayURL()
+	d := &demo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
+	url := cfg.URL
+	if url == "" {
+		url = layout.GatewayURL()
 	}
-	stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
-	if err != nil {
-		return err
+	d.api = crowd.NewAPI(url, d.recorder)
+	defer d.api.Close()
+	if cfg.outside() {
+		d.truth = &outside{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
+	} else {
+		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+		if err != nil {
+			return fmt.Errorf("%w; is the platform up (make up)?", err)
+		}
+		defer stores.Close()
+		d.truth = &inside{stores: stores, cfg: cfg, sale: d.sale, series: d.series}
 	}
-	defer stores.Close()
-
-	d := &demo{cfg: cfg, layout: layout, stores: stores, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
-	if err := d.play(ctx); err != nil {
+	if err := d.play(ctx, url); err != nil {
 		return err
 	}
 	verdict, err := d.judge(ctx)
@@ -73,7 +80,8 @@ func run(ctx context.Context) error {
 type demo struct {
 	cfg      *Config
 	layout   platform.Layout
-	stores   *audit.Stores
+	truth    truth
+	api      *crowd.API
 	sale     crowd.Sale
 	recorder *crowd.Recorder
 	series   *audit.Series
@@ -81,20 +89,27 @@ type demo struct {
 	took     time.Duration
 }
 
-// play opens the sale and lets the crowd in, sampling the stores all the while.
-func (d *demo) play(ctx context.Context) error {
-	api := crowd.NewAPI(d.cfg.URL, d.recorder)
-	defer api.Close()
-	admin := api.NewSession()
-	if err := admin.DevLogin(ctx, "crowd-operator", "admin"); err != nil {
-		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, d.cfg.URL)
+// truth is what a run is measured and judged by.
+type truth interface {
+	// begin notes what was there before.
+	begin(ctx context.Context) error
+	// sample reads the state of the sale now, as far as it can be seen.
+	sample(ctx context.Context) (audit.Sample, error)
+	// judge waits until what is still on its way has arrived, and fills in the verdict.
+	judge(ctx context.Context, tally *crowd.Tally, v *judged) error
+}
+
+// play opens the sale and lets the crowd in, sampling all the while.
+func (d *demo) play(ctx context.Context, url string) error {
+	if err := d.truth.begin(ctx); err != nil {
+		return err
 	}
-	if err := d.sale.Open(ctx, admin); err != nil {
-		return fmt.Errorf("open the sale: %w", err)
+	if err := d.sale.OpenAs(ctx, d.api, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, url)
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
 		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
-	d.crowd = crowd.New(d.sale, api, crowd.Options{Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed})
+	d.crowd = crowd.New(d.sale, d.api, crowd.Options{Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed})
 
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Limit)
 	defer cancel()
@@ -102,7 +117,7 @@ func (d *demo) play(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		d.watch(watching, api.NewSession())
+		d.watch(watching, d.api.NewSession())
 	}()
 	start := time.Now()
 	d.crowd.Run(ctx)

@@ -42,21 +42,22 @@ type line struct {
 func (d *demo) plots(r Report) ([]figure, error) {
 	over := []struct {
 		title, text string
+		inside      bool // only the stores know
 		lines       []line
 	}{
-		{"Arrivals and serving counter", "Visitors who came, and how many positions of tier 1 have been served.", []line{
+		{"Arrivals and serving counter", "Visitors who came, and how many positions of tier 1 have been served.", false, []line{
 			{"arrived", blue, false, func(s audit.Sample) float64 { return float64(s.Arrived) }},
 			{"serving counter", orange, false, func(s audit.Sample) float64 { return float64(s.Serving) }},
 		}},
-		{"Tier 2: waiting", "Visitors in the line, and those who are away and keep their place.", []line{
+		{"Tier 2: waiting", "Visitors in the line, and those who are away and keep their place.", true, []line{
 			{"waiting", blue, false, func(s audit.Sample) float64 { return float64(s.Waiting) }},
 			{"parked", orange, false, func(s audit.Sample) float64 { return float64(s.Parked) }},
 		}},
-		{"Tier 2: active against the threshold", "How many are inside; the line must stay under the threshold.", []line{
+		{"Tier 2: active against the threshold", "How many are inside; the line must stay under the threshold.", true, []line{
 			{"active", green, false, func(s audit.Sample) float64 { return float64(s.Active) }},
 			{"threshold", red, true, func(audit.Sample) float64 { return float64(r.Threshold) }},
 		}},
-		{"Seats sold and held over time", "The sale ends at the number of seats.", []line{
+		{"Seats sold and held over time", "The sale ends at the number of seats.", false, []line{
 			{"sold", green, false, func(s audit.Sample) float64 { return float64(s.Sold) }},
 			{"held", orange, false, func(s audit.Sample) float64 { return float64(s.Held) }},
 			{"seats", red, true, func(audit.Sample) float64 { return float64(r.Seats) }},
@@ -64,6 +65,9 @@ func (d *demo) plots(r Report) ([]figure, error) {
 	}
 	var out []figure
 	for _, f := range over {
+		if f.inside && d.cfg.outside() {
+			continue
+		}
 		svg, err := timeline(r.Series, f.lines)
 		if err != nil {
 			return nil, fmt.Errorf("plot %s: %w", f.title, err)

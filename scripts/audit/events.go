@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/scripts/internal/topics"
+	"urr.guru/scripts/platform"
+)
+
+// counts are the figures of one sale.
+type counts struct {
+	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
+	Payments, Refunds, Revenue                                  int64
+}
+
+// unpublished tells which services have events that nobody has been told of.
+func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
+	var out []string
+	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
+		var rows int
+		if err := db.QueryRow(ctx, `SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
+			return nil, fmt.Errorf("outbox of %s: %w", name, err)
+		}
+		if rows > 0 {
+			out = append(out, fmt.Sprintf("%d events in the outbox of %s", rows, name))
+		}
+	}
+	return out, nil
+}
+
+// DeadLetters counts what consumers have put aside because they could not process it, by topic. They are kept forever, so that a
+// platform with a past is compared with what it had before.
+func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
+	return topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
+}
+
+// miscounted compares stats's figures of a sale with the events as the topics hold them, each id once, and with ticket's and payment's
+// tables: an event that was counted twice, or never, or that was never made.
+func (s *Stores) miscounted(ctx context.Context, eventID string) ([]string, error) {
+	counted, err := s.counted(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	published, err := s.published(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if counted != published {
+		out = append(out, fmt.Sprintf("stats has %+v, the events are %+v", counted, published))
+	}
+	stored, err := s.stored(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	// How often a reservation was cancelled or ran out is not in its row.
+	counted.Cancelled, counted.Expired, counted.Rejected = 0, 0, 0
+	if counted != stored {
+		out = append(out, fmt.Sprintf("stats has %+v, the tables have %+v", counted, stored))
+	}
+	return out, nil
+}
+
+// counted are stats's figures.
+func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err error) {
+	err = s.stats.QueryRow(ctx, `
+		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,
+		                     coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected), 0)::bigint, coalesce(sum(seats_sold), 0)::bigint
+		              FROM event_days WHERE event_id = $1),
+		     money AS (SELECT coalesce(sum(payments), 0)::bigint, coalesce(sum(refunds), 0)::bigint,
+		                      coalesce(sum(confirmed - refunded), 0)::bigint
+		               FROM revenue_days WHERE event_id = $1)
+		SELECT * FROM days, money`, eventID).Scan(
+		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
+	if err != nil {
+		return c, fmt.Errorf("figures of %s: %w", eventID, err)
+	}
+	return c, nil
+}
+
+// stored are the figures that ticket's and payment's rows give.
+func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err error) {
+	err = s.ticket.QueryRow(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
+		       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0)
+		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold)
+	if err != nil {
+		return c, fmt.Errorf("reservations of %s: %w", eventID, err)
+	}
+	var paid, refunded int64
+	err = s.payment.QueryRow(ctx, `
+		WITH mine AS (SELECT id, amount, status FROM payments WHERE event_id = $1 AND payment_type <> 'transfer'),
+		     back AS (SELECT count(*) AS n, coalesce(sum(r.amount), 0)::bigint AS amount
+		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.status = 'DONE' AND r.cause <> 'TRANSFER')
+		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
+		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDING', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
+	if err != nil {
+		return c, fmt.Errorf("payments of %s: %w", eventID, err)
+	}
+	c.Revenue = paid - refunded
+	return c, nil
+}
+
+// fact is what both topics' events have in common, and what is counted of them.
+type fact struct {
+	Type        string `json:"type"`
+	EventID     string `json:"eventId"`
+	Reason      string `json:"reason"`
+	PaymentType string `json:"paymentType"`
+	Cause       string `json:"cause"`
+	Quantity    int64  `json:"quantity"`
+	Amount      int64  `json:"amount"`
+}
+
+// published are the figures that the topics give when each event counts once.
+func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
+	seen := map[string]bool{}
+	for _, topic := range []string{"reservation-events", "payment-events"} {
+		records, err := topics.Read(ctx, s.brokers, s.topicPrefix+topic)
+		if err != nil {
+			return c, err
+		}
+		for _, r := range records {
+			id := header(r, "ce_id")
+			var f fact
+			if err := json.Unmarshal(r.Value, &f); err != nil {
+				return c, fmt.Errorf("event %s of %s: %w", id, topic, err)
+			}
+			if f.EventID == eventID && !seen[id] {
+				seen[id] = true
+				c.add(f)
+			}
+		}
+	}
+	return c, nil
+}
+
+func header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func (c *counts) add(f fact) {
+	switch f.Type {
+	case "RESERVATION_CREATED":
+		c.Created++
+	case "RESERVATION_CONFIRMED":
+		c.Confirmed++
+		c.SeatsSold += f.Quantity
+	case "RESERVATION_CANCELLED":
+		c.Cancelled++
+		if f.Reason == "REFUNDED" {
+			c.SeatsSold -= f.Quantity
+		}
+	case "RESERVATION_EXPIRED":
+		c.Expired++
+	case "RESERVATION_REJECTED":
+		c.Rejected++
+	}
+	if f.PaymentType == "transfer" || f.Cause == "TRANSFER" {
+		return // money between visitors is nobody's revenue
+	}
+	switch f.Type {
+	case "PAYMENT_CONFIRMED":
+		c.Payments++
+		c.Revenue += f.Amount
+	case "PAYMENT_REFUNDED":
+		c.Refunds++
+		c.Revenue -= f.Amount
+	}
+}

@@ -1,0 +1,235 @@
+package audit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/scripts/sandbox"
+)
+
+// One reservation that was paid and has its ticket, and one that was paid too late and given back.
+const (
+	honestTicket = `
+		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
+		                          expires_at, hold_ends_at)
+		SELECT lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, '', '', 1, 70, 'KRW', status, lpad('a' || n, 32, '0')::uuid, now(), now()
+		FROM (VALUES (1, 'CONFIRMED'), (2, 'REJECTED')) AS v (n, status);
+		INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
+		VALUES (gen_random_uuid(), lpad('1', 32, '0')::uuid, 'e', 'u1', 'A', 'A-1-1', 70, 'KRW', 'VALID');`
+	honestPayment = `
+		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at)
+		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 'KRW', 'sandbox', status, now()
+		FROM (VALUES (1, 'CONFIRMED'), (2, 'REFUNDED')) AS v (n, status);
+		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
+		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
+	honestStats = `
+		INSERT INTO event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
+		INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
+)
+
+func honestLedger() map[string]*sandbox.Charge {
+	return map[string]*sandbox.Charge{
+		"o1": {OrderID: "o1", Amount: 70, Status: sandbox.Captured},
+		"o2": {OrderID: "o2", Amount: 70, Status: sandbox.Captured, RefundedAmount: 70},
+		"o3": {OrderID: "o3", Amount: 70, Status: sandbox.Declined},
+	}
+}
+
+// honestEvents are what was published of it; one went out twice, as after a crash of the relay.
+func honestEvents(t *testing.T) (prefix string) {
+	t.Helper()
+	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
+	client := kafkaClient(t)
+	admin := kadm.NewClient(client)
+	reservations, payments := prefix+"reservation-events", prefix+"payment-events"
+	names := []string{reservations, payments, reservations + ".dlq", payments + ".dlq"}
+	made, err := admin.CreateTopics(t.Context(), 3, 1, nil, names...)
+	require.NoError(t, errors.Join(err, made.Error()))
+	t.Cleanup(func() {
+		_, err := admin.DeleteTopics(context.Background(), names...)
+		require.NoError(t, err)
+	})
+	twice := event(t, reservations, map[string]any{"type": "RESERVATION_CONFIRMED", "quantity": 1})
+	records := []*kgo.Record{
+		twice, twice,
+		event(t, reservations, map[string]any{"type": "RESERVATION_CREATED", "quantity": 1}),
+		event(t, reservations, map[string]any{"type": "RESERVATION_CREATED", "quantity": 1}),
+		event(t, reservations, map[string]any{"type": "RESERVATION_EXPIRED", "quantity": 1}),
+		event(t, reservations, map[string]any{"type": "RESERVATION_REJECTED", "quantity": 1}),
+		event(t, reservations, map[string]any{"type": "RESERVATION_CREATED", "eventId": "another"}),
+		event(t, payments, map[string]any{"type": "PAYMENT_CONFIRMED", "amount": 70}),
+		event(t, payments, map[string]any{"type": "PAYMENT_CONFIRMED", "amount": 70}),
+		event(t, payments, map[string]any{"type": "PAYMENT_REFUNDED", "amount": 70, "cause": "COMPENSATION"}),
+	}
+	require.NoError(t, client.ProduceSync(t.Context(), records...).FirstErr())
+	return prefix
+}
+
+func kafkaClient(t *testing.T) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
+	t.Helper()
+	if body["eventId"] == nil {
+		body["eventId"] = "e"
+	}
+	raw, err := json.Marshal(body)
+	require.NoError(t, err)
+	return &kgo.Record{Topic: topic, Value: raw, Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(rand.Text())}}}
+}
+
+// stores are those of the sale, empty as yet. Constraints that would stop a damage are gone: the audit must not rely on them.
+func stores(t *testing.T) *Stores {
+	t.Helper()
+	s := &Stores{
+		ticket: database(t, "ticket"), payment: database(t, "payment"), stats: database(t, "stats"),
+		brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t),
+	}
+	_, err := s.ticket.Exec(t.Context(), "ALTER TABLE tickets DROP CONSTRAINT tickets_reservation_id_fkey; DROP INDEX tickets_one_valid")
+	require.NoError(t, err)
+	return s
+}
+
+// fill empties the stores and writes the honest sale into them.
+func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
+	t.Helper()
+	for db, sql := range map[*pgxpool.Pool]string{
+		s.ticket:  "TRUNCATE reservations, reservation_seats, tickets, outbox;" + honestTicket,
+		s.payment: "TRUNCATE payments, payment_timeline, refunds, outbox;" + honestPayment,
+		s.stats:   "TRUNCATE event_days, revenue_days;" + honestStats,
+	} {
+		_, err := db.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	charges := slices.Collect(maps.Values(ledger))
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"charges": charges})
+	}))
+	t.Cleanup(provider.Close)
+	s.ledgerURL = provider.URL
+}
+
+// database has a service's own tables.
+func database(t *testing.T, service string) *pgxpool.Pool {
+	t.Helper()
+	return postgrestest.New(t,
+		postgres.MigrationSet{Name: service, FS: os.DirFS("../../services/" + service + "/internal/postgres")},
+		postgres.MigrationSet{Name: "outbox", FS: os.DirFS("../../pkg/outbox")})
+}
+
+const waitingEvent = `INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
+	VALUES (gen_random_uuid(), 0, 'x', 'k', 'X', 1, '{}', '{}')`
+
+func TestFaultsNoticesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	const unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
+	const unpublished, miscounted = "not published", "miscounted"
+	for name, c := range map[string]struct {
+		ticket, payment, stats string
+		ledger                 func(map[string]*sandbox.Charge)
+		want                   []string
+	}{
+		"nothing":     {},
+		"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed}},
+		"confirmed payment of an expired reservation": {
+			ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, miscounted},
+		},
+		"confirmed payment, unknown reservation": {
+			ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, miscounted},
+		},
+		"refund promised and not made": {
+			ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+		},
+		"paid twice": {
+			payment: `UPDATE payments SET status = 'CONFIRMED', reference_id = lpad('1', 32, '0')::uuid WHERE order_id = 'o2'`,
+			ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+		},
+		"ticket of a refunded payment": {
+			payment: `UPDATE payments SET status = 'REFUNDED' WHERE order_id = 'o1'`,
+			ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+		},
+		"given back by the provider alone": {
+			ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+		},
+		"charged less than the price": {
+			ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unpaid},
+		},
+		"ticket that was never paid": {
+			payment: `DELETE FROM payments WHERE order_id = 'o1'`,
+			ledger:  func(l map[string]*sandbox.Charge) { delete(l, "o1") }, want: []string{unpaid, miscounted},
+		},
+		"ticket of a rejected reservation": {
+			ticket: `UPDATE tickets SET reservation_id = lpad('2', 32, '0')::uuid`, want: []string{unticketed, unpaid},
+		},
+		"charge that payment does not know": {
+			ledger: func(l map[string]*sandbox.Charge) {
+				l["x"] = &sandbox.Charge{OrderID: "x", Amount: 1, Status: sandbox.Captured}
+			}, want: []string{stray},
+		},
+		"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
+		"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
+		"confirmed twice in the figures": {
+			stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{miscounted, miscounted},
+		},
+		"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{miscounted}},
+		"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{miscounted, miscounted}},
+		"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{miscounted, miscounted}},
+		"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, miscounted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := honestLedger()
+			if c.ledger != nil {
+				c.ledger(ledger)
+			}
+			s.fill(t, ledger)
+			for db, sql := range map[*pgxpool.Pool]string{s.ticket: c.ticket, s.payment: c.payment, s.stats: c.stats} {
+				_, err := db.Exec(t.Context(), sql)
+				require.NoError(t, err)
+			}
+			faults, err := s.Faults(t.Context(), "e")
+			require.NoError(t, err)
+			found := faults.All()
+			require.Len(t, found, len(c.want), "%v", found)
+			for i, kind := range c.want {
+				require.True(t, strings.HasPrefix(found[i], kind), "%q is not of the kind %q", found[i], kind)
+			}
+		})
+	}
+}
+
+func TestDeadLettersAreCountedByTopic(t *testing.T) {
+	t.Parallel()
+	s := &Stores{brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t)}
+	letters, err := s.DeadLetters(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, letters)
+	topic := s.topicPrefix + "payment-events.dlq"
+	poison := &kgo.Record{Topic: topic, Value: []byte("poison")}
+	require.NoError(t, kafkaClient(t).ProduceSync(t.Context(), poison).FirstErr())
+	letters, err = s.DeadLetters(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{topic: 1}, letters)
+}

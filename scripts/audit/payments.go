@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/scripts/sandbox"
+)
+
+// payment is one of payment's rows.
+type payment struct {
+	ID, OrderID, ReferenceID, Status string
+	Amount                           int64
+}
+
+// reservation is one of ticket's rows, with how many of its tickets open a door.
+type reservation struct {
+	ID, PaymentID, Status string
+	Amount                int64
+	Quantity, Tickets     int
+}
+
+// books are what three parties wrote down about one sale: the provider, payment and ticket.
+type books struct {
+	charges      map[string]sandbox.Charge // by order; of every sale
+	payments     map[string]payment        // by id
+	reservations map[string]reservation    // by id
+}
+
+// books reads the provider first: a charge that it has by then is of a payment that was written down before.
+func (s *Stores) books(ctx context.Context, eventID string) (b books, err error) {
+	if b.charges, err = s.charges(ctx); err != nil {
+		return b, err
+	}
+	b.payments, err = collect(ctx, s.payment, func(p payment) string { return p.ID }, `
+		SELECT id::text, order_id, reference_id::text, status, amount FROM payments
+		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
+	if err != nil {
+		return b, fmt.Errorf("payments of %s: %w", eventID, err)
+	}
+	b.reservations, err = collect(ctx, s.ticket, func(r reservation) string { return r.ID }, `
+		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity,
+		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))
+		FROM reservations r WHERE event_id = $1`, eventID)
+	if err != nil {
+		return b, fmt.Errorf("reservations of %s: %w", eventID, err)
+	}
+	return b, nil
+}
+
+func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sql string, args ...any) (map[string]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]T, len(list))
+	for _, v := range list {
+		out[id(v)] = v
+	}
+	return out, nil
+}
+
+// charges are the provider's, by order.
+func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ledger: %s answers %s", s.ledgerURL, res.Status)
+	}
+	var ledger struct {
+		Charges []sandbox.Charge `json:"charges"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&ledger); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	out := make(map[string]sandbox.Charge, len(ledger.Charges))
+	for _, c := range ledger.Charges {
+		out[c.OrderID] = c
+	}
+	return out, nil
+}
+
+// kept is what the provider has of an order and has not given back.
+func (b books) kept(orderID string) int64 {
+	c := b.charges[orderID]
+	if c.Status != sandbox.Captured {
+		return 0
+	}
+	return c.Amount - c.RefundedAmount
+}
+
+// paidWithoutTicket lists the payments that were made, by payment's tables or by the provider's ledger, and neither refunded nor
+// followed by all tickets of a reservation that names them.
+func (b books) paidWithoutTicket() []string {
+	var out []string
+	for _, p := range b.payments {
+		kept := b.kept(p.OrderID)
+		if kept == 0 && p.Status != "CONFIRMED" {
+			continue
+		}
+		r := b.reservations[p.ReferenceID]
+		if r.Status != "CONFIRMED" || r.Tickets != r.Quantity || r.PaymentID != p.ID {
+			out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of reservation %s (%s, %d of %d tickets, paid by %q)",
+				p.OrderID, p.Status, kept, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
+		}
+	}
+	return out
+}
+
+// ticketWithoutPayment lists the reservations that are sold or whose tickets open a door, though nobody pays for them: no payment is
+// written down, it was given back, or the provider does not keep the price.
+func (b books) ticketWithoutPayment() []string {
+	var out []string
+	for _, r := range b.reservations {
+		if r.Status != "CONFIRMED" && r.Tickets == 0 {
+			continue
+		}
+		p := b.payments[r.PaymentID]
+		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.kept(p.OrderID) == r.Amount
+		if !paid || r.Status != "CONFIRMED" {
+			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
+				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.kept(p.OrderID)))
+		}
+	}
+	return out
+}
+
+// strayCharges lists what the provider keeps of orders that payment has never heard of. Whose sale they were of nobody can tell.
+func (s *Stores) strayCharges(ctx context.Context, b books) ([]string, error) {
+	var orders []string
+	for id := range b.charges {
+		if b.kept(id) > 0 {
+			orders = append(orders, id)
+		}
+	}
+	rows, err := s.payment.Query(ctx, `
+		SELECT o FROM unnest($1::text[]) AS o WHERE NOT EXISTS (SELECT FROM payments WHERE order_id = o)`, orders)
+	if err != nil {
+		return nil, fmt.Errorf("orders of the ledger: %w", err)
+	}
+	strays, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("orders of the ledger: %w", err)
+	}
+	for i, id := range strays {
+		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.kept(id))
+	}
+	return strays, nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/crowd"
+)
+
+// outside judges a platform whose stores are out of reach by what anybody may ask and by what the visitors saw: sold is what the public
+// figures say, oversold are seats for which two of the crowd hold a ticket, paid without a ticket who was told to have paid and saw none.
+// Who is inside and in which order people got in shows in the stores only, and stays open.
+type outside struct {
+	visitor *crowd.Session
+	sale    crowd.Sale
+}
+
+func (o *outside) begin(context.Context) error {
+	fmt.Println("the stores are not named: the run is judged by what the visitors see (see cmd/crowd in scripts/README.md)")
+	return nil
+}
+
+func (o *outside) sample(ctx context.Context) (s audit.Sample, err error) {
+	s.Sold, err = o.sold(ctx)
+	return s, err
+}
+
+func (o *outside) sold(ctx context.Context) (int64, error) {
+	ans, err := o.visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.sale.EventID, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	if !ans.OK() {
+		return 0, fmt.Errorf("the figures of %s: %d %s", o.sale.EventID, ans.Status, ans.Body)
+	}
+	var figures struct {
+		SeatsSold int64 `json:"seatsSold"`
+	}
+	if err := json.Unmarshal(ans.Body, &figures); err != nil {
+		return 0, fmt.Errorf("the figures of %s: %w", o.sale.EventID, err)
+	}
+	return figures.SeatsSold, nil
+}
+
+func (o *outside) judge(ctx context.Context, tally *crowd.Tally, v *judged) error {
+	for deadline := time.Now().Add(settleWithin); ; {
+		sold, err := o.sold(ctx)
+		if err != nil {
+			return err
+		}
+		v.Sold = int(sold)
+		if v.Sold == v.Seats || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	v.Oversold = len(tally.Twice()) + max(0, v.Sold-v.Seats)
+	v.PaidWithoutTicket = int(tally.Paid.Load() - tally.Ticketed.Load())
+	return nil
+}
