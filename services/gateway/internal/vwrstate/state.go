@@ -70,11 +70,14 @@ type Rooms struct {
 	// broken: the stream is down, so readers leave word of what they need.
 	broken atomic.Bool
 	ready  atomic.Bool
+	// strange are the events that were asked for while the stream was broken and that have no place in events: at most refreshMax, as
+	// anybody may ask for anything.
+	strange map[string]bool
 }
 
 // New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must not answer (Ready).
 func New() *Rooms {
-	r := &Rooms{}
+	r := &Rooms{strange: make(map[string]bool)}
 	r.events.Store(&map[string]*entry{})
 	return r
 }
@@ -89,13 +92,28 @@ func Off() *Rooms {
 // Get returns the state of an event, never nil. The State is shared: it must not be changed.
 func (r *Rooms) Get(event string) *State {
 	e := (*r.events.Load())[event]
+	if r.broken.Load() {
+		r.want(event, e)
+	}
 	if e == nil {
 		return none
 	}
-	if r.broken.Load() && !e.wanted.Load() {
-		e.wanted.Store(true)
-	}
 	return e.state.Load()
+}
+
+// want leaves word of an event, for the next refresh.
+func (r *Rooms) want(event string, e *entry) {
+	if e != nil {
+		if !e.wanted.Load() {
+			e.wanted.Store(true)
+		}
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.strange) < refreshMax {
+		r.strange[event] = true
+	}
 }
 
 // Round is the active round of an event, 0 when none is active.
@@ -145,7 +163,21 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 }
 
-// wanted takes the events that readers have asked for since the last call, at most n.
+// shut closes the rooms of events of which vwr knows nothing any more.
+func (r *Rooms) shut(events map[string]bool) {
+	for id := range events {
+		e := (*r.events.Load())[id]
+		if e == nil {
+			continue
+		}
+		s := e.state.Load()
+		r.apply([]*vwrv1.Counter{{
+			EventId: id, Round: s.Started, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
+		}})
+	}
+}
+
+// wanted takes the events that readers have asked for since the last call, at most n, the known ones first.
 func (r *Rooms) wanted(n int) []string {
 	var ids []string
 	for id, e := range *r.events.Load() {
@@ -156,6 +188,14 @@ func (r *Rooms) wanted(n int) []string {
 			ids = append(ids, id)
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.strange {
+		if len(ids) < n {
+			ids = append(ids, id)
+		}
+	}
+	clear(r.strange)
 	return ids
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,7 +109,35 @@ func (s *source) GetCounters(_ context.Context, in *vwrv1.GetCountersRequest, _ 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, in.GetEventIds())
-	return &vwrv1.GetCountersResponse{Counters: []*vwrv1.Counter{s.counter}}, nil
+	out := &vwrv1.GetCountersResponse{}
+	if s.counter != nil && slices.Contains(in.GetEventIds(), s.counter.GetEventId()) {
+		out.Counters = append(out.Counters, s.counter)
+	}
+	return out, nil
+}
+
+func (s *source) questions() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// watched runs Watch over src within a synctest bubble until the test ends.
+func watched(t *testing.T, src *source) *vwrstate.Rooms {
+	t.Helper()
+	r := vwrstate.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return r
+}
+
+func snapshot(counters ...*vwrv1.Counter) *vwrv1.WatchCountersResponse {
+	return &vwrv1.WatchCountersResponse{Snapshot: true, Counters: counters}
 }
 
 func TestWatch(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,13 @@ const (
 	refreshEvery = time.Second
 	refreshMax   = 100 // events per call, as the interface allows
 	refreshTime  = 800 * time.Millisecond
+	// silence is how long a stream may say nothing: vwr sends a message without a change every second, so it is a replica that hangs.
+	silence = 5 * time.Second
+)
+
+var (
+	errSilent = errors.New("silent")
+	errEnded  = errors.New("ended by vwr")
 )
 
 // Source is where the state comes from.
@@ -58,20 +66,25 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 
 // stream reads one stream to its end; heard tells whether it was any good.
 func (r *Rooms) stream(ctx context.Context, src Source) (heard bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s, err := src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	if err != nil {
 		return false, err
 	}
+	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer alarm.Stop()
 	for {
 		msg, err := s.Recv()
-		if errors.Is(err, io.EOF) {
-			return heard, errors.New("ended by vwr")
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			return heard, errEnded
+		case err != nil && ctx.Err() != nil:
+			return heard, context.Cause(ctx)
+		case err != nil:
 			return heard, err
 		}
+		alarm.Reset(silence)
 		r.apply(msg.GetCounters())
 		if msg.GetSnapshot() {
 			if err := r.settle(ctx, src, msg.GetCounters()); err != nil {
@@ -87,17 +100,10 @@ func (r *Rooms) stream(ctx context.Context, src Source) (heard bool, err error) 
 // settle asks for the rooms that are open here and not in a snapshot. A replica knows the rooms that were open since it started: one
 // that was shut while nobody watched is missing, but so is, for a moment, one that another replica has just opened.
 func (r *Rooms) settle(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
-	ids := r.unlisted(snapshot)
-	for len(ids) > 0 {
-		part := ids[:min(len(ids), refreshMax)]
-		ids = ids[len(part):]
-		call, cancel := context.WithTimeout(ctx, refreshTime)
-		res, err := src.GetCounters(call, &vwrv1.GetCountersRequest{EventIds: part})
-		cancel()
-		if err != nil {
+	for part := range slices.Chunk(r.unlisted(snapshot), refreshMax) {
+		if err := r.fetch(ctx, src, part); err != nil {
 			return err
 		}
-		r.apply(res.GetCounters())
 	}
 	return nil
 }
@@ -112,15 +118,30 @@ func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
 		if len(ids) == 0 {
 			continue
 		}
-		call, cancel := context.WithTimeout(ctx, refreshTime)
-		res, err := src.GetCounters(call, &vwrv1.GetCountersRequest{EventIds: ids})
-		cancel()
-		if err != nil {
+		if err := r.fetch(ctx, src, ids); err != nil {
 			log.DebugContext(ctx, "waiting room state not refreshed", "error", err.Error())
-			continue
 		}
-		r.apply(res.GetCounters())
 	}
+}
+
+// fetch reads the state of events from the table, at most refreshMax. A room that is not there any more is shut.
+func (r *Rooms) fetch(ctx context.Context, src Source, events []string) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	res, err := src.GetCounters(ctx, &vwrv1.GetCountersRequest{EventIds: events})
+	if err != nil {
+		return err
+	}
+	gone := make(map[string]bool, len(events))
+	for _, id := range events {
+		gone[id] = true
+	}
+	for _, c := range res.GetCounters() {
+		delete(gone, c.GetEventId())
+	}
+	r.apply(res.GetCounters())
+	r.shut(gone)
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -199,6 +199,9 @@ func TestWatchCounters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(msg.GetCounters()) == 0 {
+			continue // a beat
+		}
 		messages++
 		c := msg.GetCounters()[0]
 		if msg.GetSnapshot() || c.GetIssued() < last {
@@ -208,6 +211,32 @@ func TestWatchCounters(t *testing.T) {
 	}
 	if most := 2 + int(time.Since(start)/(200*time.Millisecond)); messages > most {
 		t.Errorf("%d messages in %v, at most %d are allowed", messages, time.Since(start), most)
+	}
+}
+
+// A stream that has nothing to tell says so, since a gateway takes silence for a replica that hangs.
+func TestWatchCountersIsNeverSilent(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		msg, err := stream.Recv()
+		if err != nil || msg.GetSnapshot() != (i == 0) || len(msg.GetCounters()) != 0 {
+			t.Fatalf("message %d without a change: %v, %v", i, msg, err)
+		}
+	}
+	d.activate(t, &vwrv1.ActivateRequest{})
+	for told := false; !told; {
+		msg, err := stream.Recv()
+		if err != nil || msg.GetSnapshot() {
+			t.Fatalf("the change: %v, %v", msg, err)
+		}
+		told = len(msg.GetCounters()) == 1 && msg.GetCounters()[0].GetActive()
 	}
 }
 

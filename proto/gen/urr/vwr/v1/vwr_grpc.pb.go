@@ -37,7 +37,8 @@ type VwrServiceClient interface {
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
 	// Mints the tier-1 token of a served position, or finds the record of a lost ticket.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
-	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round).
+	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
+	// without a change a message without counters tells that the replica lives.
 	WatchCounters(ctx context.Context, in *WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCountersResponse], error)
 	// The state of the named events, read from the table: the gateway's refresh while its stream is broken.
 	GetCounters(ctx context.Context, in *GetCountersRequest, opts ...grpc.CallOption) (*GetCountersResponse, error)
@@ -110,7 +111,8 @@ type VwrServiceServer interface {
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
 	// Mints the tier-1 token of a served position, or finds the record of a lost ticket.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
-	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round).
+	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
+	// without a change a message without counters tells that the replica lives.
 	WatchCounters(*WatchCountersRequest, grpc.ServerStreamingServer[WatchCountersResponse]) error
 	// The state of the named events, read from the table: the gateway's refresh while its stream is broken.
 	GetCounters(context.Context, *GetCountersRequest) (*GetCountersResponse, error)
