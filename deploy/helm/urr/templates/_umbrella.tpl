@@ -17,6 +17,9 @@
 {{- if and .Values.secrets.databaseURL (not (contains "%s" .Values.secrets.databaseURL)) -}}
 {{- fail "urr: secrets.databaseURL must have %s where the database's name goes: each service has one of its own" -}}
 {{- end -}}
+{{- if and .Values.monitoring.enabled (not .Values.monitoring.runbooks) -}}
+{{- fail "urr: monitoring.enabled needs monitoring.runbooks: whoever an alert wakes must find what to do" -}}
+{{- end -}}
 {{- if and .Values.journey.enabled (not .Values.gateway.config.DEV_LOGIN) -}}
 {{- fail "urr: journey.enabled needs gateway.config.DEV_LOGIN: its visitors sign in by it" -}}
 {{- end -}}

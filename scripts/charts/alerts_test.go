@@ -1,0 +1,88 @@
+package charts_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// An alert on a metric that nobody has never wakes anybody, and one whose runbook is not there wakes people for nothing.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var file struct {
+		Alerts []struct{ Alert, Expr, For, Severity, Summary, Runbook, Entry string }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, b.charts("urr", "alerts.yaml"))), &file))
+	require.NotEmpty(t, file.Alerts)
+	code := metricsCode(t, b)
+	for _, a := range file.Alerts {
+		require.Regexp(t, `^Urr[A-Za-z]+$`, a.Alert)
+		require.Contains(t, []string{"warning", "critical"}, a.Severity, a.Alert)
+		require.NotEmpty(t, a.Summary, a.Alert)
+		require.Regexp(t, `^\d+m$`, a.For, a.Alert)
+
+		selectors := regexp.MustCompile(`\b(urr_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(a.Expr, -1)
+		require.NotEmpty(t, selectors, a.Alert)
+		for _, s := range selectors {
+			require.True(t, strings.HasPrefix(s[2], "{$ns"), "%s: %s of every namespace", a.Alert, s[1])
+			metric := regexp.MustCompile(`_(count|sum|bucket)$`).ReplaceAllString(s[1], "")
+			declared, found := code[metric]
+			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
+			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
+				if label[1] != "app_kubernetes_io_name" { // the PodMonitor's
+					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
+				}
+			}
+		}
+
+		page, anchor, _ := strings.Cut(a.Runbook, "#")
+		text := read(t, filepath.Join(b.layout.Root, page))
+		section := ""
+		for part := range strings.SplitSeq("\n"+text, "\n## ") { // entries of a section stand before the next
+			if strings.HasPrefix(part, "Runbook\n") {
+				section = "## " + part
+			}
+		}
+		require.Contains(t, anchors(section), anchor, "%s: the runbook has no such heading", a.Alert)
+		require.Contains(t, section, a.Entry, "%s: the runbook has no such entry", a.Alert)
+		require.True(t, a.Entry != "" || anchor != "runbook", "%s: where in the runbook?", a.Alert)
+	}
+}
+
+// anchors are the links that a page's headings get.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}
+
+// metricsCode is, for each metric, the source file that declares it.
+func metricsCode(t *testing.T, b bench) map[string]string {
+	t.Helper()
+	code := map[string]string{}
+	name := regexp.MustCompile(`"(urr_\w+)"`)
+	for _, module := range []string{"pkg", "services"} {
+		err := filepath.WalkDir(filepath.Join(b.layout.Root, module), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			for _, m := range name.FindAllStringSubmatch(string(raw), -1) {
+				code[m[1]] += string(raw)
+			}
+			return err
+		})
+		require.NoError(t, err)
+	}
+	return code
+}
