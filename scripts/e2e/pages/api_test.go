@@ -114,6 +114,9 @@ type sale struct {
 	threshold int
 	sections  []object
 	limit     int
+	// opens and closes count from now; zero is an hour ago and twenty days ahead. hold is in seconds.
+	opens, closes time.Duration
+	hold          int
 }
 
 // open makes an event on sale and returns its id.
@@ -135,12 +138,22 @@ func (s sale) open(t *testing.T) string {
 	if s.limit == 0 {
 		s.limit = 4
 	}
+	if s.opens == 0 {
+		s.opens = -time.Hour
+	}
+	if s.closes == 0 {
+		s.closes = 20 * 24 * time.Hour
+	}
 	now := time.Now().UTC()
-	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, object{
+	body := object{
 		"title": "Autumn Light " + event, "artist": "긴 기다림", "venue": "Olympic Hall",
-		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(s.opens), "salesCloseAt": now.Add(s.closes),
 		"seating": s.seating, "currency": "KRW", "maxPerUser": s.limit, "threshold": s.threshold, "sections": s.sections,
-	})
+	}
+	if s.hold != 0 {
+		body["holdSeconds"] = s.hold
+	}
+	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, body)
 	return event
 }
 

@@ -36,3 +36,22 @@ func refuse(w http.ResponseWriter, status int, body string) {
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
 }
+
+// losing gives an address in front of the platform that passes requests on, and closes the connection instead of
+// answering those that `lose` picks.
+func losing(t *testing.T, lose func(r *http.Request) bool) string {
+	t.Helper()
+	target, err := url.Parse(platformURL)
+	require.NoError(t, err)
+	return through(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !lose(r) {
+			return false
+		}
+		proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(target)
+			p.Out.Host = p.In.Host
+		}}
+		proxy.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	})
+}

@@ -38,6 +38,7 @@ func testRoomKeepsTheNumber(t *testing.T) {
 	require.NotEmpty(t, first.RequestID)
 	require.NotEmpty(t, first.Ticket)
 	require.Equal(t, "4", b.text("#position"))
+	require.Equal(t, "3", b.text("#ahead"), "people, not steps of the counter")
 
 	b.visit("/vwr/" + event)
 	b.see("#line")

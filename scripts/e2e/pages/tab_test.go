@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	problems []string
+	dialogs  []string
 	count    int
 }
 
@@ -110,10 +112,23 @@ func (b *tab) watch(event any) {
 			b.blame("request to another origin: " + u)
 		}
 	case *page.EventJavascriptDialogOpening:
+		b.mu.Lock()
+		b.dialogs = append(b.dialogs, e.Message)
+		b.mu.Unlock()
 		go func() {
 			_, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
 		}()
 	}
+}
+
+// heard waits for a dialog with these words; all are accepted.
+func (b *tab) heard(words string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return slices.Contains(b.dialogs, words)
+	}, patience, 40*time.Millisecond, "a dialog that says %q", words)
 }
 
 func (b *tab) blame(problem string) {
@@ -140,6 +155,18 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) visit(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.base + path))
+}
+
+// reload opens the page again as it stands.
+func (b *tab) reload() {
+	b.t.Helper()
+	b.do(chromedp.Reload())
+}
+
+// back is the browser's own way back.
+func (b *tab) back() {
+	b.t.Helper()
+	b.do(chromedp.NavigateBack())
 }
 
 func (b *tab) click(selector string) {

@@ -61,17 +61,21 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pages{shells: make(map[string]*shell, len(names)), room: room, assets: assets}
 	tmpl, err := parse("shell.html")
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
+	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
+	p := &Pages{
+		shells: make(map[string]*shell, len(names)), room: room, assets: assets,
+		refusal: &refusal{frame: f, entry: m.Pages[refusalPage]},
+	}
+	for _, name := range append([]string{refusalPage}, names...) {
 		e, ok := m.Pages[name]
 		if !ok {
 			return nil, fmt.Errorf("the bundle has no page %q: build the pages again", name)
 		}
-		if p.shells[name], err = newShell(tmpl, name, e, m.Clock, catalogues, cfg); err != nil {
+		if p.shells[name], err = newShell(f, name, e); err != nil {
 			return nil, err
 		}
 	}

@@ -32,35 +32,54 @@ type pageData struct {
 	Strings  map[string]map[string]string `json:"strings"`
 }
 
-func newShell(t *template.Template, name string, e entry, clock string, catalogues map[string]catalogue, cfg Config) (*shell, error) {
-	s := &shell{status: http.StatusOK, csp: contentSecurity(cfg), bodies: make(map[variant]*content, 2*len(catalogues))}
-	for lang, c := range catalogues {
-		strings, err := c.groups("common", name)
-		if err != nil {
-			return nil, err
-		}
-		data := pageData{Page: name, Lang: lang, DevLogin: cfg.DevLogin, Clock: clock, Strings: strings}
+// frame is what every page is made from.
+type frame struct {
+	template   *template.Template
+	catalogues map[string]catalogue
+	clock      string
+	cfg        Config
+}
+
+// render makes a page in one variant; refusal is nil but for the page that says why there is no other.
+func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
+	c := f.catalogues[v.lang]
+	strings, err := c.groups("common", "wait", name)
+	if err != nil {
+		return nil, err
+	}
+	return execute(f.template, map[string]any{
+		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": c[name]["title"], "Page": name, "Refusal": refusal,
+		"Data": pageData{Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Clock: f.clock, Strings: strings},
+	})
+}
+
+func newShell(f *frame, name string, e entry) (*shell, error) {
+	s := &shell{status: http.StatusOK, csp: contentSecurity(f.cfg), bodies: make(map[variant]*content, 2*len(f.catalogues))}
+	for lang := range f.catalogues {
 		for _, session := range []bool{false, true} {
-			body, err := execute(t, map[string]any{
-				"Lang": lang, "Session": session, "Entry": e, "S": c, "Title": c[name]["title"], "Page": name, "Data": data,
-			})
+			v := variant{lang, session}
+			body, err := f.render(name, e, v, nil)
 			if err != nil {
 				return nil, err
 			}
-			s.bodies[variant{lang, session}] = newContent(htmlType, body)
+			s.bodies[v] = newContent(htmlType, body)
 		}
 	}
 	return s, nil
 }
 
 func (s *shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, err := r.Cookie(sessionCookie)
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
 	h.Add("Vary", "Accept-Language, Cookie")
 	h.Set("Content-Security-Policy", s.csp)
 	secure(h)
-	s.bodies[variant{lang: Language(r), session: err == nil}].serve(w, r, s.status)
+	s.bodies[variantOf(r)].serve(w, r, s.status)
+}
+
+func variantOf(r *http.Request) variant {
+	_, err := r.Cookie(sessionCookie)
+	return variant{lang: Language(r), session: err == nil}
 }
 
 // contentSecurity lets a page load from its own origin only and run no inline script or style.

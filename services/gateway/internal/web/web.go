@@ -27,6 +27,8 @@ type Pages struct {
 	shells map[string]*shell
 	room   http.Handler
 	assets http.Handler
+	// refusal is nil before the pages are built.
+	refusal *refusal
 }
 
 // New reads what the bundler left in dist and renders every page. Without a bundle each page says how to build it;

@@ -25,7 +25,7 @@ const (
 // bundle is what the bundler leaves behind, made small.
 func bundle() fstest.MapFS {
 	var pages []string
-	for _, name := range web.Names {
+	for _, name := range append([]string{"problem"}, web.Names...) {
 		pages = append(pages, `"`+name+`": {"module": "/assets/`+name+`-A.js", "preload": ["/assets/chunk-B.js"], "styles": ["/assets/style-C.css"]}`)
 	}
 	return fstest.MapFS{
@@ -293,4 +293,38 @@ func TestCataloguesMatch(t *testing.T) {
 			require.Equal(t, places(text), places(ko[group][key]), "%s.%s", group, key)
 		}
 	}
+}
+
+func TestRefusalsArePagesToPeopleAlone(t *testing.T) {
+	t.Parallel()
+	p, err := web.NewFrom(bundle(), web.Config{})
+	require.NoError(t, err)
+	refuse := func(path string, status int, headers ...string) (*http.Response, bool) {
+		r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		done := p.Refuse(w, r, status, "A <sentence>.", "req-7")
+		return w.Result(), done
+	}
+	r, done := refuse("/nowhere", http.StatusNotFound, "Accept", "text/html,*/*", "Accept-Language", "ko")
+	require.True(t, done)
+	require.Equal(t, http.StatusNotFound, r.StatusCode)
+	require.Contains(t, r.Header.Get("Content-Security-Policy"), "script-src 'self'")
+	page := body(t, r)
+	require.Contains(t, page, `<html lang="ko">`)
+	require.Contains(t, page, "A &lt;sentence&gt;.")
+	require.NotContains(t, page, "req-7", "the visitor's fault needs no number")
+
+	r, _ = refuse("/my", http.StatusServiceUnavailable, "Accept", "text/html")
+	require.Contains(t, body(t, r), "Reference req-7")
+
+	for path, accept := range map[string]string{"/nowhere": "application/json", "/": "*/*", "/api/v1/events": "text/html", "/vwr-api/vwr/x": "text/html", "/assets/x": "text/html"} {
+		_, done := refuse(path, http.StatusNotFound, "Accept", accept)
+		require.False(t, done, "%s %s", path, accept)
+	}
+	unbuilt, err := web.NewFrom(fstest.MapFS{".keep": {}}, web.Config{})
+	require.NoError(t, err)
+	require.False(t, unbuilt.Refuse(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), 404, "", ""))
 }

@@ -1,12 +1,13 @@
 // What the checkout shows: the order, and the sandbox provider's own form.
 
 import { useState } from "preact/hooks";
+import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney } from "../lib/format";
 import { fill, strings } from "../lib/page";
 import type { Prepared, Reservation } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
-import { pay, type SandboxAnswer, type Step } from "./payment";
+import { pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
 
 const t = strings("checkout");
 const common = strings("common");
@@ -32,6 +33,7 @@ export function Order({ reservation, busy, setStep }: OrderProps) {
   return (
     <section class="card" aria-labelledby="order">
       <h2 id="order">{t.order}</h2>
+      <About eventId={reservation.eventId} />
       <ul class="plain">
         {reservation.seats.map((seat) => (
           <li key={seat.seatId} class="row">
@@ -64,8 +66,6 @@ interface PayProps {
   setBusy: (busy: boolean) => void;
 }
 
-const answers: SandboxAnswer[] = ["ok", "decline", "late"];
-
 /** The sandbox provider's form; other providers have a page of their own. */
 export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
   const [answer, setAnswer] = useState<SandboxAnswer>("ok");
@@ -86,7 +86,7 @@ export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
         <p id="sandbox" class="muted">
           {t.methodHelp}
         </p>
-        {answers.map((a) => (
+        {sandboxAnswers.map((a) => (
           <label class="choice" key={a}>
             <input type="radio" name="answer" value={a} checked={answer === a} onChange={() => setAnswer(a)} />
             {t[a]}

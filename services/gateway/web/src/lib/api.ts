@@ -1,14 +1,18 @@
 // Calls of the gateway's API.
 
+import { hear } from "./now";
+import { clock } from "./pace";
 import { loginPath, ownPath, page, strings } from "./page";
-import { Problem, problemOf, request } from "./problem";
+import { backoff, Problem, problemOf, request } from "./problem";
 
-export { backoff, Problem } from "./problem";
+export { Problem } from "./problem";
 
 export interface CallOptions {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  // How long the answer may take.
+  seconds?: number;
 }
 
 /** Calls `path` under /api/v1 and reads its JSON answer (undefined for 204); refusals are thrown as Problem. */
@@ -24,8 +28,25 @@ export async function call<T>(method: string, path: string, options: CallOptions
   }
 }
 
+/**
+ * A call that makes something, once, however often it has to be repeated: the answer may be lost on the way, and without
+ * the key a second try would be refused by what the first one did.
+ */
+export async function once<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  const headers = { ...options.headers, "Idempotency-Key": crypto.randomUUID() };
+  for (let failures = 1; ; failures++) {
+    try {
+      return await call<T>(method, path, { ...options, headers });
+    } catch (failure) {
+      if (!(failure instanceof Problem) || failures === 4) throw failure;
+      if (!failure.temporary && failure.code !== "IDEMPOTENCY_IN_PROGRESS") throw failure;
+      await clock.wait(backoff(failures, failure.retryAfter), options.signal);
+    }
+  }
+}
+
 /** The bare answer, for callers that look at its status and headers. */
-export function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+export async function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   // The visitor's choice of language may differ from the browser's.
   const headers: Record<string, string> = { Accept: "application/json", "Accept-Language": page.lang, ...options.headers };
   const init: RequestInit = { method, headers, cache: "no-store" };
@@ -34,18 +55,22 @@ export function send(method: string, path: string, options: CallOptions = {}): P
     headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(options.body);
   }
-  return request(`/api/v1${path}`, init);
+  const sent = Date.now();
+  const answer = await request(`/api/v1${path}`, init, options.seconds);
+  hear(answer, sent);
+  return answer;
 }
 
 /** Goes where a refusal sends the visitor: to sign in, or into a waiting room. False when it names no place. */
 export function follow(failure: unknown): boolean {
   if (!(failure instanceof Problem)) return false;
+  // Replaced, or the browser's way back would lead to this page, and from here away again.
   if (failure.status === 401) {
-    location.assign(loginPath());
+    location.replace(loginPath());
     return true;
   }
   if (failure.status === 403 && failure.body.redirectTo) {
-    location.assign(ownPath(failure.body.redirectTo));
+    location.replace(ownPath(failure.body.redirectTo));
     return true;
   }
   return false;

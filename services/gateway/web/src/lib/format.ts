@@ -4,11 +4,26 @@ import { fill, page, strings } from "./page";
 
 const common = strings("common");
 const number = new Intl.NumberFormat(page.lang);
-const dateTime = new Intl.DateTimeFormat(page.lang, { dateStyle: "medium", timeStyle: "short" });
+// In the visitor's own zone, which is named: a ticket may be bought from another one than the event's.
+const dateTime = new Intl.DateTimeFormat(page.lang, {
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  weekday: "short",
+  hour: "numeric",
+  minute: "2-digit",
+  timeZoneName: "short",
+});
+const clockTime = new Intl.DateTimeFormat(page.lang, { timeStyle: "medium" });
 
 export const formatNumber = (n: number): string => number.format(n);
 
 export const formatTime = (time: string | number): string => dateTime.format(new Date(time));
+
+export const formatTimes = (from: string, to: string): string => dateTime.formatRange(new Date(from), new Date(to));
+
+/** The time of day alone, with seconds. */
+export const formatClock = (time: number): string => clockTime.format(time);
 
 const currencies = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
@@ -28,5 +43,7 @@ export function formatDuration(seconds: number): string {
   const s = Math.max(0, Math.ceil(seconds));
   if (s < 60) return fill(common.seconds, { s });
   if (s < 3600) return fill(common.minutes, { m: Math.floor(s / 60), s: s % 60 });
-  return fill(common.hours, { h: Math.floor(s / 3600), m: Math.floor((s % 3600) / 60) });
+  const h = Math.floor(s / 3600);
+  if (h < 48) return fill(common.hours, { h, m: Math.floor((s % 3600) / 60) });
+  return fill(common.days, { d: Math.floor(h / 24), h: h % 24 });
 }

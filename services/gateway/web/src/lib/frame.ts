@@ -1,6 +1,6 @@
 // What every page's frame can do: change the language, sign out.
 
-import { call } from "./api";
+import { call, explain, Problem } from "./api";
 import { page } from "./page";
 
 function changeLanguage(lang: string): void {
@@ -12,11 +12,13 @@ function changeLanguage(lang: string): void {
 async function signOut(): Promise<void> {
   try {
     await call<void>("POST", "/auth/logout");
-  } finally {
-    // Whatever this tab kept belongs to the one who leaves.
-    sessionStorage.clear();
-    location.assign("/");
+  } catch (failure) {
+    // Nobody shall believe to be signed out who is not; without a session there is nothing to end.
+    if (!(failure instanceof Problem && failure.status === 401)) return alert(explain(failure));
   }
+  // Whatever this tab kept belongs to the one who leaves.
+  sessionStorage.clear();
+  location.assign("/");
 }
 
 export function startFrame(): void {

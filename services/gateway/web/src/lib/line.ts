@@ -1,12 +1,9 @@
 // A visitor's standing at tier 2: the queue ticket while waiting, the entry token while inside.
 
-import { backoff, call, Problem } from "./api";
-import { Clock } from "./clock";
-import { page } from "./page";
+import { call, follow } from "./api";
+import { repeat } from "./pace";
 import { recall, remember } from "./store";
 import type { Place } from "./types";
-
-export const clock = new Clock(new Worker(page.clock, { type: "module" }));
 
 const heartbeatSeconds = 10;
 
@@ -60,24 +57,22 @@ export class Line {
   }
 
   /**
-   * Keeps the slot alive until the signal ends, and tells its end (epoch ms) whenever the server names it. Returns
-   * "over" once the slot has ended; failures in between are waited out, since the slot outlives two minutes of silence.
+   * Keeps the slot alive until the signal ends, and tells its end (epoch ms) whenever the server names it. `over` is
+   * called once the slot has ended; failures in between are waited out, since the slot outlives two minutes of silence.
    */
-  async hold(onEnd: (end: number) => void, signal: AbortSignal): Promise<"over" | "stopped"> {
-    for (let failures = 0; !signal.aborted; ) {
-      try {
+  hold(onEnd: (end: number) => void, over: () => void, signal: AbortSignal): Promise<void> {
+    return repeat(
+      async () => {
         const beat = await this.beat(signal);
-        failures = 0;
-        if (beat.status !== "active") return "over";
+        if (beat.status !== "active") return over();
         if (beat.expiresAt) onEnd(beat.expiresAt);
-      } catch (failure) {
-        if (signal.aborted) break;
-        if (!(failure instanceof Problem) || !failure.temporary) return "over";
-        failures++;
-      }
-      await clock.wait(failures ? Math.min(heartbeatSeconds, backoff(failures)) : heartbeatSeconds, signal);
-    }
-    return "stopped";
+        return heartbeatSeconds;
+      },
+      (failure, retryIn) => {
+        if (retryIn === undefined && !follow(failure)) over();
+      },
+      signal,
+    );
   }
 
   private async beat(signal: AbortSignal): Promise<Beat> {

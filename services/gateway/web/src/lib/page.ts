@@ -2,6 +2,8 @@
 
 import type en from "../../../internal/web/lang/en.json";
 
+export { fill } from "./wait";
+
 export type Catalogue = typeof en;
 
 interface PageData {
@@ -14,19 +16,11 @@ interface PageData {
 
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
-/** The sentences of a group that the server sent along: "common" and the page's own. */
+/** The sentences of a group that the server sent along: "common", "wait" and the page's own. */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];
   if (!found) throw new Error(`no sentences for ${group}`);
   return found as Catalogue[G];
-}
-
-/** Puts values in the place of {names}. */
-export function fill(text: string, values: Record<string, string | number>): string {
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => {
-    const value = values[name];
-    return value === undefined ? whole : String(value);
-  });
 }
 
 /** The n-th part of the path, from 0: the event id in /queue/{eventId} is part 1. */

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { call, follow } from "./api";
 import { strings } from "./page";
 import type { List } from "./types";
-import { Failure, Loading, useLoad } from "./ui";
+import { Failure, NotLoaded, useLoad } from "./ui";
 
 const common = strings("common");
 const limit = 30;
@@ -27,8 +27,7 @@ export function Paged<T>({ path, none, item }: PagedProps<T>) {
   const first = useLoad((signal) => fetchPage<T>(path, "", signal));
   const [more, setMore] = useState<List<T>>();
   const [failure, setFailure] = useState<unknown>();
-  if (first.state === "loading") return <Loading />;
-  if (first.state === "failed") return <Failure failure={first.failure} retry={first.reload} />;
+  if (first.state !== "ready") return <NotLoaded loaded={first} />;
   const items = [...first.value.items, ...(more?.items ?? [])];
   const cursor = (more ?? first.value).nextCursor;
   const showMore = async () => {

@@ -46,10 +46,14 @@ export async function problemOf(answer: Response): Promise<Problem> {
   return new Problem(answer.status, body, retryAfter);
 }
 
-/** fetch, whose failure to get any answer is a Problem with status 0; an abort stays an abort. */
-export async function request(url: string, init: RequestInit): Promise<Response> {
+/**
+ * fetch, whose failure to get an answer in time is a Problem with status 0; an abort stays an abort. A connection that
+ * has silently gone would keep the page waiting for minutes.
+ */
+export async function request(url: string, init: RequestInit, seconds = 15): Promise<Response> {
+  const late = AbortSignal.timeout(seconds * 1000);
   try {
-    return await fetch(url, init);
+    return await fetch(url, { ...init, signal: init.signal ? AbortSignal.any([init.signal, late]) : late });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new Problem(0, {}, 0);

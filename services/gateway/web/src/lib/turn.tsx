@@ -21,9 +21,7 @@ export function useTurn(line: Line | undefined, running: boolean): Turn {
   useEffect(() => {
     if (!line || !running) return undefined;
     const abort = new AbortController();
-    void line.hold(setEnd, abort.signal).then((why) => {
-      if (why === "over" && !abort.signal.aborted) setOver(true);
-    });
+    void line.hold(setEnd, () => setOver(true), abort.signal);
     return () => abort.abort();
   }, [line, running]);
   return { end, over };
@@ -46,11 +44,14 @@ export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: stri
   }
   return (
     <>
-      {turn.end !== undefined && (
-        <p class="turn muted">
-          {common.turnLeft} <Countdown end={turn.end} />
-        </p>
-      )}
+      {/* Its place is kept while the end is not known, or the page would jump under the visitor's finger. */}
+      <p class="turn muted">
+        {turn.end !== undefined && (
+          <>
+            {common.turnLeft} <Countdown end={turn.end} warning={common.turnSoon} />
+          </>
+        )}
+      </p>
       {children}
     </>
   );

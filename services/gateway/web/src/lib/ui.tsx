@@ -4,6 +4,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain, follow, Problem } from "./api";
 import { formatDuration } from "./format";
+import { serverNow } from "./now";
+import { repeat, seen } from "./pace";
 import { fill, strings } from "./page";
 
 const common = strings("common");
@@ -19,12 +21,21 @@ export function Notice({ tone = "info", children }: { tone?: Tone; children: Com
   );
 }
 
+interface FailureProps {
+  failure: unknown;
+  retry?: (() => void) | undefined;
+  // The page tries again by itself.
+  retrying?: boolean;
+}
+
 /** A failure in words, with the number under which operators find it. */
-export function Failure({ failure, retry }: { failure: unknown; retry?: (() => void) | undefined }) {
+export function Failure({ failure, retry, retrying = false }: FailureProps) {
   const reference = failure instanceof Problem && failure.status >= 500 ? failure.body.requestId : undefined;
   return (
     <Notice tone="bad">
-      <p>{explain(failure)}</p>
+      <p>
+        {explain(failure)} {retrying && common.retrying}
+      </p>
       {reference && <p class="muted">{fill(common.reference, { id: reference })}</p>}
       {retry && (
         <button type="button" class="quiet" onClick={retry}>
@@ -56,56 +67,75 @@ export function useMainFocus(key: unknown): void {
 /** Text for screen readers alone, read out when it changes. */
 export function Announce({ text }: { text: string }) {
   return (
-    <p class="hidden" role="status" aria-live="polite">
+    <span class="hidden" role="status" aria-live="polite">
       {text}
-    </p>
+    </span>
   );
 }
 
-/** The time left until `end` (epoch ms), counted down each second; `onOver` is called once when it is over. */
-export function Countdown({ end, onOver }: { end: number; onOver?: () => void }) {
-  const [now, setNow] = useState(Date.now);
-  const over = useRef(onOver);
-  over.current = onOver;
+/** The time left until `end` (epoch ms) by the server's clock; in its last minute it stands out, and `warning` is read. */
+export function Countdown({ end, warning = "" }: { end: number; warning?: string }) {
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
-    const timer = setInterval(() => {
-      setNow(Date.now());
-      if (Date.now() >= end) {
-        clearInterval(timer);
-        over.current?.();
-      }
-    }, 1000);
+    const timer = setInterval(() => setNow(serverNow()), 1000);
     return () => clearInterval(timer);
   }, [end]);
+  const left = (end - now) / 1000;
+  const soon = warning !== "" && left < 60;
   return (
-    <span class="countdown" role="timer">
-      {formatDuration((end - now) / 1000)}
-    </span>
+    <>
+      <span class={soon ? "countdown soon" : "countdown"} role="timer">
+        {formatDuration(left)}
+      </span>
+      {warning && <Announce text={soon ? warning : ""} />}
+    </>
   );
 }
 
 export type Loaded<T> =
   | { state: "loading"; reload: () => void }
-  | { state: "failed"; failure: unknown; reload: () => void }
+  | { state: "failed"; failure: unknown; retrying: boolean; reload: () => void }
   | { state: "ready"; value: T; reload: () => void };
 
-/** Loads something when the page starts; a refusal that sends the visitor elsewhere is followed. */
-export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+/**
+ * Loads something when the page starts; a refusal that sends the visitor elsewhere is followed, a failure that may pass
+ * is waited out. `again` says in how many seconds the value is asked for anew, while the page is looked at; the old one
+ * stays until then.
+ */
+export function useLoad<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  again: (value: T) => number | undefined = () => undefined,
+): Loaded<T> {
   const [round, setRound] = useState(0);
-  const [result, setResult] = useState<{ value: T } | { failure: unknown } | undefined>();
+  const [result, setResult] = useState<{ value: T } | { failure: unknown; retrying: boolean } | undefined>();
   useEffect(() => {
     const abort = new AbortController();
-    load(abort.signal).then(
-      (value) => abort.signal.aborted || setResult({ value }),
-      (failure: unknown) => abort.signal.aborted || follow(failure) || setResult({ failure }),
-    );
+    let asked = false;
+    const attempt = async () => {
+      if (asked) await seen(abort.signal);
+      asked = true;
+      const value = await load(abort.signal);
+      if (abort.signal.aborted) return undefined;
+      setResult({ value });
+      return again(value);
+    };
+    const failed = (failure: unknown, retryIn: number | undefined) => {
+      if (follow(failure)) return;
+      const retrying = retryIn !== undefined;
+      // What was loaded once stays: news can wait, the visitor's choice would be lost.
+      setResult((last) => (retrying && last && "value" in last ? last : { failure, retrying }));
+    };
+    void repeat(attempt, failed, abort.signal);
     return () => abort.abort();
   }, [round]);
-  const reload = () => {
-    setResult(undefined);
-    setRound((n) => n + 1);
-  };
+  const reload = () => setRound((n) => n + 1);
   if (!result) return { state: "loading", reload };
-  if ("failure" in result) return { state: "failed", failure: result.failure, reload };
+  if ("failure" in result) return { state: "failed", ...result, reload };
   return { state: "ready", value: result.value, reload };
+}
+
+/** What stands in the place of something that is not loaded. */
+export function NotLoaded<T>({ loaded }: { loaded: Exclude<Loaded<T>, { state: "ready" }> }) {
+  if (loaded.state === "loading") return <Loading />;
+  return <Failure failure={loaded.failure} retry={loaded.reload} retrying={loaded.retrying} />;
 }

@@ -1,43 +1,42 @@
 // Paying for a reservation and waiting until it is booked.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { call, explain, follow } from "../lib/api";
-import { prepare, settle, type Step } from "../checkout/payment";
+import { follow } from "../lib/api";
+import { open, prepare, settle, type Step, watchHold } from "../checkout/payment";
 import { Order, Pay } from "../checkout/view";
 import { Line } from "../lib/line";
-import { pathPart, strings } from "../lib/page";
+import { fill, pathPart, strings } from "../lib/page";
 import { start } from "../lib/start";
 import { useTurn } from "../lib/turn";
-import type { Prepared, Reservation } from "../lib/types";
-import { Countdown, Failure, Loading, Notice, useLoad, useMainFocus } from "../lib/ui";
+import type { Prepared } from "../lib/types";
+import { Countdown, Failure, Loading, NotLoaded, Notice, useLoad, useMainFocus } from "../lib/ui";
 
 const t = strings("checkout");
 const reservationId = pathPart(1);
 
 function Checkout() {
-  const loaded = useLoad((signal) => call<Reservation>("GET", `/my/reservations/${reservationId}`, { signal }));
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "failed") return <Failure failure={loaded.failure} retry={loaded.reload} />;
+  const loaded = useLoad((signal) => open(reservationId, signal));
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   return <Steps loaded={loaded.value} />;
 }
 
-function Steps({ loaded }: { loaded: Reservation }) {
-  const [step, setStep] = useState<Step>({ reservation: loaded });
+function Steps({ loaded }: { loaded: Step }) {
+  const [step, setStep] = useState(loaded);
   const [busy, setBusy] = useState(false);
   const { reservation } = step;
-  const open = reservation.status === "HELD" || reservation.status === "PAYING";
+  const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
   const line = useMemo(() => new Line(reservation.eventId), [reservation.eventId]);
   // Checkout may outlive the slot: the hold counts here, so an ended turn is not said.
-  useTurn(line, open);
+  useTurn(line, unpaid);
   useMainFocus(reservation.status === "HELD");
 
   useEffect(() => {
-    // A page opened again while the payment is under way goes on waiting for it.
-    if (reservation.status !== "PAYING") return undefined;
     const abort = new AbortController();
-    void settle(step, setStep, abort.signal);
+    // A page opened again while the payment is under way goes on waiting for it.
+    if (reservation.status === "PAYING") void settle(step, setStep, abort.signal);
+    if (reservation.status === "HELD" && !busy) void watchHold(step, setStep, abort.signal);
     return () => abort.abort();
-  }, [reservation.status]);
+  }, [reservation.status, busy, step.attempt]);
 
   return (
     <div class="columns">
@@ -52,13 +51,23 @@ function Steps({ loaded }: { loaded: Reservation }) {
   );
 }
 
+function Declined({ code }: { code: string }) {
+  return (
+    <Notice tone="bad">
+      <p>{t.declined}</p>
+      <p class="muted">{fill(t.declineCode, { code })}</p>
+    </Notice>
+  );
+}
+
 /** How the payment stands, in words. */
 function Outcome({ step }: { step: Step }) {
   const { reservation } = step;
   switch (reservation.status) {
     case "HELD":
-      return step.declined ? <Notice tone="bad">{t.declined.replace("{code}", step.declined)}</Notice> : null;
+      return step.declined ? <Declined code={step.declined} /> : null;
     case "PAYING":
+      if (step.failure !== undefined) return <Failure failure={step.failure} />;
       return <Notice>{step.charged ? t.settling : t.pending}</Notice>;
     case "CONFIRMED":
       return (
@@ -100,14 +109,13 @@ function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
     });
     return () => abort.abort();
   }, [reservation.reservationId, step.declined, step.attempt, round]);
-  const expired = () => setStep({ ...step, reservation: { ...reservation, status: "EXPIRED" } });
   return (
     <section class="card" aria-label={t.title}>
       <p>
-        {t.timeLeft} <Countdown end={Date.parse(reservation.expiresAt)} {...(busy ? {} : { onOver: expired })} />
+        {t.timeLeft} <Countdown end={Date.parse(reservation.expiresAt)} warning={t.timeSoon} />
       </p>
       {failure !== undefined && <Failure failure={failure} retry={() => setRound((n) => n + 1)} />}
-      {step.failure !== undefined && <Notice tone="bad">{explain(step.failure)}</Notice>}
+      {step.failure !== undefined && <Failure failure={step.failure} />}
       {prepared && <Pay step={step} prepared={prepared} setStep={setStep} busy={busy} setBusy={setBusy} />}
       {!prepared && failure === undefined && <Loading />}
     </section>

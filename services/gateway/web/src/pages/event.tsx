@@ -1,13 +1,13 @@
 // One sale: what, when, where, and the way into the line.
 
 import { useEffect } from "preact/hooks";
-import { call } from "../lib/api";
-import { formatMoney, formatNumber, formatTime } from "../lib/format";
+import { formatMoney, formatNumber, formatTime, formatTimes } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
+import { isOver, readEvent, SaleNotice, untilChange } from "../lib/sale";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
-import { Countdown, Failure, Loading, Notice, useLoad } from "../lib/ui";
+import { NotLoaded, useLoad } from "../lib/ui";
 
 const t = strings("event");
 const common = strings("common");
@@ -48,7 +48,6 @@ function Sections({ event }: { event: SaleEvent }) {
 }
 
 function Facts({ event }: { event: SaleEvent }) {
-  const range = { from: formatTime(event.salesOpenAt), to: formatTime(event.salesCloseAt) };
   return (
     <dl class="facts">
       <div>
@@ -65,7 +64,7 @@ function Facts({ event }: { event: SaleEvent }) {
       )}
       <div>
         <dt>{t.sale}</dt>
-        <dd>{fill(t.saleRange, range)}</dd>
+        <dd>{formatTimes(event.salesOpenAt, event.salesCloseAt)}</dd>
       </div>
       <div>
         <dt>{t.limit}</dt>
@@ -75,53 +74,44 @@ function Facts({ event }: { event: SaleEvent }) {
   );
 }
 
-function Entrance({ event, reload }: { event: SaleEvent; reload: () => void }) {
-  const opens = Date.parse(event.salesOpenAt);
-  const [before, after = ""] = t.opensIn.split("{time}");
-  const open = event.status === "ON_SALE" || event.status === "SOLD_OUT";
+function Entrance({ event }: { event: SaleEvent }) {
+  // Before the sale there is nothing to stand in line for: whoever is let in then has a turn without anything to buy.
+  const open = event.status !== "SCHEDULED" && !isOver(event);
   return (
-    <section class="card enter">
-      {event.status !== "ON_SALE" && <Notice>{t[event.status] ?? event.status}</Notice>}
-      {event.status === "SCHEDULED" && opens > Date.now() && (
-        <p>
-          {before}
-          <Countdown end={opens} onOver={reload} />
-          {after}
-        </p>
-      )}
-      {event.waitingRoom?.active && <p>{t.waitingRoom}</p>}
-      {(open || event.status === "SCHEDULED" || event.status === "PAUSED") && (
+    <section class="card enter" aria-labelledby="tickets">
+      <h2 id="tickets">{t.tickets}</h2>
+      <SaleNotice event={event} />
+      {event.waitingRoom?.active && !isOver(event) && <p>{t.waitingRoom}</p>}
+      {open && (
         <>
           <p>
-            <a class="button" href={`/queue/${event.eventId}`}>
-              {open ? t.enter : t.joinEarly}
+            <a class="button wide" href={`/queue/${event.eventId}`}>
+              {t.enter}
             </a>
           </p>
           <p class="muted">{t.enterHelp}</p>
         </>
       )}
+      {event.status === "SCHEDULED" && <p class="muted">{t.opensHere}</p>}
     </section>
   );
 }
 
 function Event() {
-  const loaded = useLoad((signal) => call<SaleEvent>("GET", `/events/${encodeURIComponent(eventId)}`, { signal }));
+  const loaded = useLoad((signal) => readEvent(eventId, signal), untilChange);
   const title = loaded.state === "ready" ? loaded.value.title : "";
   useEffect(() => {
     if (title) setHeading(title);
   }, [title]);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "failed") return <Failure failure={loaded.failure} retry={loaded.reload} />;
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   const event = loaded.value;
   return (
     <>
-      <p class="lead">{event.artist}</p>
-      <div class="columns">
-        <div>
-          <Facts event={event} />
-          <Sections event={event} />
-        </div>
-        <Entrance event={event} reload={loaded.reload} />
+      {event.artist && <p class="lead">{event.artist}</p>}
+      <div class="columns event">
+        <Facts event={event} />
+        <Entrance event={event} />
+        <Sections event={event} />
       </div>
     </>
   );

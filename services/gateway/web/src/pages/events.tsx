@@ -9,14 +9,15 @@ import type { SaleEvent } from "../lib/types";
 const t = strings("events");
 
 function Card({ event }: { event: SaleEvent }) {
-  const cheapest = Math.min(...event.sections.map((s) => s.price));
+  const prices = [...new Set(event.sections.map((s) => s.price))];
+  const price = formatMoney(Math.min(...prices), event.currency);
   return (
     <li class="card event-card">
       <p class={`badge ${event.status === "ON_SALE" ? "good" : ""}`}>{t[event.status] ?? event.status}</p>
       <h2>
         <a href={`/events/${event.eventId}`}>{event.title}</a>
       </h2>
-      <p>{event.artist}</p>
+      {event.artist && <p>{event.artist}</p>}
       <p class="muted">
         <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>
         {event.venue && ` · ${event.venue}`}
@@ -26,7 +27,7 @@ function Card({ event }: { event: SaleEvent }) {
           {t.opens}: <time dateTime={event.salesOpenAt}>{formatTime(event.salesOpenAt)}</time>
         </p>
       )}
-      {event.sections.length > 0 && <p>{fill(t.from, { price: formatMoney(cheapest, event.currency) })}</p>}
+      {prices.length > 0 && <p>{prices.length > 1 ? fill(t.from, { price }) : price}</p>}
     </li>
   );
 }

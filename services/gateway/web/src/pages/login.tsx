@@ -34,7 +34,8 @@ function Development() {
       });
       // What the last user of this tab was given is not this one's.
       sessionStorage.clear();
-      location.assign(returnTo);
+      // The way back from there does not lead to this form again.
+      location.replace(returnTo);
     } catch (cause) {
       setFailure(cause);
       setBusy(false);

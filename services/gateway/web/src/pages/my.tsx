@@ -1,50 +1,26 @@
 // The visitor's own reservations and tickets.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
+import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
 import { fill, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
 import { start } from "../lib/start";
-import type { Reservation, SaleEvent, Ticket } from "../lib/types";
+import type { Reservation, Ticket } from "../lib/types";
 import { Announce, Failure } from "../lib/ui";
 
 const t = strings("my");
 const common = strings("common");
 
-const titles = new Map<string, Promise<string>>();
-
-/** An event's title, asked for once; its id when it cannot be had. */
-function titleOf(eventId: string): Promise<string> {
-  let title = titles.get(eventId);
-  if (!title) {
-    title = call<SaleEvent>("GET", `/events/${eventId}`).then(
-      (event) => event.title,
-      () => eventId,
-    );
-    titles.set(eventId, title);
-  }
-  return title;
-}
-
-function EventTitle({ eventId }: { eventId: string }) {
-  const [title, setTitle] = useState("…");
-  useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
-  return (
-    <h3>
-      <a href={`/events/${eventId}`}>{title}</a>
-    </h3>
-  );
-}
-
 function TicketCard({ ticket }: { ticket: Ticket }) {
   const [copied, setCopied] = useState(false);
-  const place = ticket.seat ?? undefined;
+  const place = ticket.seat;
   const copy = () => void navigator.clipboard.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
   return (
     <li class="card">
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
-      <EventTitle eventId={ticket.eventId} />
+      <About eventId={ticket.eventId} />
       <p>
         {place
           ? fill(common.seat, { section: place.section, row: place.row, number: place.number })
@@ -68,6 +44,7 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
 function ReservationCard({ reservation, reload }: { reservation: Reservation; reload: (said: string) => void }) {
   const [failure, setFailure] = useState<unknown>();
   const held = reservation.status === "HELD";
+  const unpaid = held || reservation.status === "PAYING";
   const cancel = async () => {
     if (!confirm(t.cancelSure)) return;
     try {
@@ -80,7 +57,7 @@ function ReservationCard({ reservation, reload }: { reservation: Reservation; re
   return (
     <li class="card">
       <p class={`badge ${reservation.status === "CONFIRMED" ? "good" : ""}`}>{t[reservation.status] ?? reservation.status}</p>
-      <EventTitle eventId={reservation.eventId} />
+      <About eventId={reservation.eventId} />
       <ul class="plain">
         {reservation.seats.map((seat) => (
           <li key={seat.seatId}>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</li>
@@ -96,14 +73,16 @@ function ReservationCard({ reservation, reload }: { reservation: Reservation; re
           : fill(t.reserved, { time: formatTime(reservation.createdAt) })}
       </p>
       {failure !== undefined && <Failure failure={failure} />}
-      {held && (
+      {unpaid && (
         <p class="actions">
           <a class="button" href={`/checkout/${reservation.reservationId}`}>
-            {t.pay}
+            {held ? common.toPayment : t.toProgress}
           </a>
-          <button type="button" class="quiet" onClick={() => void cancel()}>
-            {t.cancel}
-          </button>
+          {held && (
+            <button type="button" class="quiet" onClick={() => void cancel()}>
+              {t.cancel}
+            </button>
+          )}
         </p>
       )}
     </li>

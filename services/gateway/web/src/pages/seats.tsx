@@ -1,15 +1,19 @@
 // Choosing seats on the map or from the list, and holding them.
 
 import { useMemo, useState } from "preact/hooks";
-import { call, follow, Problem } from "../lib/api";
+import { call, follow, once, Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
+import { setHeading } from "../lib/frame";
+import { useHall } from "../lib/hall";
+import { HeldNotice, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
+import { readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
 import { enter, TurnBar, useTurn } from "../lib/turn";
 import type { Reservation, SaleEvent, SeatMap } from "../lib/types";
-import { Announce, Failure, Loading, useLoad } from "../lib/ui";
-import { useHall } from "../seats/hall";
+import { Announce, Failure, Loading, NotLoaded, useLoad } from "../lib/ui";
+import { forgetChoice, useChoice } from "../seats/choice";
 import { Layout } from "../seats/layout";
 import { SeatList } from "../seats/list";
 import { SeatMapView } from "../seats/map";
@@ -22,43 +26,45 @@ const line = new Line(eventId);
 async function load(signal: AbortSignal): Promise<{ event: SaleEvent; map: SeatMap }> {
   await enter(line, signal);
   const [event, map] = await Promise.all([
-    call<SaleEvent>("GET", `/events/${eventId}`, { signal }),
+    readEvent(eventId, signal),
     call<SeatMap>("GET", `/seats/${eventId}`, { signal, headers: line.headers() }),
   ]);
   if (event.seating !== "ASSIGNED") location.replace(`/events/${eventId}/book`);
+  setHeading(event.title);
   return { event, map };
 }
 
 function Seats() {
   const loaded = useLoad(load);
   const turn = useTurn(line, loaded.state === "ready");
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "failed") return <Failure failure={loaded.failure} retry={loaded.reload} />;
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   if (loaded.value.event.seating !== "ASSIGNED") return <Loading />;
   return (
     <TurnBar turn={turn} eventId={eventId}>
-      <Choice {...loaded.value} />
+      <Hall event={loaded.value.event} map={loaded.value.map} />
     </TurnBar>
   );
 }
 
-function Choice({ event, map }: { event: SaleEvent; map: SeatMap }) {
+function Hall({ event: opened, map }: { event: SaleEvent; map: SeatMap }) {
   const layout = useMemo(() => new Layout(map), [map]);
   const [said, setSaid] = useState("");
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>();
+  const event = useSale(opened);
   const names = (seats: number[]) => seats.map((i) => seatName(layout.seat(i))).join(", ");
-  const hall = useHall(line, layout, (gone) => {
+  const hall = useHall(line);
+  const { held, again } = useHeld(eventId);
+  const { free, chosen, setChosen } = useChoice(layout, hall.now, (gone) => {
     if (!busy) setSaid(fill(t.gone, { seats: names(gone) }));
   });
-  const { free, chosen, setChosen } = hall;
 
   const remove = (index: number) => {
     setChosen(new Set([...chosen].filter((i) => i !== index)));
     setSaid(fill(t.removed, { seat: names([index]) }));
   };
   const pick = (index: number) => {
-    if (busy) return;
+    if (busy || !free) return;
     setFailure(undefined);
     if (chosen.has(index)) return remove(index);
     if (!free[index]) return setSaid(describe(index));
@@ -68,7 +74,7 @@ function Choice({ event, map }: { event: SaleEvent; map: SeatMap }) {
   };
   const describe = (index: number): string => {
     const seat = layout.seat(index);
-    const state = chosen.has(index) ? t.chosen : free[index] ? t.free : t.taken;
+    const state = chosen.has(index) ? t.chosen : free?.[index] ? t.free : t.taken;
     return fill(t.seatStatus, { seat: seatName(seat), price: formatMoney(seat.price, event.currency), state });
   };
   const hold = async () => {
@@ -76,8 +82,9 @@ function Choice({ event, map }: { event: SaleEvent; map: SeatMap }) {
     setFailure(undefined);
     try {
       const seatIds = [...chosen].map((i) => layout.seat(i).seatId);
-      const held = await call<Reservation>("POST", "/seats/reserve", { body: { eventId, seatIds }, headers: line.headers() });
-      location.assign(`/checkout/${held.reservationId}`);
+      const made = await once<Reservation>("POST", "/seats/reserve", { body: { eventId, seatIds }, headers: line.headers() });
+      forgetChoice(eventId);
+      location.assign(`/checkout/${made.reservationId}`);
     } catch (cause) {
       if (follow(cause)) return;
       setBusy(false);
@@ -85,22 +92,25 @@ function Choice({ event, map }: { event: SaleEvent; map: SeatMap }) {
       const taken = new Set(cause instanceof Problem ? cause.body.seatIds?.map((id) => layout.indexOf(id)) : []);
       setChosen(new Set([...chosen].filter((i) => !taken.has(i))));
       hall.refresh();
+      again();
     }
   };
 
   const seats = [...chosen].map((index) => ({ index, seat: layout.seat(index) }));
+  const soldOut = free !== undefined && seats.length === 0 && !free.includes(1);
   return (
-    <div class="columns">
+    <div class="columns hall">
       <div>
-        <h2>{event.title}</h2>
-        {hall.failure !== undefined && <Failure failure={hall.failure} />}
-        <SeatMapView layout={layout} free={free} chosen={chosen} pick={pick} describe={describe} />
+        <HeldNotice held={held} />
+        <SaleNotice event={soldOut && event.status === "ON_SALE" ? { ...event, status: "SOLD_OUT" } : event} />
+        {hall.failure !== undefined && <Failure failure={hall.failure} retrying />}
+        <SeatMapView map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} describe={describe} />
         <p class="said" role="status" aria-live="polite">
           {said}
         </p>
-        <SeatList map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} />
       </div>
       <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={() => void hold()} />
+      <SeatList map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} />
       <Announce text={busy ? t.holding : ""} />
     </div>
   );

@@ -4,7 +4,8 @@
 // is asked first, when the counter reaches the number, and now and then for the estimate and the advised pace.
 
 import type { Clock } from "../lib/clock";
-import { backoff, Problem, problemOf, request } from "../lib/problem";
+import { poll } from "../lib/poll";
+import { Problem, problemOf, request } from "../lib/problem";
 import { recall, remember } from "../lib/store";
 
 export interface Standing {
@@ -54,6 +55,12 @@ const checkEvery = 5;
 
 export class Room {
   private readonly key: string;
+  private standing: Standing | undefined;
+  private last: Checked | undefined;
+  private serving = 0;
+  private polls = 0;
+  // Numbers in a row that the server did not know.
+  private lost = 0;
 
   constructor(
     private readonly eventId: string,
@@ -62,41 +69,64 @@ export class Room {
     private readonly language: () => string,
   ) {
     this.key = `urr-vwr-${eventId}`;
+    this.standing = this.recall();
+    if (this.standing) screen.kept(this.standing.position);
   }
 
   /** Waits until the visitor is let in, or until the server refuses for good. */
-  async run(): Promise<void> {
-    for (let failures = 0, lost = 0; ; ) {
-      try {
-        const kept = this.recall();
-        if (kept) this.screen.kept(kept.position);
-        const standing = kept ?? (await this.assign());
-        if (!standing) return;
-        failures = 0;
-        if (await this.follow(standing, () => (lost = 0))) return;
-        // The number is not known: another round, its record ended, or it is another visitor's. Take a new one, but
-        // not in a tight loop should the server forget each of them.
-        this.forget();
-        this.screen.renewed();
-        if (++lost > 1) await this.clock.wait(backoff(lost));
-      } catch (failure) {
-        if (!(failure instanceof Problem)) throw failure;
-        if (!failure.temporary) return this.screen.refused(failure);
-        const pause = backoff(++failures, failure.retryAfter);
-        this.screen.offline(Math.ceil(pause), failure);
-        await this.clock.wait(pause);
-      }
+  run(): Promise<void> {
+    const failed = (failure: unknown, retryIn: number | undefined): void => {
+      if (!(failure instanceof Problem)) throw failure;
+      if (retryIn === undefined) this.screen.refused(failure);
+      else this.screen.offline(Math.ceil(retryIn), failure);
+    };
+    return poll(this.clock, (failures) => this.ask(failures), failed);
+  }
+
+  /** Asks once, and says after how many seconds to ask again. */
+  private async ask(failures: number): Promise<number | undefined> {
+    const standing = this.standing ?? (await this.assign());
+    if (!standing) return undefined;
+    this.standing = standing;
+    // After a failure the other address is asked: a cache may be out of order where the gateway is not.
+    const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
+    if (!this.last || personal || this.serving >= standing.position || this.serving < this.last.servingCounter) {
+      this.last = await this.check(standing);
+      if (!this.last) return this.renew();
+      this.lost = 0;
+      if (this.last.admitted) return this.admitted();
+      this.serving = this.last.servingCounter;
+    } else {
+      this.serving = await this.askServing(standing);
     }
+    this.polls++;
+    this.screen.progress(progressOf(standing, this.last, this.serving));
+    // The counter has reached the number: the token is one call away.
+    return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
+  }
+
+  private admitted(): undefined {
+    this.forget();
+    this.screen.admitted();
+  }
+
+  /**
+   * The number is not known: another round, its record ended, or it is another visitor's. Takes a new one, but not in a
+   * tight loop should the server forget each of them.
+   */
+  private renew(): number {
+    this.forget();
+    this.standing = undefined;
+    this.polls = 0;
+    this.screen.renewed();
+    return Math.min(30, this.lost++ * 2);
   }
 
   /** Takes a number; nothing when the waiting room is not open, for then everybody may go in. */
   private async assign(): Promise<Standing | undefined> {
     this.screen.taking();
-    const answer = await this.ask("POST", `assign/${this.eventId}`);
-    if (answer.status === 404) {
-      this.screen.admitted();
-      return undefined;
-    }
+    const answer = await this.call("POST", `assign/${this.eventId}`);
+    if (answer.status === 404) return this.admitted();
     if (!answer.ok) throw await problemOf(answer);
     const assigned = (await answer.json()) as Assigned;
     const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
@@ -104,46 +134,10 @@ export class Room {
     return standing;
   }
 
-  /** Asks until the number is served (true) or unknown (false); `known` is told that the server knows it. */
-  private async follow(standing: Standing, known: () => void): Promise<boolean> {
-    let last: Checked | undefined;
-    let serving = 0;
-    for (let polls = 0, failures = 0; ; ) {
-      let pause: number;
-      try {
-        // After a failure the other address is asked: a cache may be out of order where the gateway is not.
-        const personal = polls % checkEvery === 0 || failures % 2 === 1;
-        if (!last || personal || serving >= standing.position || serving < last.servingCounter) {
-          last = await this.check(standing);
-          if (!last) return false;
-          known();
-          if (last.admitted) {
-            this.forget();
-            this.screen.admitted();
-            return true;
-          }
-          serving = last.servingCounter;
-        } else {
-          serving = await this.serving(standing);
-        }
-        polls++;
-        failures = 0;
-        this.screen.progress(progressOf(standing, last, serving));
-        // The counter has reached the number: the token is one call away.
-        pause = serving >= standing.position ? 0.5 : last.nextPoll;
-      } catch (failure) {
-        if (!(failure instanceof Problem) || !failure.temporary) throw failure;
-        pause = backoff(++failures, failure.retryAfter);
-        this.screen.offline(Math.ceil(pause), failure);
-      }
-      await this.clock.wait(Math.min(60, Math.max(0.5, pause)));
-    }
-  }
-
   /** The personal answer; nothing when the number is unknown. */
   private async check(standing: Standing): Promise<Checked | undefined> {
     const headers: Record<string, string> = standing.ticket ? { "x-vwr-ticket": standing.ticket } : {};
-    const answer = await this.ask("GET", `check/${this.eventId}/${encodeURIComponent(standing.requestId)}`, headers);
+    const answer = await this.call("GET", `check/${this.eventId}/${encodeURIComponent(standing.requestId)}`, headers);
     if (!answer.ok) {
       const failure = await problemOf(answer);
       if (failure.temporary) throw failure;
@@ -158,14 +152,14 @@ export class Room {
   }
 
   /** The counter for everybody; a closed room counts as having reached the number. */
-  private async serving(standing: Standing): Promise<number> {
-    const answer = await this.ask("GET", `serving/${this.eventId}`);
+  private async askServing(standing: Standing): Promise<number> {
+    const answer = await this.call("GET", `serving/${this.eventId}`);
     if (!answer.ok) throw await problemOf(answer);
     const body = (await answer.json()) as { servingCounter: number; isActive: boolean };
     return body.isActive ? body.servingCounter : standing.position;
   }
 
-  private ask(method: string, path: string, more: Record<string, string> = {}): Promise<Response> {
+  private call(method: string, path: string, more: Record<string, string> = {}): Promise<Response> {
     const headers = { Accept: "application/json", "Accept-Language": this.language(), ...more };
     return request(`/vwr-api/vwr/${path}`, { method, headers });
   }

@@ -1,18 +1,20 @@
 // The tier-1 page: one file without any dependency, the same for every event, visitor and language.
 
-import { vwr as english } from "../../../internal/web/lang/en.json";
-import { vwr as korean } from "../../../internal/web/lang/ko.json";
+import { vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
+import { vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
 import type { Problem } from "../lib/problem";
+import { recall, remember } from "../lib/store";
+import { fill, waitText } from "../lib/wait";
 import { type Progress, Room, type Screen } from "./line";
 
 // The worker's script as text: this page may load nothing but itself.
 declare const CLOCK_SOURCE: string;
 
-type Text = typeof english;
 type Lang = "en" | "ko";
+type Text = typeof english & typeof englishWait;
 
-const texts: Record<Lang, Text> = { en: english, ko: korean };
+const texts: Record<Lang, Text> = { en: { ...english, ...englishWait }, ko: { ...korean, ...koreanWait } };
 const other: Record<Lang, { lang: Lang; name: string }> = {
   en: { lang: "ko", name: "한국어" },
   ko: { lang: "en", name: "English" },
@@ -21,15 +23,13 @@ const other: Record<Lang, { lang: Lang; name: string }> = {
 const speakMs = 30_000;
 
 let lang = chosenLanguage();
-let first: Progress | undefined;
+// How many were ahead when the number was taken: the way is measured from there, also after a reload.
+let first = 0;
 let shown: (() => void) | undefined;
 let spoken = 0;
 
 const element = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 const number = (n: number): string => new Intl.NumberFormat(lang).format(n);
-const fill = (text: string, values: Record<string, string>): string =>
-  text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
-
 /** The visitor's own choice, else what the browser prefers: this page is cached, so the server cannot decide. */
 function chosenLanguage(): Lang {
   const cookie = /(?:^|; )urr-lang=(en|ko)(?:;|$)/.exec(document.cookie)?.[1];
@@ -72,30 +72,25 @@ function notice(text: string): void {
   if (place.textContent !== text) place.textContent = text;
 }
 
-function waitText(seconds: number): string {
-  const text = texts[lang];
-  const minutes = Math.ceil(seconds / 60);
-  if (seconds < 60) return text.soon;
-  if (minutes < 60) return fill(text.minutes, { m: number(minutes) });
-  return fill(text.hours, { h: number(Math.floor(minutes / 60)), m: number(minutes % 60) });
-}
-
 function drawPosition(position: number): void {
   notice(texts[lang].wait);
   element("line").hidden = false;
   element("position").textContent = number(position);
 }
 
-function drawProgress(p: Progress): void {
+function drawProgress(p: Progress, at: number): void {
   const text = texts[lang];
-  const wait = waitText(p.estimatedWait);
+  const wait = waitText(p.estimatedWait, text);
   drawPosition(p.position);
   element("serving").textContent = number(p.serving);
-  element("ahead").textContent = number(p.ahead);
+  // The API counts how far the counter has to move; the last of these steps is the visitor's own.
+  const people = number(Math.max(0, p.ahead - 1));
+  element("ahead").textContent = people;
   element("wait").textContent = wait;
-  const start = first?.ahead || 1;
-  element("progress").setAttribute("value", String(Math.min(1, Math.max(0, 1 - p.ahead / start))));
-  document.title = `${number(p.ahead)} · ${text.title} · URR`;
+  const time = new Intl.DateTimeFormat(lang, { timeStyle: "medium" }).format(at);
+  element("updated").textContent = fill(text.updated, { time });
+  element("progress").setAttribute("value", String(Math.min(1, Math.max(0, 1 - p.ahead / (first || 1)))));
+  document.title = `${people} · ${text.title} · URR`;
   if (Date.now() - spoken < speakMs) return;
   spoken = Date.now();
   element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
@@ -105,11 +100,14 @@ const screen = (eventId: string): Screen => ({
   taking: () => show(() => notice(texts[lang].taking)),
   kept: (position: number) => show(() => drawPosition(position)),
   progress(p) {
-    first ??= p;
-    show(() => drawProgress(p));
+    const way = `urr-way-vwr-${eventId}`;
+    first = Math.max(Number(recall(sessionStorage, way)), p.ahead);
+    remember(sessionStorage, way, String(first));
+    const at = Date.now();
+    show(() => drawProgress(p, at));
   },
   renewed() {
-    first = undefined;
+    remember(sessionStorage, `urr-way-vwr-${eventId}`, "");
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },

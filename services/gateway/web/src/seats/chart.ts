@@ -13,6 +13,8 @@ export interface ChartEvents {
 const clickPixels = 6;
 const maxScale = 40;
 const step = 1.5;
+// Room for the first section's name above its seats.
+const labelPixels = 28;
 
 interface Point {
   x: number;
@@ -33,9 +35,11 @@ export class Chart {
   constructor(
     private readonly canvas: HTMLCanvasElement,
     private readonly layout: Layout,
+    // What each section is called on the map.
+    labels: string[],
     private readonly events: ChartEvents,
   ) {
-    this.painter = new Painter(canvas, layout);
+    this.painter = new Painter(canvas, layout, labels);
     this.look = { free: new Uint8Array(layout.seats), chosen: new Set(), cursor: undefined };
     this.listen();
     this.observer = new ResizeObserver(() => this.fit());
@@ -61,7 +65,7 @@ export class Chart {
     this.canvas.height = Math.round(clientHeight * devicePixelRatio);
     this.view.scale = this.minScale();
     this.view.left = (clientWidth - this.layout.width * this.view.scale) / 2;
-    this.view.top = (clientHeight - this.layout.height * this.view.scale) / 2;
+    this.view.top = (clientHeight + labelPixels - this.layout.height * this.view.scale) / 2;
     this.redraw();
   }
 
@@ -75,7 +79,7 @@ export class Chart {
 
   private minScale(): number {
     const { clientWidth, clientHeight } = this.canvas;
-    return Math.min(maxScale, 0.94 * Math.min(clientWidth / this.layout.width, clientHeight / this.layout.height));
+    return Math.min(maxScale, 0.94 * Math.min(clientWidth / this.layout.width, (clientHeight - labelPixels) / this.layout.height));
   }
 
   private middle(): Point {

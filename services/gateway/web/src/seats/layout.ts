@@ -11,6 +11,7 @@ interface Row {
 }
 
 export interface Box {
+  section: number;
   name: string;
   x: number;
   y: number;
@@ -44,8 +45,12 @@ export class Layout {
     this.grid = new Int32Array(this.width * this.height).fill(none);
     map.sections.forEach((section, s) => {
       for (const row of section.rows) this.addRow(s, section.section, row.row, row.seats, row.x - left, row.y - top);
-      this.addBox(section.section, this.rows.filter((r) => r.section === s));
+      this.addBox(s, section.section, this.rows.filter((r) => r.section === s));
     });
+  }
+
+  get eventId(): string {
+    return this.map.eventId;
   }
 
   /** The seat at a place of the grid, or -1. */
@@ -117,14 +122,14 @@ export class Layout {
     }
   }
 
-  private addBox(name: string, rows: Row[]): void {
+  private addBox(section: number, name: string, rows: Row[]): void {
     if (rows.length === 0) return;
     const xs = rows.map((r) => this.x[r.start] ?? 0);
     const ys = rows.map((r) => this.y[r.start] ?? 0);
     const right = Math.max(...rows.map((r, i) => (xs[i] ?? 0) + r.seats));
     const x = Math.min(...xs);
     const y = Math.min(...ys);
-    this.boxes.push({ name, x, y, width: right - x, height: Math.max(...ys) - y + 1 });
+    this.boxes.push({ section, name, x, y, width: right - x, height: Math.max(...ys) - y + 1 });
   }
 }
 

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { formatMoney, formatNumber } from "../lib/format";
 import { fill, strings } from "../lib/page";
 import type { SeatMap } from "../lib/types";
+import { Loading } from "../lib/ui";
 import type { Layout } from "./layout";
 
 const t = strings("seats");
@@ -12,7 +13,7 @@ interface ListProps {
   map: SeatMap;
   layout: Layout;
   currency: string;
-  free: Uint8Array;
+  free: Uint8Array | undefined;
   chosen: ReadonlySet<number>;
   pick: (index: number) => void;
 }
@@ -28,13 +29,17 @@ export function SeatList({ map, layout, currency, free, chosen, pick }: ListProp
   const [wanted, setRow] = useState(0);
   const rows = layout.sectionRows(section);
   const row = rows[Math.min(wanted, rows.length - 1)];
+  if (!free) return <Loading />;
   return (
-    <section class="card" aria-labelledby="list">
+    <section class="card list" aria-labelledby="list">
       <h2 id="list">{t.listTitle}</h2>
       <div class="pair">
         <div>
           <label for="section">{t.section}</label>
-          <select id="section" value={section} onChange={(e) => setSection(Number(e.currentTarget.value))}>
+          <select id="section" value={section} onChange={(e) => {
+              setSection(Number(e.currentTarget.value));
+              setRow(0);
+            }}>
             {map.sections.map((s, i) => {
               const n = layout.sectionRows(i).reduce((sum, r) => sum + countFree(free, r.start, r.seats), 0);
               const name = { section: s.section, price: formatMoney(s.price, currency), n: formatNumber(n) };

@@ -1,21 +1,27 @@
 // The drawn map with its buttons and the line that says which seat the cursor is on.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { formatMoney } from "../lib/format";
 import { strings } from "../lib/page";
+import type { SeatMap } from "../lib/types";
 import { Chart } from "./chart";
 import type { Layout } from "./layout";
 
 const t = strings("seats");
+// A finger rather than a mouse.
+const coarse = matchMedia("(pointer: coarse)").matches;
 
 interface MapProps {
+  map: SeatMap;
   layout: Layout;
-  free: Uint8Array;
+  currency: string;
+  free: Uint8Array | undefined;
   chosen: ReadonlySet<number>;
   pick: (index: number) => void;
   describe: (index: number) => string;
 }
 
-export function SeatMapView({ layout, free, chosen, pick, describe }: MapProps) {
+export function SeatMapView({ map, layout, currency, free, chosen, pick, describe }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const chart = useRef<Chart>(undefined);
   const [visited, setVisited] = useState<number>();
@@ -23,13 +29,17 @@ export function SeatMapView({ layout, free, chosen, pick, describe }: MapProps) 
   const latest = useRef(pick);
   latest.current = pick;
 
+  const labels = map.sections.map((s) => `${s.section} · ${formatMoney(s.price, currency)}`);
+
   useEffect(() => {
     if (!canvas.current) return undefined;
-    const made = new Chart(canvas.current, layout, { pick: (i) => latest.current(i), visit: setVisited });
+    const made = new Chart(canvas.current, layout, labels, { pick: (i) => latest.current(i), visit: setVisited });
     chart.current = made;
     return () => made.close();
   }, [layout]);
-  useEffect(() => chart.current?.show(free, chosen), [layout, free, chosen]);
+  useEffect(() => {
+    if (free) chart.current?.show(free, chosen);
+  }, [layout, free, chosen]);
 
   return (
     <div class="map">
@@ -61,7 +71,7 @@ export function SeatMapView({ layout, free, chosen, pick, describe }: MapProps) 
         </ul>
       </div>
       <p id="map-help" class="muted">
-        {t.mapHelp}
+        {coarse ? t.mapTouch : t.mapHelp}
       </p>
       <p class="visited" role="status">
         {visited === undefined ? "" : describe(visited)}

@@ -33,6 +33,7 @@ export class Painter {
   constructor(
     private readonly canvas: HTMLCanvasElement,
     private readonly layout: Layout,
+    private readonly labels: string[],
   ) {
     this.picture.width = layout.width;
     this.picture.height = layout.height;
@@ -122,20 +123,25 @@ export class Painter {
     }
   }
 
-  /** Each section's name in its middle, or above its first row where the seats carry numbers. */
+  /** Each section's name and price above its first row, in its middle while the seats are too small to be read. */
   private names(context: CanvasRenderingContext2D, view: View): void {
-    context.font = "600 15px system-ui, sans-serif";
+    context.font = "600 14px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "middle";
-    context.lineWidth = 4;
+    context.lineWidth = 5;
+    context.lineJoin = "round";
     context.strokeStyle = this.paper;
     context.fillStyle = this.ink;
     for (const box of this.layout.boxes) {
+      const full = this.labels[box.section] ?? box.name;
+      const width = box.width * view.scale;
+      // A narrow block has its name alone; the list below the map has its price.
+      const text = context.measureText(full).width <= Math.max(width, 60) ? full : box.name;
       const x = view.left + (box.x + box.width / 2) * view.scale;
-      const middle = view.scale >= numberScale ? -0.6 : box.height / 2;
-      const y = view.top + (box.y + middle) * view.scale;
-      context.strokeText(box.name, x, y);
-      context.fillText(box.name, x, y);
+      const y = view.top + box.y * view.scale;
+      const at = view.scale >= numberScale ? y - 14 : y + (box.height * view.scale) / 2;
+      context.strokeText(text, x, at);
+      context.fillText(text, x, at);
     }
   }
 

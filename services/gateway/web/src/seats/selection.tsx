@@ -2,6 +2,7 @@
 
 import { formatMoney } from "../lib/format";
 import { fill, strings } from "../lib/page";
+import { buyable } from "../lib/sale";
 import type { SaleEvent, Seat } from "../lib/types";
 import { Failure } from "../lib/ui";
 
@@ -49,7 +50,7 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
         </p>
       )}
       {failure !== undefined && <Failure failure={failure} />}
-      <button type="button" class="wide" disabled={busy || seats.length === 0} onClick={hold}>
+      <button type="button" class="wide" disabled={busy || seats.length === 0 || !buyable(event)} onClick={hold}>
         {busy ? t.holding : t.hold}
       </button>
       <p>

@@ -1,0 +1,35 @@
+// What a reservation or a ticket is for.
+
+import { useEffect, useState } from "preact/hooks";
+import { formatTime } from "./format";
+import { readEvent } from "./sale";
+import type { SaleEvent } from "./types";
+
+const events = new Map<string, Promise<SaleEvent | undefined>>();
+
+/** An event, asked for once; nothing when it cannot be had. */
+function eventOf(eventId: string): Promise<SaleEvent | undefined> {
+  let event = events.get(eventId);
+  if (!event) {
+    event = readEvent(eventId).catch(() => undefined);
+    events.set(eventId, event);
+  }
+  return event;
+}
+
+/** The event, when and where. */
+export function About({ eventId }: { eventId: string }) {
+  const [event, setEvent] = useState<SaleEvent>();
+  useEffect(() => void eventOf(eventId).then(setEvent), [eventId]);
+  return (
+    <>
+      <h3>
+        <a href={`/events/${eventId}`}>{event?.title ?? eventId}</a>
+      </h3>
+      <p class="muted about">
+        {event && <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>}
+        {event?.venue && ` · ${event.venue}`}
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,71 @@
+// A sale's state in words, the same on every page on the way to its tickets.
+
+import { useEffect, useState } from "preact/hooks";
+import { call } from "./api";
+import { serverNow } from "./now";
+import { clock, repeat, seen } from "./pace";
+import { strings } from "./page";
+import type { SaleEvent } from "./types";
+import { Countdown, Notice } from "./ui";
+
+const common = strings("common");
+
+export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEvent> =>
+  call<SaleEvent>("GET", `/events/${encodeURIComponent(eventId)}`, signal ? { signal } : {});
+
+/** The sale will never (again) let anybody in. */
+export const isOver = (event: SaleEvent): boolean => event.status === "CLOSED" || event.status === "CANCELLED";
+
+/** Seats can be held; SOLD_OUT may be a moment old, so that the server decides. */
+export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
+
+/**
+ * Seconds until a sale's state is worth another question: its opening, spread over two seconds since everybody waits for
+ * the same instant; now and then while it may change otherwise.
+ */
+export function untilChange(event: SaleEvent): number | undefined {
+  if (isOver(event)) return undefined;
+  const opensIn = (Date.parse(event.salesOpenAt) - serverNow()) / 1000;
+  if (event.status === "SCHEDULED") return Math.min(300, Math.max(1, opensIn)) + 2 * Math.random();
+  return event.status === "ON_SALE" ? 120 : 30;
+}
+
+/** The sale as it goes on after the page was opened. */
+export function useSale(opened: SaleEvent): SaleEvent {
+  const [event, setEvent] = useState(opened);
+  useEffect(() => {
+    const abort = new AbortController();
+    const attempt = async () => {
+      await seen(abort.signal);
+      const now = await readEvent(opened.eventId, abort.signal);
+      setEvent(now);
+      return untilChange(now);
+    };
+    const first = untilChange(opened);
+    if (first !== undefined) {
+      // What cannot be asked now is asked later; what is refused for good has nothing to add.
+      void clock.wait(first, abort.signal).then(() => repeat(attempt, () => undefined, abort.signal));
+    }
+    return () => abort.abort();
+  }, [opened]);
+  return event;
+}
+
+/** Why nothing can be bought right now, and from when on; nothing while it can. */
+export function SaleNotice({ event }: { event: SaleEvent }) {
+  if (event.status === "ON_SALE") return null;
+  const opens = Date.parse(event.salesOpenAt);
+  const [before, after = ""] = common.opensIn.split("{time}");
+  return (
+    <Notice tone={event.status === "CANCELLED" ? "bad" : "info"}>
+      <p>{common[`sale_${event.status}`]}</p>
+      {event.status === "SCHEDULED" && (
+        <p>
+          {before}
+          <Countdown end={opens} />
+          {after}
+        </p>
+      )}
+    </Notice>
+  );
+}

@@ -1,0 +1,19 @@
+// A wait in words. No imports of the page's data: the one-file page uses it too.
+
+import type en from "../../../internal/web/lang/en.json";
+
+/** Puts values in the place of {names}. */
+export function fill(text: string, values: Record<string, string | number>): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => {
+    const value = values[name];
+    return value === undefined ? whole : String(value);
+  });
+}
+
+/** A wait that is only estimated: to the minute, and never shorter than it is. */
+export function waitText(seconds: number, words: typeof en.wait): string {
+  const m = Math.ceil(seconds / 60);
+  if (seconds < 60) return words.soon;
+  if (m < 60) return fill(words.minutes, { m });
+  return fill(words.hours, { h: Math.floor(m / 60), m: m % 60 });
+}
