@@ -77,7 +77,7 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
-		Problems: problem.New(web.Language, log), Handlers: h.own, Pass: h.pass,
+		Problems: problem.New(web.Language, log).WithPage(h.refuse), Handlers: h.own, Pass: h.pass,
 		Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {
@@ -93,6 +93,8 @@ type handlers struct {
 	own  map[string]edge.Handler
 	pass edge.Handler
 	fail api.ErrorWriter // the front's, once there is one
+	// refuse shows a refusal to a person.
+	refuse problem.Page
 }
 
 // parts are what handlers are made of besides the services.
@@ -135,9 +137,11 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 	if cfg.DevLogin {
 		h.own["auth.dev-login"] = auth.DevLogin
 	}
-	if err := addPages(h.own, cfg, p.table); err != nil {
+	pages, err := addPages(h.own, cfg, p.table)
+	if err != nil {
 		return nil, err
 	}
+	h.refuse = pages.Refuse
 	answers := &answered{log: p.log, rooms: g.Rooms, seats: seats, queue: queue}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) { h.fail(w, r, q, err) }, answers.fill)
 	h.pass = pass.Handle
@@ -150,14 +154,14 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 }
 
 // addPages adds the pages and the documentation.
-func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) error {
+func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) (*web.Pages, error) {
 	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reference, err := docs.New(table.Routes())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for id, h := range map[string]http.Handler{
 		"page.events": pages.Events(), "page.event": pages.Event(), "page.seats": pages.Seats(), "page.book": pages.Book(),
@@ -171,7 +175,7 @@ func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) error
 			return nil
 		}
 	}
-	return nil
+	return pages, nil
 }
 
 // atPath gives a page's handler the normalised path.

@@ -33,14 +33,25 @@ const maxWarnings = 50
 // Writer writes problem documents. It is safe for concurrent use.
 type Writer struct {
 	language func(*http.Request) string
+	page     Page
 	log      *slog.Logger
 	second   atomic.Int64
 	warnings atomic.Int64
 }
 
+// Page shows a refusal to a person who opened an address in a browser. It returns false, and has written nothing, when the request is a
+// program's.
+type Page func(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool
+
 // New makes a Writer; language tells what a request wants to be answered in, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
 	return &Writer{language: language, log: log}
+}
+
+// WithPage has people answered with a page; programs still get problem documents.
+func (p *Writer) WithPage(page Page) *Writer {
+	p.page = page
+	return p
 }
 
 type document struct {
@@ -87,10 +98,13 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // of the answer that did not come about
 		h.Del(name)
 	}
-	h.Set("Content-Type", ContentType)
 	h.Set("Content-Language", lang)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if p.page != nil && p.page(w, r, doc.Status, doc.Detail, requestID) {
+		return
+	}
+	h.Set("Content-Type", ContentType)
 	w.WriteHeader(doc.Status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(encode(doc, e))
