@@ -140,12 +140,7 @@ func TestWhoPollsSlowlyIsWaitedForLonger(t *testing.T) {
 
 func TestParkingGoesOnAtOnceWhileThereIsMore(t *testing.T) {
 	f := setup(t, 0)
-	claims := make([]line.Claim, 601)
-	for i := range claims {
-		claims[i] = line.Claim{UserID: fmt.Sprintf("u-%03d", i), Join: true}
-	}
-	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
-	f.learn(s, err)
+	f.joinAll("u", 601)
 	f.live(20*time.Second, "u-600")
 	limit := int64(5)
 	f.apply(line.Settings{Threshold: &limit})

@@ -103,6 +103,38 @@ func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
 	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
 }
 
+func TestALateArrivalOfAnEarlierRoundIsNotCounted(t *testing.T) {
+	f := setup(t, 0)
+	f.joinAt("a", 1)
+	f.round += 1e9
+	f.joinAt("b", 1)
+	f.round -= 1e9
+	f.joinAt("c", 2)
+	require.Equal(t, int64(1), f.peek().Arrived)
+}
+
+func TestWhoIsBeforeAllOthersEntersAtOnce(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.joinAt("p9", 9)
+	f.release("in", in.SlotID)
+	require.Equal(t, line.Waiting, f.joinAt("p10", 10).Standing)
+	require.Equal(t, line.Inside, f.joinAt("p5", 5).Standing, "the slot would be theirs at the next tick anyway")
+}
+
+// What one claim of a call changes counts for the next ones.
+func TestNobodyOvertakesWithinACall(t *testing.T) {
+	f := setup(t, 1)
+	f.join("h")
+	f.failover()
+	f.advance(601 * time.Second) // the slot of the last epoch is over, and no tick has taken it away
+	f.apply(line.Settings{Threshold: ptr(1)})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
+	f.learn(s, err)
+	require.Equal(t, []line.Standing{line.Waiting, line.Nowhere, line.Waiting}, []line.Standing{out[0].Standing, out[1].Standing, out[2].Standing})
+	require.Equal(t, []string{"n", "m"}, f.set("queue"))
+}
+
 func TestPositionsOfAllPagesAreApart(t *testing.T) {
 	f := setup(t, 0)
 	positions := []int64{1, 99, 100, 101, 199, 200, 1_000_001, 9_000_000_001}

@@ -113,99 +113,6 @@ func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
 
-func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
-	f := setup(t, 3)
-	a, b := f.join("a"), f.join("b")
-	c := f.join("c")
-	d := f.join("d")
-	f.live(time.Second, "a", "b", "c", "d")
-	f.release("c", c.SlotID)
-	f.tick() // admits d, who does not hear of it
-	require.Equal(t, []string{"d"}, f.set("unclaimed"))
-	epoch := f.mem.Epoch
-	f.advance(time.Second)
-	f.failover()
-	f.join("e")
-	require.Greater(t, f.mem.Epoch, epoch)
-	require.Equal(t, []string{"d", "e"}, f.set("queue"), "d waits again, with the old score")
-	require.Equal(t, d.Score, f.status("d").Score)
-	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
-
-	back := f.status("a")
-	require.Equal(t, line.Inside, back.Standing)
-	require.Equal(t, a.SlotID, back.SlotID)
-	require.Equal(t, a.End, back.End)
-	f.live(29*time.Second, "a", "d", "e")
-	require.Equal(t, []string{"a"}, f.set("active"), "nobody is admitted in the pause")
-	f.live(2*time.Second, "a", "d", "e")
-	require.ElementsMatch(t, []string{"a", "d"}, f.set("active"), "b's slot is kept for b")
-	require.Equal(t, b.SlotID, f.status("b").SlotID, "after the pause too")
-	require.Empty(t, f.set("old"))
-	require.Equal(t, []string{"e"}, f.set("queue"))
-}
-
-func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
-	f := setup(t, 1)
-	a := f.join("a")
-	f.join("w")
-	f.hold("a", a.SlotID, f.clock().Add(time.Hour)) // excuses absence, but not from an epoch that ended
-	f.live(time.Second, "a", "w")
-	f.failover()
-	f.live(120*time.Second, "w")
-	require.Equal(t, []string{"a"}, f.set("old"))
-	f.live(2*time.Second, "w")
-	require.Empty(t, f.set("old"))
-	require.Equal(t, []string{"w"}, f.set("active"))
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
-}
-
-func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
-	f := setup(t, 2)
-	a, b := f.join("a"), f.join("b")
-	f.release("b", b.SlotID)
-	c := f.join("c")
-	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b), "c": f.entry(c)}
-	f.advance(5 * time.Second)
-	f.wipe()
-	back := f.claim(line.Claim{UserID: "a", Entry: tokens["a"]})
-	require.Equal(t, line.Inside, back.Standing)
-	require.Equal(t, a.SlotID, back.SlotID)
-	require.Equal(t, a.End, back.End)
-	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
-
-	f.live(31 * time.Second)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
-}
-
-// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not come back then.
-func TestASlotThatEndedWhileItWasLostIsNotAdopted(t *testing.T) {
-	f := setup(t, 2)
-	a, b := f.join("a"), f.join("b")
-	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b)}
-	f.wipe()
-	f.peek()
-	require.False(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
-}
-
-func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
-	f := setup(t, 2)
-	tokens := map[string]*line.Entry{}
-	for _, u := range []string{"a", "b"} {
-		tokens[u] = f.entry(f.join(u))
-	}
-	one := int64(1)
-	f.advance(time.Second)
-	f.apply(line.Settings{Threshold: &one})
-	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
-	require.True(t, f.release("a", tokens["a"].SlotID))
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
-}
-
 func TestARestartBehindItsLog(t *testing.T) {
 	f := setup(t, 3)
 	early := f.join("early")
@@ -228,17 +135,6 @@ func TestARestartBehindItsLog(t *testing.T) {
 	require.Equal(t, late.SlotID, back.SlotID, "admitted after the last surviving write")
 	require.Equal(t, released.SlotID, f.claim(line.Claim{UserID: "released", Entry: releasedToken}).SlotID, "its leaving was lost: one more turn")
 	require.Equal(t, int64(3), f.peek().Active)
-}
-
-func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
-	f := setup(t, 2)
-	left := f.join("left")
-	token := f.entry(left)
-	f.release("left", left.SlotID)
-	f.advance(20 * time.Second)
-	f.join("a")
-	f.failover() // nothing was lost
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Entry: token}).Standing)
 }
 
 func TestTicketsFromBeforeTheSurvivingDataCountNothing(t *testing.T) {
@@ -295,56 +191,6 @@ func TestPausedIsRemembered(t *testing.T) {
 	got := f.peek()
 	require.True(t, got.Paused)
 	require.Equal(t, []int64{want.SlotMS, want.ClosesAt}, []int64{got.SlotMS, got.ClosesAt})
-}
-
-func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
-	f := setup(t, 1)
-	f.join("a")
-	f.failover()
-	f.live(31 * time.Second)
-	require.False(t, f.peek().Recovering())
-	require.Equal(t, line.Waiting, f.join("n").Standing)
-	require.Equal(t, line.Inside, f.status("a").Standing)
-}
-
-func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
-	f := setup(t, 1)
-	a := f.join("a")
-	token := f.entry(a)
-	f.failover()
-	require.Equal(t, a.SlotID, f.claim(line.Claim{UserID: "a", Entry: token}).SlotID)
-	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
-	ttl, err := f.client.PTTL(f.ctx(), f.key("restored")).Result()
-	require.NoError(t, err)
-	require.Positive(t, ttl)
-}
-
-func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
-	f := setup(t, 2)
-	f.join("a")
-	f.join("b")
-	one := int64(1)
-	f.advance(time.Second)
-	f.apply(line.Settings{Threshold: &one})
-	f.failover()
-	require.Equal(t, line.Inside, f.status("a").Standing)
-	require.Equal(t, line.Nowhere, f.status("b").Standing)
-	require.Empty(t, f.set("old"))
-}
-
-func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
-	f := setup(t, 1)
-	a := f.join("a")
-	token := f.entry(a)
-	f.release("a", a.SlotID)
-	f.failover()
-	f.peek()
-	last := f.entry(a)
-	f.failover()
-	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
 func TestEpochsGrowWhateverTheClockSays(t *testing.T) {

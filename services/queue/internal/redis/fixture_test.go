@@ -37,6 +37,8 @@ func setup(t *testing.T, threshold int64) *fixture {
 	return f
 }
 
+func ptr(n int64) *int64 { return &n }
+
 func unopened(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -176,6 +178,34 @@ func (f *fixture) clean() (moved int64) {
 }
 
 func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
+
+// joinAll lets n users named prefix-000… join in one call and returns their names.
+func (f *fixture) joinAll(prefix string, n int) []string {
+	f.t.Helper()
+	claims, users := make([]line.Claim, n), make([]string, n)
+	for i := range claims {
+		users[i] = fmt.Sprintf("%s-%03d", prefix, i)
+		claims[i] = line.Claim{UserID: users[i], Join: true}
+	}
+	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	f.learn(s, err)
+	return users
+}
+
+// advised makes a waiter one whose last contact is now and who was told to poll every so many seconds.
+func (f *fixture) advised(user string, poll int) {
+	f.t.Helper()
+	score := float64(f.clock().UnixMilli()) + float64(poll)/128
+	require.NoError(f.t, f.client.ZAdd(f.ctx(), f.key("seen"), goredis.Z{Score: score, Member: user}).Err())
+}
+
+// score is a member's score in a sorted set, in whole ms or µs.
+func (f *fixture) score(name, user string) int64 {
+	f.t.Helper()
+	x, err := f.client.ZScore(f.ctx(), f.key(name), user).Result()
+	require.NoError(f.t, err)
+	return int64(x)
+}
 
 // set lists a sorted set's members in order.
 func (f *fixture) set(name string) []string {

@@ -55,3 +55,81 @@ func TestOurOwnOutageTakesNoUnclaimedSlotBack(t *testing.T) {
 	require.Equal(t, line.Inside, o.Standing)
 	require.True(t, o.Claimed)
 }
+
+func TestOneWhoIsHeardOfIsNoOutage(t *testing.T) {
+	for name, who := range map[string]string{"a holder": "in", "a waiter": "u-11"} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			f.join("in")
+			users := f.crowd("u", 12)
+			f.live(3*time.Second, append(users, "in")...)
+			f.live(20*time.Second, who)
+			f.apply(line.Settings{Threshold: ptr(2)})
+			f.live(time.Second, who)
+			require.Contains(t, f.set("parked"), "u-0", "the others are really away")
+		})
+	}
+}
+
+func TestFewWaitersAreNoCrowd(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	users := f.crowd("u", 9)
+	f.live(3*time.Second, append(users, "in")...)
+	f.live(20 * time.Second)
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, users, f.set("parked"), "nine may well be away together")
+}
+
+// A silence that the polls themselves make is none.
+func TestSilenceDependsOnThePolls(t *testing.T) {
+	for name, tc := range map[string]struct {
+		poll, quiet int
+		silent      bool
+	}{
+		"8 s at the least":     {1, 8, false},
+		"and not much longer":  {1, 9, true},
+		"two polls and 5 s":    {10, 25, false},
+		"and not longer again": {10, 26, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 0)
+			users := f.crowd("u", 12)
+			f.live(2*time.Second, users...)
+			for _, u := range users {
+				f.advised(u, tc.poll)
+			}
+			f.live(time.Duration(tc.quiet-1) * time.Second)
+			f.advance(time.Second)
+			f.apply(line.Settings{Threshold: ptr(1)})
+			did := f.tick()
+			require.Equal(t, tc.silent, did.Silent)
+			require.Equal(t, !tc.silent, did.Admitted == 1)
+		})
+	}
+}
+
+// A crowd that really left must not keep the slots for ever by leaving together.
+func TestASilenceCountsOnceInFiveMinutes(t *testing.T) {
+	f := setup(t, 0)
+	users := f.crowd("u", 12)
+	f.live(2*time.Second, users...)
+	f.live(10 * time.Second)
+	require.True(t, f.tick().Silent)
+	f.live(time.Second, users...)
+	f.live(16 * time.Second)
+	f.apply(line.Settings{Threshold: ptr(1)})
+	require.Equal(t, line.Tick{Parked: 12}, f.tick())
+}
+
+func TestMissingTicksEndNoSlotForAbsence(t *testing.T) {
+	f := setup(t, 1)
+	f.join("in")
+	f.live(2*time.Second, "in")
+	f.advance(200 * time.Second)
+	f.live(119 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"), "every age counts from the end of the outage")
+	f.live(3 * time.Second)
+	require.Empty(t, f.set("active"))
+}

@@ -29,6 +29,19 @@ func TestUnclaimedSlotsGoToTheNext(t *testing.T) {
 	require.Equal(t, int64(0), back.Ahead)
 }
 
+func TestWhoPollsSlowlyHasLongerToClaim(t *testing.T) {
+	f := setup(t, 0)
+	f.join("a")
+	f.live(time.Second, "a")
+	f.advised("a", 30)
+	f.apply(line.Settings{Threshold: ptr(1)})
+	require.Equal(t, int64(1), f.tick().Admitted)
+	f.live(64 * time.Second)
+	require.Equal(t, []string{"a"}, f.set("unclaimed"), "2 × 30 s + 5 s are not over")
+	f.live(2 * time.Second)
+	require.Equal(t, []string{"a"}, f.set("parked"))
+}
+
 // Who was admitted and has not heard of it holds no token to leave with.
 func TestLeavingTheLineGivesUpASlotThatWasNotHeardOf(t *testing.T) {
 	f := setup(t, 1)
@@ -66,6 +79,68 @@ func TestSlotsEnd(t *testing.T) {
 			require.False(t, n)
 		})
 	}
+}
+
+func TestTheEndOfTheSaleEndsEverySlotWithoutAWord(t *testing.T) {
+	f := setup(t, 3)
+	f.join("gone")
+	f.failover()
+	f.join("w")
+	f.live(31*time.Second, "w")
+	require.Equal(t, [][]string{{"gone"}, {"w"}}, [][]string{f.set("old"), f.set("active")})
+	f.apply(line.Settings{ClosesAt: f.clock()})
+	f.tick()
+	require.Empty(t, f.set("old"))
+	require.Empty(t, f.set("active"))
+}
+
+func TestSlotsEndInPages(t *testing.T) {
+	f := setup(t, 600)
+	f.joinAll("u", 600)
+	f.advance(600 * time.Second)
+	require.True(t, f.tick().More)
+	require.False(t, f.tick().More)
+	require.Empty(t, f.set("active"))
+}
+
+// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made longer.
+func TestALongerSaleMakesSlotsWhole(t *testing.T) {
+	f := setup(t, 1)
+	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(100 * time.Second)})
+	atOnce := f.join("a")
+	f.apply(line.Settings{Threshold: ptr(0), ClosesAt: f.clock().Add(100 * time.Second)})
+	f.join("b")
+	f.advance(time.Second)
+	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(99 * time.Second)})
+	require.Equal(t, int64(1), f.tick().Admitted)
+	byTick := f.status("b")
+	require.Equal(t, []int64{f.clock().Add(99 * time.Second).UnixMilli(), atOnce.End}, []int64{byTick.End, f.status("a").End})
+	f.hold("b", byTick.SlotID, f.clock().Add(700*time.Second))
+
+	f.advance(time.Second)
+	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
+	require.Equal(t, f.clock().Add(598*time.Second).UnixMilli(), f.status("a").End)
+	require.Equal(t, f.clock().Add(699*time.Second).UnixMilli(), f.status("b").End)
+}
+
+func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.hold("in", in.SlotID, f.clock().Add(130*time.Second))
+	f.live(129 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"))
+	f.live(2 * time.Second)
+	require.Empty(t, f.set("active"), "120 s without a sign, and nothing held any more")
+}
+
+func TestManyHoldsHideNobodysAbsence(t *testing.T) {
+	f := setup(t, 501)
+	users := f.joinAll("u", 501)
+	for _, u := range users[:500] {
+		f.hold(u, f.status(u).SlotID, f.clock().Add(time.Hour))
+	}
+	f.live(121 * time.Second)
+	require.Equal(t, users[:500], f.set("active"))
 }
 
 func TestAHoldExtendsTheSlotOnceAndExcusesAbsence(t *testing.T) {

@@ -99,7 +99,7 @@ local function takeFrom(heads, admitted)
   local users = {}
   for i = 1, #heads, 2 do users[#users + 1] = heads[i] end
   local touched, from = call('ZMSCORE', kSeen, unpack(users)), call('HMGET', kSince, unpack(users))
-  local till = int(ends(now + (line.slotMs > 0 and line.slotMs or C.slot)))
+  local till = int(now + slotLength())
   local slots, deadlines, values, gone, full = {}, {}, {}, {}, false
   for i, user in ipairs(users) do
     local score, seen = int(tonumber(heads[2 * i])), tonumber(touched[i] or 0)

@@ -47,12 +47,12 @@ end
 
 -- retaking: the user held a slot in the epoch that ended. It is taken over while there is room; never above the threshold.
 local function retaking(user, item)
-  local id, value, till
+  local id, till
   local o = call('ZSCORE', kOld, user)
   if o then
     old, wrote = old - 1, true
-    id, till = slotOf(user), ends(tonumber(o))
-    if not id or till <= now or active >= limit then
+    id, till = slotOf(user), tonumber(o)
+    if not id or ends(till) <= now or active >= limit then
       drop(user)
       return nil
     end
@@ -60,7 +60,7 @@ local function retaking(user, item)
     once('s:' .. id) -- a token replayed after the slot was left must not bring it back
   elseif active < limit and adoptable(item) and once('s:' .. item.slot) then
     wrote = true
-    id, till = item.slot, ends(tonumber(item.slotEnd))
+    id, till = item.slot, tonumber(item.slotEnd)
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')
     waiting = waiting - unqueue(user)
     call('ZREM', kParked, user)
@@ -71,7 +71,7 @@ local function retaking(user, item)
   call('ZADD', kActive, int(till), user)
   call('ZADD', kActiveSeen, int(now), user)
   active = active + 1
-  return { 'A', id, till, 0 }
+  return { 'A', id, ends(till), 0 }
 end
 
 local function waitingAt(user)
@@ -131,14 +131,14 @@ end
 local function enter(user, score, n)
   wrote = true
   if open and active + old < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
-    local id, till = slotId(seed, n), ends(now + (line.slotMs > 0 and line.slotMs or C.slot))
+    local id, till = slotId(seed, n), now + slotLength()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
     call('HSET', kSlot, user, id .. ' ' .. score .. ' 0 0')
     active = active + 1
     record(id, user, score, since(score))
     set({ admitted = line.admitted + 1, high = math.max(line.high, tonumber(score)) })
-    return { 'A', id, till, 2 }
+    return { 'A', id, ends(till), 2 }
   end
   enqueue(user, score)
   waiting = waiting + 1

@@ -1,6 +1,6 @@
--- hold: seats are held in a slot until some time. The first hold that outlives the slot extends it, once, to the hold's end (never past
--- the sale's); while a hold lives, its owner's absence does not end the slot. One that is over stays over, though no tick has ended it
--- yet: its place may be the next one's already.
+-- hold: seats are held in a slot until some time. The first hold that outlives the slot extends it, once, to the hold's end; while a
+-- hold lives, its owner's absence does not end the slot. One that is over stays over, though no tick has ended it yet: its place may be
+-- the next one's already.
 --
 -- KEYS  none of its own
 -- ARGV  11 user · 12 slot id · 13 end of the hold (ms)
@@ -10,8 +10,8 @@ local id, score, hold, extended = slotOf(user)
 if id ~= wanted then return { head(), 0 } end
 for _, key in ipairs({ kActive, kOld }) do
   local x = call('ZSCORE', key, user)
-  if x and tonumber(x) > now and not extended and ends(till) > tonumber(x) then
-    call('ZADD', key, 'XX', int(ends(till)), user)
+  if x and ends(tonumber(x)) > now and not extended and till > tonumber(x) then
+    call('ZADD', key, 'XX', int(till), user)
     extended = true
   end
 end

@@ -144,7 +144,9 @@ local limit = tonumber(call('GET', kThreshold) or C.threshold)
 local closed = line.closes > 0 and now >= line.closes
 local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and not closed
 
--- ends is when a slot really ends: with the sale, if that is sooner.
+local function slotLength() return line.slotMs > 0 and line.slotMs or C.slot end
+
+-- ends is when a slot really ends: with the sale, if that is sooner. Its own end is what is kept, since the sale may be made longer.
 local function ends(at)
   if line.closes > 0 then return math.min(at, line.closes) end
   return at
@@ -219,6 +221,5 @@ end
 
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
-    call('ZCARD', kParked), limit, line.paused, line.settings, line.slotMs > 0 and line.slotMs or C.slot, line.closes, line.admitted,
-    line.arrived }
+    call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived }
 end

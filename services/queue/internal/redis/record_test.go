@@ -1,0 +1,98 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// The order is judged by what the stream says: who was away while others were admitted was not present then.
+func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
+	for name, back := range map[string]func(f *fixture, slot string){
+		"admitted by a tick": func(f *fixture, slot string) {
+			require.Equal(f.t, line.Waiting, f.status("away").Standing)
+			f.release("b", slot)
+			f.live(time.Second, "away")
+		},
+		"entered at once": func(f *fixture, slot string) {
+			f.release("b", slot)
+			require.Equal(f.t, line.Inside, f.status("away").Standing)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			in := f.join("in")
+			f.advance(time.Millisecond)
+			away := f.join("away")
+			f.advance(time.Millisecond)
+			f.join("b")
+			f.live(16*time.Second, "in", "b")
+			f.release("in", in.SlotID)
+			f.live(time.Second, "b") // parks the one and admits the other
+			require.Equal(t, []string{"away"}, f.set("parked"))
+			require.Equal(t, away.Score/1000, f.score("parked-seen", "away"), "parked since the last contact")
+			f.advance(time.Second)
+			back(f, f.status("b").SlotID)
+			all := f.admissions(f.ctx())
+			require.Len(t, all, 3)
+			b, last := all[1], all[2]
+			require.Equal(t, []string{"b", "away"}, []string{b.user, last.user})
+			require.Equal(t, b.score/1000, b.since, "present since the arrival: nobody behind had been admitted then")
+			require.Greater(t, last.since, b.at)
+			require.Less(t, last.score, b.score)
+			n, err := f.client.HLen(f.ctx(), f.key("since")).Result()
+			require.NoError(t, err)
+			require.Zero(t, n)
+		})
+	}
+}
+
+// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and nothing else does.
+func TestEveryDecisionRaisesTheRev(t *testing.T) {
+	f := setup(t, 1)
+	rev := f.mem.Rev
+	decides := func(what string, act func()) {
+		t.Helper()
+		act()
+		require.Greater(t, f.peek().Rev, rev, what)
+		rev = f.mem.Rev
+	}
+	looks := func(what string, act func()) {
+		t.Helper()
+		act()
+		require.Equal(t, rev, f.peek().Rev, what)
+	}
+	var in line.Outcome
+	decides("entry at once", func() { in = f.join("in") })
+	decides("joining", func() { f.join("a") })
+	looks("polls", func() { f.poll("in", "a"); f.join("a") })
+	looks("a tick that changes nothing", func() { f.advance(time.Second); f.poll("in", "a"); f.tick() })
+	decides("a hold", func() { f.hold("in", in.SlotID, f.clock().Add(time.Minute)) })
+	decides("a slot's end", func() { f.release("in", in.SlotID) })
+	looks("the same again", func() { f.release("in", in.SlotID) })
+	decides("admission", func() { f.tick() })
+	decides("claiming", func() { f.status("a") })
+	decides("joining again", func() { f.join("b") })
+	decides("parking", func() {
+		f.live(16*time.Second, "a")
+		rev = f.mem.Rev
+		f.apply(line.Settings{Threshold: ptr(2)})
+		rev = f.mem.Rev
+		require.Equal(t, int64(1), f.tick().Parked)
+	})
+	decides("coming back", func() { require.Equal(t, line.Inside, f.status("b").Standing) })
+	decides("absence", func() { f.live(122*time.Second, "b") })
+	decides("settings", func() { f.apply(line.Settings{Threshold: ptr(1)}) })
+	decides("joining behind", func() { f.join("c") })
+	decides("leaving", func() { f.release("c", "") })
+	decides("cleaning", func() {
+		f.apply(line.Settings{Threshold: ptr(0)})
+		f.join("d")
+		f.live(601*time.Second, "b")
+		rev = f.peek().Rev
+		require.Positive(t, f.clean())
+	})
+}
