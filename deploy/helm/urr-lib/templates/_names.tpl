@@ -3,17 +3,21 @@
 {{- define "urr-lib.port.grpc" -}}9000{{- end }}
 {{- define "urr-lib.port.ops" -}}9001{{- end }}
 
-{{/* The name of a chart's objects: (list $ "vwr"). A release that is named after the chart gives its name alone. */}}
+{{/*
+The name of a chart's objects: (list $ "vwr"). It leaves 10 characters of a label for what follows; of a release's name that is too long
+the end is missing, so that no two charts have the same.
+*/}}
 {{- define "urr-lib.fullnameOf" -}}
-{{- $root := index . 0 -}}{{- $chart := index . 1 -}}
-{{- if contains $chart $root.Release.Name -}}
-{{- $root.Release.Name | trunc 53 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" $root.Release.Name $chart | trunc 53 | trimSuffix "-" -}}
-{{- end -}}
+{{- $release := (index . 0).Release.Name -}}{{- $chart := index . 1 -}}
+{{- printf "%s-%s" ($release | trunc (sub 52 (len $chart) | int) | trimSuffix "-") $chart -}}
 {{- end }}
 
-{{- define "urr-lib.fullname" -}}{{ include "urr-lib.fullnameOf" (list . .Chart.Name) }}{{- end }}
+{{/* A chart that is installed alone, in a release that is named after it, has the release's name. */}}
+{{- define "urr-lib.fullname" -}}
+{{- if and .Chart.IsRoot (contains .Chart.Name .Release.Name) -}}{{ .Release.Name }}
+{{- else -}}{{ include "urr-lib.fullnameOf" (list . .Chart.Name) }}
+{{- end -}}
+{{- end }}
 
 {{/* What selects a service's pods; it must never change. */}}
 {{- define "urr-lib.selector" -}}
