@@ -23,6 +23,17 @@ const (
 	PaymentRefunded      = "PAYMENT_REFUNDED"
 )
 
+// Counted reports whether a type adds to the figures.
+func Counted(eventType string) bool {
+	switch eventType {
+	case ReservationCreated, ReservationConfirmed, ReservationCancelled, ReservationExpired, ReservationRejected,
+		PaymentConfirmed, PaymentRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
 // ReasonRefunded marks the cancellation of a reservation that had been sold.
 const ReasonRefunded = "REFUNDED"
 

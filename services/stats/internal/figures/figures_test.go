@@ -43,6 +43,27 @@ func TestAddReservation(t *testing.T) {
 	}
 }
 
+// The day changes at midnight in Seoul, 15:00 UTC, wherever the event's time was written.
+func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
+	t.Parallel()
+	newYork := time.FixedZone("UTC-5", -5*60*60)
+	for _, tt := range []struct {
+		at   time.Time
+		want string
+	}{
+		{time.Date(2026, 12, 31, 14, 59, 59, 999_999_999, time.UTC), "2026-12-31"},
+		{time.Date(2026, 12, 31, 15, 0, 0, 0, time.UTC), "2027-01-01"},
+		{time.Date(2026, 12, 31, 10, 0, 0, 0, newYork), "2027-01-01"},
+		{time.Date(2027, 1, 1, 14, 59, 59, 0, time.UTC), "2027-01-01"},
+	} {
+		var d figures.Delta
+		d.AddReservation(figures.Reservation{Type: figures.ReservationCreated, EventID: "e", At: tt.at})
+		d.AddPayment(figures.Payment{Type: figures.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
+		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, d.Monies()[0].Date.Format(time.DateOnly))
+	}
+}
+
 func TestAddPayment(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta

@@ -3,9 +3,13 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/stats/internal/figures"
@@ -63,28 +67,41 @@ func delta(recs []kafka.Record, fresh map[string]bool) (figures.Delta, error) {
 	return d, nil
 }
 
+// add counts one record. What is not counted may have any form: its type may be younger than this code.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case reservationEvents:
 		var e eventsv1.ReservationEvent
-		if err := kafka.Decode(r, &e); err != nil {
+		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
 			return err
 		}
-		if e.GetEventId() == "" || e.GetOccurredAt() == nil {
-			return kafka.Poison(fmt.Errorf("reservation event %s: eventId and occurredAt are required", r.EventID))
+		if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
+			return kafka.Poison(fmt.Errorf("reservation event %s: %w", r.EventID, err))
 		}
 		d.AddReservation(toReservation(&e))
 	case paymentEvents:
 		var e eventsv1.PaymentEvent
-		if err := kafka.Decode(r, &e); err != nil {
+		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
 			return err
 		}
-		if e.GetOccurredAt() == nil {
-			return kafka.Poison(fmt.Errorf("payment event %s: occurredAt is required", r.EventID))
+		if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
+			return kafka.Poison(fmt.Errorf("payment event %s: %w", r.EventID, err))
 		}
 		d.AddPayment(toPayment(&e))
 	}
 	return nil
+}
+
+// wellFormed keeps out what the database would refuse again and again, as a zero byte, while its partition waits.
+func wellFormed(eventID string, at *timestamppb.Timestamp) error {
+	switch {
+	case !ids.Event(eventID):
+		return fmt.Errorf("eventId %.70q", eventID)
+	case at.CheckValid() != nil:
+		return errors.New("no occurredAt")
+	default:
+		return nil
+	}
 }
 
 func toReservation(e *eventsv1.ReservationEvent) figures.Reservation {

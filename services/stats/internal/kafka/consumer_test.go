@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,12 @@ func TestWhatCannotBeReadIsPoison(t *testing.T) {
 		"no JSON":  {Topic: "reservation-events", EventID: "x", Value: []byte("{")},
 		"no event": record(t, "reservation-events", "x", 0, &eventsv1.ReservationEvent{Type: "RESERVATION_CREATED", OccurredAt: timestamppb.New(noon)}),
 		"no time":  record(t, "payment-events", "x", 0, &eventsv1.PaymentEvent{Type: "PAYMENT_CONFIRMED", EventId: "e"}),
+		"a zero byte": record(t, "payment-events", "x", 0, &eventsv1.PaymentEvent{
+			Type: "PAYMENT_REFUNDED", EventId: "e\x00", OccurredAt: timestamppb.New(noon),
+		}),
+		"too long": record(t, "reservation-events", "x", 0, &eventsv1.ReservationEvent{
+			Type: "RESERVATION_CREATED", EventId: strings.Repeat("e", 65), OccurredAt: timestamppb.New(noon),
+		}),
 	}
 	for name, rec := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +77,18 @@ func TestWhatCannotBeReadIsPoison(t *testing.T) {
 			_, err := stats.BatchOf([]kafka.Record{rec}).Delta(map[string]bool{"x": true})
 			require.True(t, kafka.IsPoison(err), "got %v", err)
 		})
+	}
+}
+
+// A type that is not counted may lack what the counted ones need.
+func TestTypesOfTheFutureArePassedOver(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []string{"reservation-events", "payment-events"} {
+		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
+		d, err := stats.BatchOf([]kafka.Record{rec}).Delta(map[string]bool{"x": true})
+		require.NoError(t, err)
+		require.Empty(t, d.Days())
+		require.Empty(t, d.Monies())
 	}
 }
 
