@@ -1,0 +1,186 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// inputWorld is a platform with something to spoil: a sale without and one with a waiting room, a ticket, somebody who holds seats, has
+// begun to pay and waits in the room, and somebody else who is let in too.
+type inputWorld struct {
+	t    *testing.T
+	p    *harness.Platform
+	base string
+	http *http.Client
+
+	calm, busy, absent string
+	owner, other       person
+	held               reservation
+	paying             preparedPayment
+	ticket             string
+	request            string // the owner's position in the waiting room
+	round              int64
+}
+
+// person is what somebody carries, in headers alone, so that each can be exchanged.
+type person struct {
+	user                       string
+	session, entry, anon, pass string
+}
+
+func newInputWorld(t *testing.T) *inputWorld {
+	t.Helper()
+	p := harness.Start(t, harness.Options{Env: map[string][]string{platform.Gateway: {
+		"LIMIT_USER_RATE=0", "LIMIT_POLL_USER_RATE=0", "LIMIT_VISITOR_RATE=0", "LIMIT_POLL_VISITOR_RATE=0",
+	}}})
+	w := &inputWorld{
+		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
+		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
+	}
+	t.Cleanup(w.http.CloseIdleConnections)
+	w.openRoom()
+	w.buy(letIn(t, p, w.calm))
+	owner := letIn(t, p, w.calm)
+	w.held = owner.hold("A-2-1", "A-2-2")
+	w.paying = owner.prepare(w.held)
+	w.owner, w.other = w.carry(owner), w.carry(letIn(t, p, w.calm))
+	w.enterRoom()
+	return w
+}
+
+// openRoom activates the waiting room of the busy sale, which serves nobody while the test runs.
+func (w *inputWorld) openRoom() {
+	w.t.Helper()
+	var status struct{ ActivatedAt int64 }
+	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, &status)
+	w.round = status.ActivatedAt
+}
+
+// buy makes a ticket.
+func (w *inputWorld) buy(b *buyer) {
+	w.t.Helper()
+	held := b.hold("A-1-1")
+	_, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
+	require.NoError(w.t, err)
+	b.awaitStatus(w.p, held, "CONFIRMED")
+	var list struct{ Items []struct{ TicketID string } }
+	b.Must(w.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
+	require.Len(w.t, list.Items, 1)
+	w.ticket = list.Items[0].TicketID
+}
+
+// carry takes what a buyer's page would send, as headers.
+func (w *inputWorld) carry(b *buyer) person {
+	w.t.Helper()
+	var place struct{ EntryToken string }
+	w.p.Eventually(settle, func(ctx context.Context) error {
+		a, err := b.Call(ctx, http.MethodGet, "/api/v1/queue/status/"+b.event, nil)
+		if err == nil {
+			err = a.Decode(&place)
+		}
+		if err == nil && place.EntryToken == "" {
+			err = fmt.Errorf("no entry token: %d %s", a.Status, a.Body)
+		}
+		return err
+	})
+	return person{user: b.user, session: w.p.SessionToken(b.user), entry: place.EntryToken}
+}
+
+// enterRoom gives the owner and the other visitors' ids, and the owner a position.
+func (w *inputWorld) enterRoom() {
+	w.t.Helper()
+	keys := keySet(w.t, w.p.Wiring().Secrets.Session)
+	w.owner.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
+	w.other.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
+	a := w.send(http.MethodPost, "/vwr-api/vwr/assign/"+w.busy, "", w.owner)
+	require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
+	var assigned struct{ RequestID string }
+	require.NoError(w.t, a.Decode(&assigned))
+	w.request = assigned.RequestID
+}
+
+// send asks as a person; a body that is not empty is JSON.
+func (w *inputWorld) send(method, target, body string, who person) harness.Answer {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+target, strings.NewReader(body))
+	require.NoError(w.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Idempotency-Key", uuid.NewString())
+	if who.session != "" {
+		req.Header.Set("Authorization", "Bearer "+who.session)
+	}
+	if who.entry != "" {
+		req.Header.Set("X-Queue-Entry-Token", who.entry)
+	}
+	if who.anon != "" {
+		req.AddCookie(&http.Cookie{Name: "urr-anon", Value: who.anon})
+	}
+	if who.pass != "" {
+		req.AddCookie(&http.Cookie{Name: "urr-vwr-token", Value: who.pass})
+	}
+	res, err := w.http.Do(req)
+	require.NoError(w.t, err, "%s %s", method, target)
+	answer, err := io.ReadAll(res.Body)
+	require.NoError(w.t, errors.Join(err, res.Body.Close()))
+	return harness.Answer{Status: res.StatusCode, Header: res.Header, Body: answer}
+}
+
+// rowsOf counts and hashes a table's rows.
+const rowsOf = "SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (SELECT t::text r FROM "
+
+// stores is what nothing may change: every row of what people own and what operators set, and who waits, is inside and has a position.
+func (w *inputWorld) stores() map[string]string {
+	w.t.Helper()
+	state := map[string]string{}
+	for service, tables := range map[string][]string{
+		platform.Ticket:  {"events", "sections", "seats", "reservations", "tickets", "line_settings"},
+		platform.Payment: {"payments", "refunds"},
+	} {
+		db := w.p.DB(service)
+		for _, table := range tables {
+			var rows string
+			err := db.QueryRow(w.t.Context(), rowsOf+table+" t) x").Scan(&rows)
+			require.NoError(w.t, err, table)
+			state[service+"."+table] = rows
+		}
+	}
+	redis := w.p.Redis()
+	for _, event := range []string{w.calm, w.busy, w.absent} {
+		for _, set := range []string{"queue", "active", "parked"} {
+			members, err := redis.ZRange(w.t.Context(), "{"+event+"}:"+set, 0, -1).Result()
+			require.NoError(w.t, err)
+			slices.Sort(members)
+			state[event+":"+set] = strings.Join(members, " ")
+		}
+		room := w.send(http.MethodGet, "/vwr-api/vwr/status/"+event, "", person{})
+		state[event+":room"] = string(room.Body)
+	}
+	return state
+}
+
+func keySet(t *testing.T, secret string) token.KeySet {
+	t.Helper()
+	keys, err := token.ParseKeySet(config.Secret(secret))
+	require.NoError(t, err)
+	return keys
+}
