@@ -24,6 +24,26 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
+// Services that share topics are migrated side by side: the broker refuses a topic that is being made before it can describe it.
+func TestEnsureTopicsByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg := kafkatest.Config(t)
+	const services, topics = 4, 5
+	var wanted []kafka.Topic
+	for range topics {
+		name := kafkatest.Name("topic")
+		wanted = append(wanted, kafka.Topic{Name: name})
+		t.Cleanup(func() { kafkatest.Delete(t, name, name+kafka.DLQSuffix) })
+	}
+	results := make(chan error, services)
+	for range services {
+		go func() { results <- kafka.EnsureTopics(t.Context(), cfg, wanted...) }()
+	}
+	for range services {
+		require.NoError(t, <-results)
+	}
+}
+
 func TestEnsureTopicsIsRepeatable(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.Topic(t)

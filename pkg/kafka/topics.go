@@ -67,15 +67,35 @@ func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 }
 
 func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
-	details, err := admin.ListTopics(ctx, t.Name)
-	if err == nil {
-		err = details[t.Name].Err
-	}
+	n, err := partitions(ctx, admin, t.Name)
 	if err != nil {
-		return fmt.Errorf("describe topic %s: %w", t.Name, err)
+		return err
 	}
-	if n := len(details[t.Name].Partitions); n != int(t.Partitions) {
+	if n != int(t.Partitions) {
 		return fmt.Errorf("topic %s has %d partitions, not %d: keys would change partitions, so it is left alone", t.Name, n, t.Partitions)
 	}
 	return nil
+}
+
+// partitions counts them. A topic that another process has just made exists for the controller, which refuses a second one, before the
+// brokers can describe it.
+func partitions(ctx context.Context, admin *kadm.Client, topic string) (int, error) {
+	const step, longest = 100 * time.Millisecond, 10 * time.Second
+	for deadline := time.Now().Add(longest); ; {
+		details, err := admin.ListTopics(ctx, topic)
+		if err == nil {
+			err = details[topic].Err
+		}
+		switch {
+		case err == nil:
+			return len(details[topic].Partitions), nil
+		case !errors.Is(err, kerr.UnknownTopicOrPartition) || time.Now().After(deadline):
+			return 0, fmt.Errorf("describe topic %s: %w", topic, err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("describe topic %s: %w", topic, ctx.Err())
+		case <-time.After(step):
+		}
+	}
 }
