@@ -50,7 +50,7 @@ type rule struct {
 // backends' ports are.
 func allows(rules []rule, port int, labels map[string]string) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
-		if !slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port }) {
+		if len(r.Ports) > 0 && !slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port }) {
 			return false
 		}
 		peers := append(slices.Clone(r.From), r.To...)

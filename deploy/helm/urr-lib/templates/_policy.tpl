@@ -53,7 +53,11 @@ spec:
 
 {{- define "urr-lib.policy.egress" -}}
 {{- $policy := include "urr-lib.block" (list . "networkPolicy") | fromYaml -}}
+# DNS: a server for all, or the cluster's pods, which may have any port behind their Service.
 - ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
+- to:
+    - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
+      podSelector: {matchLabels: {k8s-app: kube-dns}}
 {{- range $callee, $peer := .Values.rpc.calls }}
 {{- if not $peer.address }}
 - ports: [{protocol: TCP, port: {{ include "urr-lib.port.grpc" $ }}}]
