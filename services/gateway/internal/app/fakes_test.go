@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -183,6 +184,10 @@ func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStream
 			return nil
 		case l := <-f.lines:
 			if err := s.Send(l); err != nil {
+				return err
+			}
+		case <-time.After(time.Second): // as queue does, so that a slow test is no silence
+			if err := s.Send(&queuev1.WatchLinesResponse{}); err != nil {
 				return err
 			}
 		}

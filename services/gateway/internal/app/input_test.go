@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -208,4 +209,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		rec := w.do(http.MethodPost, "/api/v1/payments/prepare", body, w.session(alice).with("Idempotency-Key", bad))
 		require.Equal(t, "IDEMPOTENCY_KEY_INVALID", problemOf(t, rec)["code"], bad)
 	}
+	r := w.request(http.MethodPost, "/api/v1/payments/prepare", body, w.session(alice))
+	r.Header["Idempotency-Key"] = []string{"one", "two"}
+	two := httptest.NewRecorder()
+	w.gateway.Handler.ServeHTTP(two, r)
+	require.Equal(t, "IDEMPOTENCY_KEY_INVALID", problemOf(t, two)["code"], "nobody could say under which of two it is kept")
+	require.Len(t, w.payment.of("Prepare"), 1)
 }

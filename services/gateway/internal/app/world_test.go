@@ -58,6 +58,8 @@ type world struct {
 
 	sessions, tier1, entries token.KeySet
 	now                      time.Time
+	cfg                      *app.Config
+	services                 app.Services
 }
 
 type option func(*app.Config, *app.Services)
@@ -87,21 +89,27 @@ func newWorld(t testing.TB, opts ...option) *world {
 			ReservationId: requestID, EventId: event, Status: "HELD",
 		}}}
 	}
-	cfg := &app.Config{
+	w.cfg = &app.Config{
 		DevLogin: true, VerifySlots: true, SessionLife: time.Hour, TokenCache: 1000,
 		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
 		VWR: rpc.Peer{Addr: "fake"}, CloudFrontSecret: config.Secret("cdn-secret"), Limits: app.Limits{Keys: 1000},
 	}
-	services := w.serve()
+	w.services = w.serve()
 	for _, o := range opts {
-		o(cfg, &services)
+		o(w.cfg, &w.services)
 	}
-	g, err := app.Assemble(t.Context(), cfg, services, nil, slog.New(slog.DiscardHandler), time.Now)
-	require.NoError(t, err)
-	w.gateway = g
-	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
-	w.watch(services)
+	w.gateway = w.assemble(t)
+	w.watch(w.services)
 	return w
+}
+
+// assemble makes a gateway that watches nothing yet.
+func (w *world) assemble(t testing.TB) *app.Gateway {
+	t.Helper()
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, nil, slog.New(slog.DiscardHandler), time.Now)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
+	return g
 }
 
 func (w *world) serve() app.Services {
@@ -233,6 +241,13 @@ func (w *world) buyer(event string) credentials {
 // do sends a request; a body that is not empty is JSON unless the credentials say otherwise.
 func (w *world) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
 	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.gateway.Handler.ServeHTTP(rec, w.request(method, target, body, c))
+	return rec
+}
+
+func (w *world) request(method, target, body string, c credentials) *http.Request {
+	w.t.Helper()
 	var rd io.Reader
 	if body != "" {
 		rd = strings.NewReader(body)
@@ -244,9 +259,7 @@ func (w *world) do(method, target, body string, c credentials) *httptest.Respons
 	for k, v := range c {
 		r.Header.Set(k, v)
 	}
-	rec := httptest.NewRecorder()
-	w.gateway.Handler.ServeHTTP(rec, r)
-	return rec
+	return r
 }
 
 func uuidOf(t testing.TB, s string) uuid.UUID {

@@ -29,6 +29,8 @@ const (
 type Rooms interface {
 	// Round is the active round of an event's waiting room, 0 when none is active.
 	Round(event string) int64
+	// Ready reports whether that was ever heard: before, every room looks like none.
+	Ready() bool
 }
 
 // Lines knows the epochs of the waiting lines.
@@ -55,6 +57,9 @@ type Guard struct {
 // Check lets a request pass or says why not; the refusals that lead somewhere carry the metadata "redirectTo". Its order is fixed: who
 // asks, then the event, its waiting room (tier 1), the entry token (tier 2), and last the slot, which alone costs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
+	if !q.Route.blind() && !g.Rooms.Ready() {
+		return errs.ErrUnavailable
+	}
 	if err := g.who(q); err != nil {
 		return err
 	}

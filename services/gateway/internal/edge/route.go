@@ -94,6 +94,10 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
+// blind reports whether the route may be served by a gateway that does not know the waiting rooms yet: pages that are the same for
+// everybody, and operators.
+func (r *Route) blind() bool { return r.Page && r.Event == None || r.Who == Admin }
+
 // Params are the names in the pattern, in order.
 func (r *Route) Params() []string { return r.params }
 

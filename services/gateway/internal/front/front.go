@@ -98,6 +98,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		q.Match, err = f.Table.Match(r.Method, path)
 	}
 	if err != nil {
+		f.armour(w.Header())
 		f.Fail(w, r, q, err)
 		return
 	}
@@ -109,6 +110,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer f.recover(w, r, q)
 	if err := f.serve(w, r, q); err != nil {
+		f.armour(w.Header())
 		f.Fail(w, r, q, err)
 	}
 }
@@ -130,16 +132,23 @@ func (f *Front) serveGeneral(w http.ResponseWriter, r *http.Request) {
 // headers are those of every answer; pages have a policy of their own and set it themselves.
 func (f *Front) headers(h http.Header, q *edge.Request) {
 	h.Set("X-Request-Id", q.ID)
+	f.armour(h)
+	if q.Route.Page {
+		h.Del("Content-Security-Policy")
+	} else {
+		h.Set("Cache-Control", "no-store")
+	}
+}
+
+// armour tells browsers to do nothing with an answer but read it.
+func (f *Front) armour(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	if f.Secure {
 		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains")
-	}
-	if !q.Route.Page {
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cache-Control", "no-store")
 	}
 }
 
@@ -206,8 +215,12 @@ func (f *Front) idempotency(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
 	}
-	key := q.Header.Get(identity.IdempotencyHeader)
-	if len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	keys := q.Header[identity.IdempotencyHeader]
+	if len(keys) == 0 {
+		return nil
+	}
+	key := keys[0]
+	if len(keys) > 1 || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return errs.ErrIdempotencyKeyInvalid
 	}
 	q.IdempotencyKey = key

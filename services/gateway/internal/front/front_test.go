@@ -26,7 +26,7 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*front.Front, *strin
 	t.Helper()
 	var routes []*edge.Route
 	for id := range handlers {
-		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Hot: strings.HasPrefix(id, "hot")})
+		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, Hot: strings.HasPrefix(id, "hot")})
 	}
 	table, err := edge.NewTable(routes...)
 	require.NoError(t, err)

@@ -2,11 +2,13 @@ package hot
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -42,13 +44,18 @@ func providerName(s string) bool {
 	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// webhookHeaders are the request's, in lower case; what a browser would send to us is none of a provider's.
+// ownHeaders are what clients and the CDN say to the edge; none of them is a provider's.
+var ownHeaders = []string{
+	"Authorization", "Cookie", "Proxy-Authorization",
+	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader, identity.VerifiedHeader,
+}
+
+// webhookHeaders are the request's, in lower case, without those that are the edge's business.
 func webhookHeaders(h http.Header) (map[string]string, error) {
 	out := make(map[string]string, len(h))
 	size := 0
 	for name, values := range h {
-		switch name {
-		case "Cookie", "Authorization":
+		if slices.Contains(ownHeaders, name) {
 			continue
 		}
 		v := strings.ToValidUTF8(strings.Join(values, ", "), "�")

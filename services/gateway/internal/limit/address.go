@@ -74,8 +74,11 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseHop reads an address with or without a port; some proxies write the port.
+// parseHop reads an address with or without a port, and IPv6 with or without brackets: proxies differ.
 func parseHop(s string) (netip.Addr, bool) {
+	if inner, ok := strings.CutSuffix(s, "]"); ok {
+		s = strings.TrimPrefix(inner, "[")
+	}
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.Unmap().WithZone(""), true
 	}

@@ -205,6 +205,8 @@ func TestClient(t *testing.T) {
 		{peer: "10.1.1.1:80", want: "10.1.1.1"},
 		{peer: "10.1.1.1:80", forwarded: []string{"10.3.3.3"}, want: "10.3.3.3"},
 		{peer: "[2001:db8::1]:80", forwarded: []string{"2a00::5"}, want: "2a00::5"},
+		{peer: "10.1.1.1:80", forwarded: []string{"[2a00::5]"}, want: "2a00::5"},
+		{peer: "10.1.1.1:80", forwarded: []string{"[2a00::5]:443"}, want: "2a00::5"},
 		{peer: "[::ffff:10.1.1.1]:80", forwarded: []string{"::ffff:1.2.3.4"}, want: "1.2.3.4"},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
