@@ -103,6 +103,20 @@ func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
 	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
 }
 
+func TestWhoIsParkedCanLeaveToo(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.join("gone")
+	f.live(16*time.Second, "in")
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, []string{"gone"}, f.set("parked"))
+	require.True(t, f.release("gone", ""))
+	require.Empty(t, f.set("parked"))
+	require.Empty(t, f.set("parked-seen"))
+	require.Equal(t, line.Nowhere, f.status("gone").Standing)
+}
+
 func TestALateArrivalOfAnEarlierRoundIsNotCounted(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAt("a", 1)
@@ -227,14 +241,21 @@ func TestManyClaimsInOneCall(t *testing.T) {
 
 func TestBlockedUsersAreOutAndStayOut(t *testing.T) {
 	f := setup(t, 1)
+	in := f.join("in")
+	f.join("gone")
+	f.live(16*time.Second, "in")
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, []string{"gone"}, f.set("parked"))
 	f.join("in")
 	f.join("w")
 	f.advance(time.Second)
-	f.apply(line.Settings{Blocked: []string{"in", "w"}})
+	f.apply(line.Settings{Blocked: []string{"in", "w", "gone"}})
 	require.Equal(t, line.Blocked, f.join("in").Standing)
 	require.Equal(t, line.Blocked, f.status("w").Standing)
-	require.Empty(t, f.set("active"))
-	require.Empty(t, f.set("queue"))
+	for _, name := range []string{"active", "active-seen", "queue", "seen", "parked", "parked-seen"} {
+		require.Empty(t, f.set(name), name)
+	}
 	f.advance(time.Second)
 	f.apply(line.Settings{Blocked: []string{"w"}})
 	require.Equal(t, line.Inside, f.join("in").Standing)
@@ -251,6 +272,15 @@ func TestOfTwoSettingsTheLaterReadingWins(t *testing.T) {
 	require.Equal(t, int64(9), st.Threshold)
 	require.Equal(t, time.Minute.Milliseconds(), st.SlotMS)
 	require.Equal(t, f.clock().Add(time.Minute).UnixMilli(), f.join("a").End, "a slot is as long as the event says")
+}
+
+func TestSettingsGoBackToTheirDefaults(t *testing.T) {
+	f := setup(t, 5)
+	f.apply(line.Settings{Threshold: ptr(7), Slot: time.Minute, Paused: true, ClosesAt: f.clock().Add(time.Hour)})
+	f.apply(line.Settings{})
+	st := f.peek()
+	require.Equal(t, []int64{1000, 600_000, 0}, []int64{st.Threshold, st.SlotMS, st.ClosesAt})
+	require.False(t, st.Paused)
 }
 
 func TestAPositionGivesItsPlaceOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
@@ -28,7 +29,85 @@ func TestCleanup(t *testing.T) {
 	}
 	require.Equal(t, int64(1), f.clean())
 	require.Empty(t, f.set("parked"))
+	require.Empty(t, f.set("parked-seen"))
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
+}
+
+func TestCleanupGoesOnWhileThereIsMore(t *testing.T) {
+	f := setup(t, 0)
+	f.joinAll("u", 1002)
+	f.live(601*time.Second, "u-000")
+	last := f.clock().Add(-601 * time.Second).UnixMilli()
+	clean := func() (int64, bool) {
+		_, moved, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
+		require.NoError(t, err)
+		return moved, more
+	}
+	for _, set := range []string{"seen", "parked-seen"} {
+		moved, more := clean()
+		require.Equal(t, int64(1000), moved, set)
+		require.True(t, more, set)
+		moved, more = clean()
+		require.Equal(t, int64(1), moved, set)
+		require.False(t, more, set)
+		for _, user := range f.set("parked-seen") {
+			require.Equal(t, last, f.score("parked-seen", user), "parked since the last contact")
+			long := float64(f.clock().Add(-time.Hour).UnixMilli())
+			require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked-seen"), goredis.Z{Score: long, Member: user}).Err())
+		}
+	}
+	require.Equal(t, []string{"u-000"}, f.set("queue"))
+	require.Empty(t, f.set("parked"))
+	require.Empty(t, f.set("parked-seen"))
+}
+
+func TestAnOutageForgetsNobodyWhoIsParked(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.join("gone")
+	f.live(16*time.Second, "in")
+	f.release("in", in.SlotID)
+	f.tick()
+	require.Equal(t, []string{"gone"}, f.set("parked"))
+	f.advance(2 * time.Hour) // nobody could have come back
+	f.tick()
+	require.Zero(t, f.clean())
+	require.Equal(t, line.Inside, f.status("gone").Standing)
+}
+
+func TestALineWithAnybodyInItDoesNotEnd(t *testing.T) {
+	for name, keep := range map[string]func(f *fixture){
+		"waiting": func(f *fixture) { f.apply(line.Settings{Threshold: ptr(0)}); f.join("a") },
+		"inside":  func(f *fixture) { f.join("a") },
+		"of the last epoch": func(f *fixture) {
+			f.join("a")
+			f.failover()
+			f.peek()
+			require.Equal(f.t, []string{"a"}, f.set("old"))
+		},
+		"parked": func(f *fixture) {
+			f.apply(line.Settings{Threshold: ptr(0)})
+			f.join("a")
+			f.live(16 * time.Second)
+			f.apply(line.Settings{})
+			f.tick()
+			require.Equal(f.t, []string{"a"}, f.set("parked"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := unopened(t)
+			f.join("x")
+			f.advance(31 * time.Second)
+			f.apply(line.Settings{})
+			f.release("x", "")
+			f.clean()
+			keep(f)
+			f.clean()
+			left, err := f.client.PTTL(f.ctx(), f.key("line")).Result()
+			require.NoError(t, err)
+			require.Equal(t, time.Duration(-1), left)
+		})
+	}
 }
 
 func TestCleanupWaitsWhileTheLineIsSilent(t *testing.T) {

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,4 +206,52 @@ func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
 	f.advance(-time.Hour)
 	f.wipe()
 	require.Greater(t, f.peek().Epoch, second, "than what is remembered")
+}
+
+// Redis comes back without the last change of the settings; the replica has heard of it.
+func TestAReplicaKnowsLaterSettingsThanTheSurvivingData(t *testing.T) {
+	f := setup(t, 5)
+	f.join("a")
+	restore := f.snapshot()
+	f.advance(time.Second)
+	f.apply(line.Settings{Threshold: ptr(1), Paused: true})
+	restore()
+	st := f.peek()
+	require.Equal(t, int64(1), st.Threshold)
+	require.True(t, st.Paused)
+}
+
+// The new server's clock is behind: settings read by it must not be taken for older ones.
+func TestSettingsAreReadAgainWhateverTheClockSays(t *testing.T) {
+	f := setup(t, 5)
+	f.advance(-time.Hour)
+	f.wipe()
+	f.peek()
+	f.apply(line.Settings{Threshold: ptr(3)})
+	require.Equal(t, int64(3), f.peek().Threshold)
+}
+
+func TestOldBoundsAreForgotten(t *testing.T) {
+	f := setup(t, 0)
+	f.join("a")
+	bounds := func() (n int) {
+		fields, err := f.client.HKeys(f.ctx(), f.key("line")).Result()
+		require.NoError(t, err)
+		for _, name := range fields {
+			if strings.HasPrefix(name, "b:") {
+				n++
+			}
+		}
+		return n
+	}
+	lose := func() {
+		f.advance(20 * time.Hour)
+		f.failover()
+		f.peek()
+	}
+	lose()
+	lose()
+	require.Equal(t, 2, bounds())
+	lose()
+	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }

@@ -175,6 +175,18 @@ func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
+func TestAHoldExtendsASlotOfTheLastEpoch(t *testing.T) {
+	f := setup(t, 1)
+	a := f.join("a")
+	f.live(590*time.Second, "a")
+	f.failover()
+	f.peek()
+	till := f.clock().Add(100 * time.Second)
+	require.True(t, f.hold("a", a.SlotID, till))
+	f.live(20*time.Second, "w")
+	require.Equal(t, till.UnixMilli(), f.status("a").End)
+}
+
 func TestASlotThatEndedIsNotTakenOver(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")

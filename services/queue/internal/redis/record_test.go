@@ -34,8 +34,7 @@ func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
 			f.live(time.Second, "b") // parks the one and admits the other
 			require.Equal(t, []string{"away"}, f.set("parked"))
 			require.Equal(t, away.Score/1000, f.score("parked-seen", "away"), "parked since the last contact")
-			f.advance(time.Second)
-			back(f, f.status("b").SlotID)
+			back(f, f.status("b").SlotID) // in the same millisecond
 			all := f.admissions(f.ctx())
 			require.Len(t, all, 3)
 			b, last := all[1], all[2]

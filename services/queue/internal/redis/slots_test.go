@@ -133,6 +133,15 @@ func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
 	require.Empty(t, f.set("active"), "120 s without a sign, and nothing held any more")
 }
 
+func TestTheLongestHoldCounts(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
+	f.hold("in", in.SlotID, f.clock().Add(50*time.Second))
+	f.live(299 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"))
+}
+
 func TestManyHoldsHideNobodysAbsence(t *testing.T) {
 	f := setup(t, 501)
 	users := f.joinAll("u", 501)
