@@ -56,6 +56,8 @@ func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
 	}
+	dial := dialer(redis.NewDialer(&redis.Options{DialTimeout: opts.DialTimeout, TLSConfig: opts.TLSConfig}))
+	opts.Dialer = dial.once
 	client := redis.NewUniversalClient(opts)
 	client.AddHook(hook{})
 	return client, nil
@@ -75,8 +77,9 @@ func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.Nil) {
 		return false
 	}
+	var gone *lostError
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+	if errors.As(err, &gone) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}

@@ -79,7 +79,9 @@ func (d *dials) DialHook(next goredis.DialHook) goredis.DialHook {
 
 func (d *dials) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
 
-func (d *dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook { return next }
+func (d *dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
 
 // The client's own habit is five attempts with pauses between them, for each of the command's two.
 func TestAServerThatIsGoneFailsAtOnce(t *testing.T) {
