@@ -149,7 +149,7 @@ var inputRows = map[string]inputRow{
 		body: func(w *inputWorld) string {
 			return `{"orderId":"` + w.paying.OrderID + `","paymentKey":"ok-1","amount":110000}`
 		},
-		required: map[string]want{"orderId": invalid, "paymentKey": invalid, "amount": {http.StatusConflict, "AMOUNT_MISMATCH"}},
+		required: map[string]want{"orderId": invalid, "paymentKey": invalid, "amount": invalid},
 		long:     map[string]want{"orderId": invalid, "paymentKey": invalid}, stranger: want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}, none: eventless,
 	},
 	"GET /api/v1/payments/{paymentId}": {stranger: want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}, none: and(bodiless, eventless)},

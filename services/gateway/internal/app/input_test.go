@@ -127,6 +127,8 @@ func TestBadMembers(t *testing.T) {
 		{"PaymentService.Prepare", "paymentType", `"gift"`, "INVALID_REQUEST", "paymentType"},
 		{"PaymentService.Prepare", "paymentType", ``, "INVALID_REQUEST", "paymentType"},
 		{"PaymentService.Confirm", "orderId", `"` + long + `"`, "INVALID_REQUEST", "orderId"},
+		{"PaymentService.Confirm", "amount", ``, "INVALID_REQUEST", "amount"},
+		{"PaymentService.Confirm", "amount", `null`, "INVALID_REQUEST", "amount"},
 		{"PaymentService.Confirm", "amount", `-1`, "INVALID_REQUEST", "amount"},
 		{"PaymentService.Confirm", "amount", `1.5`, "INVALID_REQUEST", "amount"},
 		{"QueueAdminService.SetThreshold", "threshold", `-1`, "INVALID_REQUEST", "threshold"},

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/failpoint"
@@ -188,7 +189,7 @@ func TestCrashPoints(t *testing.T) {
 			p := c.prepare(ref)
 			// The answer may be lost with the process; what counts is below.
 			_, _ = c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
-				Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: 55000,
+				Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(55000),
 			})
 			select {
 			case err := <-killed:

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/errs"
@@ -227,7 +228,7 @@ func TestAnswerComesBeforeTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	got, err := b.client.Confirm(ctx, &paymentv1.ConfirmRequest{
-		Caller: caller(user, newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: amount,
+		Caller: caller(user, newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
 	})
 	require.NoError(t, err)
 	require.Equal(t, "PENDING", got.GetStatus())

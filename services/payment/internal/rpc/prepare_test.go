@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -129,7 +130,7 @@ func TestPaymentsArePrivate(t *testing.T) {
 	_, err = b.client.GetPayment(t.Context(), in)
 	require.NoError(t, err)
 	_, err = b.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
-		Caller: caller("bob", newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: amount,
+		Caller: caller("bob", newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
 	})
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/postgres/postgrestest"
@@ -115,7 +116,7 @@ func (b *bundle) prepare(ref, key string) (*paymentv1.PrepareResponse, error) {
 
 func (b *bundle) confirm(p *paymentv1.PrepareResponse, paymentKey, key string) (*paymentv1.ConfirmResponse, error) {
 	return b.client.Confirm(b.t.Context(), &paymentv1.ConfirmRequest{
-		Caller: caller(user, key), OrderId: p.GetOrderId(), PaymentKey: paymentKey, Amount: p.GetAmount(),
+		Caller: caller(user, key), OrderId: p.GetOrderId(), PaymentKey: paymentKey, Amount: proto.Int64(p.GetAmount()),
 	})
 }
 

@@ -181,11 +181,12 @@ func (x *PrepareResponse) GetExpiresAt() *timestamppb.Timestamp {
 }
 
 type ConfirmRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	OrderId       string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	PaymentKey    string                 `protobuf:"bytes,3,opt,name=payment_key,json=paymentKey,proto3" json:"payment_key,omitempty"`
-	Amount        int64                  `protobuf:"varint,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Caller     *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	OrderId    string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	PaymentKey string                 `protobuf:"bytes,3,opt,name=payment_key,json=paymentKey,proto3" json:"payment_key,omitempty"`
+	// Required: nobody agrees to a price by leaving it out.
+	Amount        *int64 `protobuf:"varint,4,opt,name=amount,proto3,oneof" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,8 +243,8 @@ func (x *ConfirmRequest) GetPaymentKey() string {
 }
 
 func (x *ConfirmRequest) GetAmount() int64 {
-	if x != nil {
-		return x.Amount
+	if x != nil && x.Amount != nil {
+		return *x.Amount
 	}
 	return 0
 }
@@ -689,14 +690,16 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x1a?\n" +
 	"\x11ClientParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
 	"\x0eConfirmRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12$\n" +
 	"\border_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12+\n" +
 	"\vpayment_key\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\n" +
-	"paymentKey\x12\x1f\n" +
-	"\x06amount\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06amount\"\x81\x01\n" +
+	"paymentKey\x12'\n" +
+	"\x06amount\x18\x04 \x01(\x03B\n" +
+	"\xbaH\a\xc8\x01\x01\"\x02(\x00H\x00R\x06amount\x88\x01\x01B\t\n" +
+	"\a_amount\"\x81\x01\n" +
 	"\x0fConfirmResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12&\n" +
 	"\fdecline_code\x18\x02 \x01(\tH\x00R\vdeclineCode\x88\x01\x01\x12\x1d\n" +
@@ -812,6 +815,7 @@ func file_urr_payment_v1_payment_proto_init() {
 	if File_urr_payment_v1_payment_proto != nil {
 		return
 	}
+	file_urr_payment_v1_payment_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
