@@ -35,6 +35,16 @@ func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
 
+// Indexed is for services every statement of which has an index for what it looks for (postgrestest.RequireIndexes). A plan that was
+// cached while a table was small, or empty after a quiet night, would rather read all of it, and go on doing so while the first minute of
+// a sale fills the table, until autovacuum looks at it again. And no statement is long enough for compiling it to pay.
+func Indexed() Option {
+	return func(pc *pgxpool.Config) {
+		Setting("enable_seqscan", "off")(pc)
+		Setting("jit", "off")(pc)
+	}
+}
+
 // Open makes a pool; name becomes the sessions' application_name. It dials in the background: a database that is down does not stop
 // the start, readiness says so (pool.Ping). An unusable URL is an error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {

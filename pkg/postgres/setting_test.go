@@ -15,7 +15,7 @@ func TestSetting(t *testing.T) {
 	url := postgrestest.URL(t)
 	for params, want := range map[string]string{"": "off", "&enable_seqscan=on": "on"} {
 		pool, err := postgres.Open(t.Context(), postgres.Config{URL: url + config.Secret(params), MaxConns: 1}, "test",
-			postgres.Setting("enable_seqscan", "off"))
+			postgres.Indexed())
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		var got string

@@ -95,10 +95,14 @@ func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior,
 	return priors, nil
 }
 
+// LATERAL and LIMIT: each key by the primary key, also by a plan that was cached while the table was empty.
 const find = `
-	SELECT i.user_id, i.route, i.key, i.fingerprint, i.answer, coalesce(i.running_until > now(), false)
-	FROM idempotency_keys AS i
-	JOIN unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key) USING (user_id, route, key)
+	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > now(), false)
+	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key)
+	CROSS JOIN LATERAL (
+	    SELECT k.fingerprint, k.answer, k.running_until, k.created_at FROM idempotency_keys AS k
+	    WHERE k.user_id = n.user_id AND k.route = n.route AND k.key = n.key
+	    LIMIT 1) AS i
 	WHERE i.created_at > now() - interval '24 hours'`
 
 // row is what the table has of a key.

@@ -27,7 +27,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err := app.Telemetry(ctx); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, cfg.Postgres, name)
+	pool, err := postgres.Open(ctx, cfg.Postgres, name, postgres.Indexed())
 	if err != nil {
 		return err
 	}

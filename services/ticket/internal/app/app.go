@@ -27,7 +27,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err := a.Telemetry(ctx); err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, postgres.Settings()...)
+	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, pkgpostgres.Indexed())
 	if err != nil {
 		return err
 	}

@@ -26,13 +26,6 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "ticket", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Settings are the sessions' parameters. Every statement here has an index for what it looks for. A plan that was cached while a table was
-// still small would rather read all of it, and go on doing so while the first minute of a sale fills the table, until autovacuum looks
-// at it again; and no statement is long enough for compiling it to pay.
-func Settings() []postgres.Option {
-	return []postgres.Option{postgres.Setting("enable_seqscan", "off"), postgres.Setting("jit", "off")}
-}
-
 // Source is the CloudEvents source of what this service publishes.
 const Source = "ticket"
 

@@ -1,0 +1,124 @@
+package postgrestest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/postgres"
+)
+
+var (
+	scan        = regexp.MustCompile(`(?:Seq Scan|Index (?:Only )?Scan(?: Backward)? using \S+|Bitmap Heap Scan) on (\w+)`)
+	statement   = regexp.MustCompile("(?s)const (\\w+) = `-- name: [^\n]*\n(.*?)`")
+	placeholder = regexp.MustCompile(`\$(\d+)`)
+)
+
+// Statements returns the statements in sqlc's folder db, by name.
+func Statements(t testing.TB) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("db/*.sql.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no statements in db: %v", err)
+	}
+	statements := make(map[string]string)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range statement.FindAllStringSubmatch(string(source), -1) {
+			statements[m[1]] = m[2]
+		}
+	}
+	return statements
+}
+
+// RequireIndexes fails for each statement that reads a table from end to end, be it along an index, by a plan that was cached while the
+// tables were empty, in a session with postgres.Indexed. Exceptions are named "Statement table".
+func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[string]string, exceptions ...string) {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
+		postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	vacuum(t, pool)
+	for name, sql := range statements {
+		plan := explain(t, pool, name, sql)
+		for _, table := range wholeTables(plan) {
+			if !slices.Contains(exceptions, name+" "+table) {
+				t.Errorf("%s reads all of %s:\n%s", name, table, plan)
+			}
+		}
+	}
+}
+
+// vacuum does what autovacuum may do to tables that are still small. Until then PostgreSQL takes a table for one of ten pages, which an
+// index serves best; afterwards it knows that reading the one page there is costs less.
+func vacuum(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `
+		SELECT format('VACUUM ANALYZE %I', relname) FROM pg_class
+		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT coalesce(reloptions, '{}') @> ARRAY[
+		    'autovacuum_analyze_threshold=10000', 'autovacuum_vacuum_threshold=10000', 'autovacuum_vacuum_insert_threshold=10000']`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands {
+		if _, err := pool.Exec(t.Context(), command); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wholeTables lists the tables that a plan reads from end to end.
+func wholeTables(plan string) []string {
+	var tables []string
+	for node := range strings.SplitSeq(plan, "->") {
+		if m := scan.FindStringSubmatch(node); m != nil && !strings.Contains(node, " Cond:") {
+			tables = append(tables, m[1])
+		}
+	}
+	return tables
+}
+
+// explain returns the generic plan of a statement.
+func explain(t testing.TB, pool *pgxpool.Pool, name, sql string) string {
+	t.Helper()
+	params := 0
+	for _, m := range placeholder.FindAllStringSubmatch(sql, -1) {
+		n, _ := strconv.Atoi(m[1]) // digits
+		params = max(params, n)
+	}
+	prepared := strings.ToLower(name)
+	if _, err := pool.Exec(t.Context(), fmt.Sprintf("PREPARE %s AS %s", prepared, sql), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	execute := prepared
+	if params > 0 {
+		execute += "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
+	}
+	rows, err := pool.Query(t.Context(), "EXPLAIN EXECUTE "+execute, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return strings.Join(lines, "\n")
+}
