@@ -92,12 +92,25 @@ func (s *Set) KafkaOutside(addr string) *Set {
 	return s
 }
 
+// lock makes commands that start or stop backends of a run take turns.
+func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
+	return process.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
+}
+
 // Start brings up what is not up. It returns when all are ready, or with every reason why not.
 func (s *Set) Start(ctx context.Context) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.startMissing(ctx)
+}
+
+func (s *Set) startMissing(ctx context.Context) error {
 	if err := checkDisk(s.layout.State()); err != nil {
 		return err
 	}
-	// Installing takes turns (apt and Maven lock), starting goes side by side.
 	var missing []backend
 	for _, b := range s.backends {
 		if s.Running(b.name) {
@@ -109,13 +122,8 @@ func (s *Set) Start(ctx context.Context) error {
 				continue
 			}
 		}
-		if err := b.prepare(ctx); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
 		missing = append(missing, b)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
 	errs := make([]error, len(missing))
 	var wg sync.WaitGroup
 	for i, b := range missing {
@@ -125,6 +133,8 @@ func (s *Set) Start(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
 	for _, b := range s.backends {
 		if err := b.settle(ctx); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
@@ -147,12 +157,17 @@ func (s *Set) moved(b backend) (bool, error) {
 }
 
 func (s *Set) start(ctx context.Context, b backend) error {
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("%s: %w", b.name, err)
+	}
 	for _, port := range b.ports {
 		if err := process.CheckPort(port); err != nil {
 			return fmt.Errorf("%s: %w; end it, or run this checkout on other ports (%s=%d)",
 				b.name, err, platform.OffsetVariable, s.layout.Offset+1000)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit) // installing, before, takes as long as it takes
+	defer cancel()
 	began := time.Now()
 	spec, err := b.spec()
 	if err != nil {
@@ -176,7 +191,16 @@ func (s *Set) start(ctx context.Context, b backend) error {
 
 // Stop ends the named backends, or without a name every one that Start began, the Redis Cluster
 // included, whether or not this Set lists it.
-func (s *Set) Stop(names ...string) error {
+func (s *Set) Stop(ctx context.Context, names ...string) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.stopNamed(names...)
+}
+
+func (s *Set) stopNamed(names ...string) error {
 	all := New(s.layout, true, s.say).backends
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -206,7 +230,7 @@ func (s *Set) stop(b backend) error {
 
 // Wipe removes the data of stopped backends, so that the next Start begins with none.
 func (s *Set) Wipe() error {
-	if err := s.Stop(); err != nil {
+	if err := s.Stop(context.Background()); err != nil {
 		return err
 	}
 	dir, _, err := s.postgresHome()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func set(t *testing.T, port int, script string) *Set {
 			return err
 		},
 	}}
-	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
 	return s
 }
 
@@ -77,12 +78,12 @@ func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
 	require.Equal(t, first.PID, s.Status(t.Context())[0].PID)
 	require.Empty(t, s.Missing())
 
-	require.NoError(t, s.Stop("postgres"))
+	require.NoError(t, s.Stop(t.Context(), "postgres"))
 	require.True(t, s.Running("redis"), "only what is named is stopped")
-	require.NoError(t, s.Stop())
+	require.NoError(t, s.Stop(t.Context()))
 	require.False(t, s.Running("redis"))
 	require.Zero(t, s.Status(t.Context())[0].PID)
-	require.NoError(t, s.Stop(), "stopping twice is stopping once")
+	require.NoError(t, s.Stop(t.Context()), "stopping twice is stopping once")
 }
 
 // Another URR_PORT_OFFSET moves what runs; it does not start a second server on the same data.
@@ -117,4 +118,51 @@ func TestJarsFollowThePom(t *testing.T) {
 	second, err := s.jarFolder("kafka")
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
+}
+
+// Two who start at once start one server, whoever comes first.
+func TestStartByTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	one := set(t, freePort(t), "")
+	other := New(one.layout, false, t.Logf)
+	other.backends = one.backends
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for i, s := range []*Set{one, other} {
+		wg.Go(func() { errs[i] = s.Start(t.Context()) })
+	}
+	wg.Wait()
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[1])
+	require.True(t, one.Running("redis"))
+}
+
+func TestWhatTestsStartEndsWithTheLastOfThem(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	first, err := s.Lend(t.Context())
+	require.NoError(t, err)
+	second, err := s.Lend(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, first())
+	require.True(t, s.Running("redis"), "the second run still needs it")
+	require.NoError(t, second())
+	require.False(t, s.Running("redis"))
+}
+
+func TestTestsStopNothingThatSomebodyKeeps(t *testing.T) {
+	t.Parallel()
+	s := set(t, freePort(t), "")
+	require.NoError(t, s.Start(t.Context()))
+	giveBack, err := s.Lend(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, giveBack())
+	require.True(t, s.Running("redis"), "it ran before")
+
+	require.NoError(t, s.Stop(t.Context()))
+	giveBack, err = s.Lend(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Keep(t.Context()), "make up, in the middle of make test")
+	require.NoError(t, giveBack())
+	require.True(t, s.Running("redis"), "it is used by others now")
 }

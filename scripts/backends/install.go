@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/process"
 )
 
 // jars returns the folder of the jars that scripts/backends/<name>.pom.xml names; Maven fetches
@@ -22,6 +23,15 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	// One at a time: all runs of the checkout share the jars, and all Mavens of the user their repository.
+	unlock, err := process.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

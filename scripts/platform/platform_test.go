@@ -6,8 +6,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/platform"
@@ -68,6 +70,24 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	require.NotEmpty(t, third.RPC["gateway>queue"])
 	require.NotEqual(t, again.RPC["gateway>queue"], third.RPC["gateway>queue"])
 	require.Equal(t, again.RPC["vwr>queue"], third.RPC["vwr>queue"])
+}
+
+func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
+	t.Parallel()
+	l := platform.Layout{Root: t.TempDir()}
+	got := make([]platform.Secrets, 8)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			var err error
+			got[i], err = platform.LoadSecrets(l)
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	for _, s := range got {
+		require.Equal(t, got[0], s)
+	}
 }
 
 // What one side signs with, the other must check with.

@@ -1,15 +1,13 @@
 package platform
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+
+	"urr.guru/scripts/internal/process"
 )
 
 // Secrets are what the services of one checkout, or of one test run, share pairwise or alone. They
@@ -31,31 +29,22 @@ func NewSecrets() Secrets {
 }
 
 // LoadSecrets returns the secrets of a checkout. What is missing (a first start, a pair of services
-// that is new) is made up and kept in .urr/secrets.json, readable by its owner only.
+// that is new) is made up and kept in .urr/secrets.json, readable by its owner only. Several may ask at once.
 func LoadSecrets(l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
-	s := Secrets{RPC: map[string]string{}}
-	raw, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	unlock, err := process.Lock(context.Background(), path+".lock", nil) // held for a moment only
+	if err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
-	default:
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return Secrets{}, fmt.Errorf("read secrets of %s: %w", path, err)
-		}
+	}
+	defer unlock()
+	s := Secrets{RPC: map[string]string{}}
+	if _, err := process.Load(path, &s); err != nil {
+		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
 	if !s.complete() {
 		return s, nil
 	}
-	raw, err = json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return Secrets{}, fmt.Errorf("encode secrets: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return Secrets{}, fmt.Errorf("keep secrets: %w", err)
-	}
-	if err := os.WriteFile(path, append(raw, '\n'), 0o600); err != nil {
+	if err := process.Save(path, s); err != nil {
 		return Secrets{}, fmt.Errorf("keep secrets: %w", err)
 	}
 	return s, nil

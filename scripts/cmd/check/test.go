@@ -10,7 +10,7 @@ import (
 )
 
 // test runs every module's tests. The backends are started when they do not run, and stopped again
-// then; the last lines are go test's own.
+// then, unless somebody else has come to use them.
 func (c *checker) test(ctx context.Context) (err error) {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // the race detector, the pages
 		if _, err := c.apt.Need(ctx, program, pkg); err != nil {
@@ -23,16 +23,11 @@ func (c *checker) test(ctx context.Context) (err error) {
 	if err := c.show(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return errors.Join(errSaid, err)
 	}
-	set := backends.New(c.layout, true, say)
-	if mine := set.Missing(); len(mine) > 0 {
-		defer func() {
-			quiet := backends.New(c.layout, true, func(string, ...any) {})
-			err = errors.Join(err, quiet.Stop(mine...))
-		}()
-	}
-	if err := set.Start(ctx); err != nil {
+	giveBack, err := backends.New(c.layout, true, say).Lend(ctx)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, giveBack()) }()
 	return c.testModules(ctx)
 }
 

@@ -64,9 +64,9 @@ func run(ctx context.Context, args []string) error {
 	case "build":
 		return r.Build(ctx)
 	case "backends":
-		return backends.New(layout, true, say).Start(ctx)
+		return backends.New(layout, true, say).Keep(ctx)
 	case "backends-down":
-		return backends.New(layout, true, say).Stop()
+		return backends.New(layout, true, say).Stop(ctx)
 	case "supervise":
 		return r.Supervise(ctx, slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 	default:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	"urr.guru/scripts/internal/process"
 )
@@ -16,14 +17,18 @@ import (
 type Installer struct {
 	Log string                           // file for apt-get's output
 	Say func(format string, args ...any) // told of every installation
+
+	turn sync.Mutex
 }
 
 // Need returns the path of a program, whose package is installed when the program is missing.
-func (i Installer) Need(ctx context.Context, program, pkg string) (string, error) {
+func (i *Installer) Need(ctx context.Context, program, pkg string) (string, error) {
+	i.turn.Lock()
+	defer i.turn.Unlock()
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
 	}
-	if err := i.Install(ctx, pkg); err != nil {
+	if err := i.install(ctx, pkg); err != nil {
 		return "", err
 	}
 	path, err := exec.LookPath(program)
@@ -34,8 +39,14 @@ func (i Installer) Need(ctx context.Context, program, pkg string) (string, error
 }
 
 // Install installs a package. The package lists of a fresh machine are empty or old, so that a failure
-// is tried once more after an update.
-func (i Installer) Install(ctx context.Context, pkg string) error {
+// is tried once more after an update. Several may ask at once.
+func (i *Installer) Install(ctx context.Context, pkg string) error {
+	i.turn.Lock()
+	defer i.turn.Unlock()
+	return i.install(ctx, pkg)
+}
+
+func (i *Installer) install(ctx context.Context, pkg string) error {
 	byHand := fmt.Sprintf("install %s by hand and try again", pkg)
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("%s is missing and there is no apt-get: %s", pkg, byHand)
@@ -58,9 +69,10 @@ func (i Installer) Install(ctx context.Context, pkg string) error {
 	return nil
 }
 
-func (i Installer) aptGet(ctx context.Context, args ...string) error {
+func (i *Installer) aptGet(ctx context.Context, args ...string) error {
 	// RUNLEVEL=1 keeps the package's own server from being started: we run ours, on our ports.
-	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"}, args...)
+	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1",
+		"apt-get", "-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine updates itself just then
 	if os.Geteuid() != 0 {
 		command = append([]string{"sudo"}, command...)
 	}

@@ -109,12 +109,19 @@ func Save(path string, v any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
+	// Beside it under a name of its own, so that two who save at once do not meet; on the disk before it takes the place, so that a power cut
+	// leaves the one or the other.
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
+	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("save %s: %w", path, err)
+	_, err = f.Write(append(raw, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("save %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

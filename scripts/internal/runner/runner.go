@@ -60,28 +60,14 @@ func (r *Runner) load(name string) (record, bool, error) {
 }
 
 // lock makes commands that change the run take turns.
-func (r *Runner) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(r.layout.State("run"), 0o755); err != nil {
-		return nil, fmt.Errorf("make %s: %w", r.layout.State("run"), err)
-	}
-	f, err := os.OpenFile(r.layout.State("run", "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	fd := int(f.Fd())
-	if syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		r.say("waiting for another command in this checkout to finish")
-		if err := syscall.Flock(fd, syscall.LOCK_EX); err != nil {
-			return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
-		}
-	}
-	return func() { _ = f.Close() }, nil // closing releases the lock
+func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
+	return process.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
 }
 
 // Down stops the services, the supervisor and the backends. Nothing that this checkout started is
 // left when it returns without an error.
-func (r *Runner) Down(context.Context) error {
-	unlock, err := r.lock()
+func (r *Runner) Down(ctx context.Context) error {
+	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +75,7 @@ func (r *Runner) Down(context.Context) error {
 	if err := r.stopServices(); err != nil {
 		return err
 	}
-	return backends.New(r.layout, true, r.say).Stop()
+	return backends.New(r.layout, true, r.say).Stop(ctx)
 }
 
 // stopServices ends the supervisor, which stops the services in reverse order. What a supervisor

@@ -26,6 +26,10 @@ const (
 // Supervise starts every service after those that it needs, starts it again when it ends, and stops
 // all of them, those first that nobody needs, when ctx ends.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
+	// Whoever started it says so too, but may be killed before: then it must be found all the same.
+	if err := r.remember(); err != nil {
+		return err
+	}
 	watches := make([]*watch, len(r.services))
 	for i, s := range r.services {
 		watches[i] = &watch{Runner: r, service: s, log: log.With("service", s.Name), stop: make(chan struct{})}
@@ -44,6 +48,14 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func (r *Runner) remember() error {
+	me, err := process.Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return process.Save(r.layout.Record(supervisorName), record{Identity: me, Started: time.Now()})
 }
 
 // watch keeps one service running.

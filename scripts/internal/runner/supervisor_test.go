@@ -81,6 +81,10 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	for _, s := range r.services {
 		require.NoError(t, r.awaitReady(t.Context(), s))
 	}
+	supervisor, found, err := r.load(supervisorName)
+	require.NoError(t, err)
+	require.True(t, found, "it says itself that it runs: who started it may be gone")
+	require.Equal(t, os.Getpid(), supervisor.PID)
 	before, _, err := r.load(platform.Queue)
 	require.NoError(t, err)
 	require.NoError(t, before.Signal(syscall.SIGKILL))

@@ -17,7 +17,7 @@ import (
 // Up brings everything up that is not up, or that runs an older program or other settings than a
 // start now would use.
 func (r *Runner) Up(ctx context.Context) error {
-	unlock, err := r.lock()
+	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (r *Runner) Up(ctx context.Context) error {
 	if err := r.Build(ctx); err != nil {
 		return err
 	}
-	if err := backends.New(r.layout, false, r.say).Start(ctx); err != nil {
+	if err := backends.New(r.layout, false, r.say).Keep(ctx); err != nil {
 		return err
 	}
 	current, err := r.current()

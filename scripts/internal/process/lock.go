@@ -1,0 +1,75 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Lock takes the lock of a file for this process, which may have it from somebody else at most until ctx ends; waiting, if not nil, is called
+// once when it is not free. The kernel gives it back when the process ends, however that happens.
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	return lock(ctx, path, syscall.LOCK_EX, waiting)
+}
+
+// Share is Lock for one of several who may have it at the same time, as long as nobody has it alone.
+func Share(ctx context.Context, path string) (unlock func(), err error) {
+	return lock(ctx, path, syscall.LOCK_SH, nil)
+}
+
+// TryLock is Lock without waiting; taken is false when somebody else has it.
+func TryLock(path string) (unlock func(), taken bool, err error) {
+	f, err := openLock(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, false, f.Close()
+		}
+		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return func() { _ = f.Close() }, true, nil // closing gives it back
+}
+
+// lock asks again and again: a blocking flock could not be interrupted.
+func lock(ctx context.Context, path string, how int, waiting func()) (unlock func(), err error) {
+	const step = 50 * time.Millisecond
+	f, err := openLock(path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		if waiting != nil {
+			waiting()
+			waiting = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for %s: %w", path, ctx.Err()), f.Close())
+		case <-time.After(step):
+		}
+	}
+}
+
+func openLock(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make a folder for the lock: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	return f, nil
+}
