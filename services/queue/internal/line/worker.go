@@ -114,7 +114,7 @@ func (w *Worker) tick(ctx context.Context, eventID string) {
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.Line(eventID, st.Waiting, st.Active)
+		s.meter.Line(eventID, st.Waiting, st.Active+st.Old)
 		s.meter.Admitted(eventID, did.Admitted)
 		if !did.More || !s.now().Before(end) {
 			return

@@ -136,6 +136,25 @@ func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
+// After Redis lost the line, those inside are inside still, although nobody has heard of them in the new epoch.
+func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
+	w := newWorld(t)
+	a := w.replica()
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
+	w.advance(time.Second)
+	a.worker.Tick(t.Context())
+	require.Equal(t, int64(1), a.meter.active)
+
+	require.NoError(t, w.client.HDel(t.Context(), "{"+w.event+"}:line", "run").Err())
+	w.advance(time.Second)
+	a.worker.Tick(t.Context())
+	status, err := a.service.Line(t.Context(), w.event)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), status.Active)
+	require.Equal(t, int64(1), a.meter.active, "as an operator is told")
+}
+
 func slotOf(t *testing.T, w *world, user string) string {
 	t.Helper()
 	v, err := w.client.HGet(t.Context(), "{"+w.event+"}:slot", user).Result()
