@@ -42,7 +42,12 @@ func expose(b *room.Board, a *room.Advancer) (func(context.Context) error, error
 }
 
 // Describe implements prometheus.Collector.
-func (f *figures) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(f, out) }
+func (f *figures) Describe(out chan<- *prometheus.Desc) {
+	// All of them, whatever is active: by these the collector is known when it is unregistered.
+	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, target, steps, fallbacks} {
+		out <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (f *figures) Collect(out chan<- prometheus.Metric) {
