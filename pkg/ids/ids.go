@@ -59,8 +59,20 @@ func SplitSeat(s string) (section, row string, number int, ok bool) {
 
 // UUID reports whether s is a UUID in its canonical form (lower case, hyphens): the only spelling that may become part of a key.
 func UUID(s string) bool {
-	u, err := uuid.Parse(s)
-	return err == nil && u.String() == s
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return true
 }
 
 // NewV7 makes an id: a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no randomness, as nothing could be

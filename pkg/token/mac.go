@@ -19,7 +19,16 @@ type MACSet struct {
 
 type mac struct {
 	kid  string
-	pool *sync.Pool // of hash.Hash with the key schedule done: the schedule is half the cost of a short MAC
+	pool *sync.Pool // of *keyed
+}
+
+// keyed is a hash with the key schedule done, which is half the cost of a short MAC, and room for what goes in and out: polls make two
+// MACs each, and none of their parts has to be moved to the heap for it.
+type keyed struct {
+	hash.Hash
+
+	in  []byte
+	out [MACSize]byte
 }
 
 // Derive makes the keys for label by HKDF-SHA256 (RFC 5869): a MAC made under one label says nothing under another.
@@ -30,7 +39,7 @@ func (k KeySet) Derive(label string) MACSet {
 		if err != nil { // only for lengths above 255 hashes
 			panic("token: hkdf: " + err.Error())
 		}
-		set.macs[i] = mac{kid: x.kid, pool: &sync.Pool{New: func() any { return hmac.New(sha256.New, derived) }}}
+		set.macs[i] = mac{kid: x.kid, pool: &sync.Pool{New: func() any { return &keyed{Hash: hmac.New(sha256.New, derived)} }}}
 	}
 	return set
 }
@@ -59,12 +68,15 @@ func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	if i < 0 {
 		return sum, false
 	}
-	h := m.macs[i].pool.Get().(hash.Hash) //nolint:forcetypeassert // the pool's only type
-	h.Reset()
+	h := m.macs[i].pool.Get().(*keyed) //nolint:forcetypeassert // the pool's only type
+	h.in = h.in[:0]
 	for _, p := range parts {
-		h.Write(p)
+		h.in = append(h.in, p...)
 	}
-	h.Sum(sum[:0])
+	h.Reset()
+	h.Write(h.in)
+	h.Hash.Sum(h.out[:0])
+	sum = h.out
 	m.macs[i].pool.Put(h)
 	return sum, true
 }
