@@ -75,7 +75,7 @@ func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	}
 	h.Reset()
 	h.Write(h.in)
-	h.Hash.Sum(h.out[:0])
+	h.Sum(h.out[:0])
 	sum = h.out
 	m.macs[i].pool.Put(h)
 	return sum, true
