@@ -210,3 +210,15 @@ func TestPruneForgetsAllThatIsOld(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
 	require.Equal(t, 1, left)
 }
+
+// Services had tables of this name and other shapes once.
+func TestTheTableOfBeforeGivesWay(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t)
+	_, err := pool.Exec(t.Context(), `CREATE TABLE idempotency_keys (user_id text PRIMARY KEY, made text NOT NULL)`)
+	require.NoError(t, err)
+	require.NoError(t, postgres.Migrate(t.Context(), pool, answers.Migrations))
+	keep(t, pool, key(t, "u", "k"), "answer")
+	require.NoError(t, postgres.Migrate(t.Context(), pool, answers.Migrations))
+	requireAnswer(t, pool, key(t, "u", "k"), "answer")
+}

@@ -69,32 +69,46 @@ const (
 var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_sold",
 	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
-}, []string{"event_id"})
+}, []string{"event"})
 
 // soldGauge keeps urr_sold.
 type soldGauge struct {
 	store interface {
 		SoldByEvent(ctx context.Context, max int) (map[string]int64, error)
 	}
-	log *slog.Logger
+	log  *slog.Logger
+	told map[string]int64 // the last figures
 }
 
 func (g *soldGauge) run(ctx context.Context) error {
 	tick := time.NewTicker(soldEvery)
 	defer tick.Stop()
 	for {
-		if counts, err := g.store.SoldByEvent(ctx, soldEvents); err == nil {
-			sold.Reset()
-			for id, n := range counts {
-				sold.WithLabelValues(id).Set(float64(n))
-			}
-		} else if ctx.Err() == nil {
-			g.log.WarnContext(ctx, "sold places not counted", "error", err)
-		}
+		g.tell(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// tell sets the figures, each in one step, so that no scrape finds some of them missing. When they cannot be read the last ones stay.
+func (g *soldGauge) tell(ctx context.Context) {
+	counts, err := g.store.SoldByEvent(ctx, soldEvents)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.log.WarnContext(ctx, "sold places not counted", "error", err)
+		}
+		return
+	}
+	for id, n := range counts {
+		sold.WithLabelValues(id).Set(float64(n))
+	}
+	for id := range g.told {
+		if _, still := counts[id]; !still {
+			sold.DeleteLabelValues(id)
+		}
+	}
+	g.told = counts
 }

@@ -163,59 +163,6 @@ func TestAbortPayment(t *testing.T) {
 	})
 }
 
-// The visitor has declined payments for so long that the hold could not be extended by another one.
-func TestAHoldIsNotExtendedForEver(t *testing.T) {
-	t.Parallel()
-	for name, s := range map[string]event.Spec{
-		"seats":             spec("e", event.Assigned, rows("A", 70, 1, 2)),
-		"general admission": spec("e", event.General, admissions("A", 70, 1)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			b.put(t, s)
-			r, err := b.best(t.Context(), "u", 1)
-			require.NoError(t, err)
-			holdEnded := func(ago time.Duration) {
-				_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET hold_ends_at = now() - make_interval(secs => $1)`, ago.Seconds())
-				require.NoError(t, err)
-			}
-			lastBegin := extension - reservation.PayWithin
-
-			p := life[reservation.Paying](t, b, r)
-			holdEnded(lastBegin - time.Minute)
-			require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
-			got := b.find(t, r.ID)
-			require.Equal(t, reservation.Held, got.Status)
-			require.Equal(t, got.HoldEndsAt.Add(lastBegin), got.ExpiresAt, "a minute, not two")
-
-			p = life[reservation.Paying](t, b, r)
-			holdEnded(lastBegin)
-			require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
-			require.Equal(t, reservation.Expired, b.find(t, r.ID).Status)
-			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, b.types(t, r.ID))
-			_, err = b.reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
-			require.ErrorIs(t, err, reservation.ErrHoldExpired)
-			_, err = b.best(t.Context(), "v", 1)
-			require.NoError(t, err, "the place is somebody else's at once")
-			b.requireInvariants(t)
-		})
-	}
-}
-
-// As after a restart with a shorter extension: a payment that could not have its whole time is not begun.
-func TestBeginPaymentRefusesWhatWouldLastTooLong(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 2)))
-	r := b.mustHold(t, "u", "A-1-1")
-	_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET hold_ends_at = now() - interval '20 min'`)
-	require.NoError(t, err)
-	_, err = b.reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
-	require.ErrorIs(t, err, reservation.ErrHoldExpired)
-	require.Equal(t, reservation.Held, b.find(t, r.ID).Status)
-}
-
 func TestPaid(t *testing.T) {
 	t.Parallel()
 	refused := map[reservation.Status]string{ // by a payment that is not the one before

@@ -1,0 +1,66 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+func TestPayablesOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	ctx := t.Context()
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	c.put(t, putEvent("g", "GENERAL", admissions("S", 5)))
+	r := c.holdSeats(t, "u", "A-1-1", "A-1-2")
+	id, payment := r.GetReservationId(), uuid.NewString()
+	get := func(typ, id, user string) (*ticketv1.Payable, error) {
+		return c.GetPayable(ctx, &ticketv1.GetPayableRequest{PaymentType: typ, ReferenceId: id, UserId: user})
+	}
+	p, err := get("reservation", id, "u")
+	require.NoError(t, err)
+	require.EqualValues(t, 110000, p.GetAmount())
+	require.Equal(t, "KRW", p.GetCurrency())
+	require.Equal(t, "e", p.GetEventId())
+	require.Equal(t, "Concert: A-1-1, A-1-2", p.GetDescription())
+	require.Equal(t, r.GetExpiresAt().AsTime(), p.GetExpiresAt().AsTime())
+	for _, typ := range []string{"transfer", "membership"} {
+		_, err = get(typ, id, "u")
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+		_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: typ, ReferenceId: id, PaymentId: payment, UserId: "u"})
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+		_, err = c.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{PaymentType: typ, ReferenceId: id, PaymentId: payment})
+		requireReason(t, err, "REFERENCE_NOT_FOUND")
+	}
+	_, err = get("gift", id, "u")
+	requireReason(t, err, "INVALID_REQUEST", "paymentType")
+	_, err = get("reservation", id, "v")
+	requireReason(t, err, "REFERENCE_NOT_FOUND")
+	_, err = get("reservation", id, "")
+	requireReason(t, err, "INVALID_REQUEST", "userId")
+
+	begin := &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment, UserId: "u"}
+	p, err = c.BeginPayment(ctx, begin)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(reservation.PayWithin), p.GetExpiresAt().AsTime(), 10*time.Second)
+	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: uuid.NewString(), UserId: "u"})
+	requireReason(t, err, "PAYMENT_IN_PROGRESS")
+	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: "x", UserId: "u"})
+	requireReason(t, err, "INVALID_REQUEST", "paymentId")
+	_, err = c.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment})
+	require.NoError(t, err)
+	got, err := c.GetMyReservation(ctx, &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: id})
+	require.NoError(t, err)
+	require.Equal(t, "HELD", got.GetStatus())
+
+	res, err := c.HoldBest(ctx, &ticketv1.HoldBestRequest{Items: []*ticketv1.HoldBestItem{{Caller: inside("u", "g"), EventId: "g", Section: "S", Quantity: 3}}})
+	require.NoError(t, err)
+	p, err = get("reservation", res.GetResults()[0].GetReservation().GetReservationId(), "u")
+	require.NoError(t, err)
+	require.Equal(t, "Concert: 3 × S", p.GetDescription())
+}
