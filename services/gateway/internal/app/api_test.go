@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -232,7 +233,17 @@ func TestDocs(t *testing.T) {
 		op := doc.Paths[path][strings.ToLower(r.Method)]
 		require.NotNil(t, op, "%s", r)
 		require.Equal(t, string(r.Who), op["x-urr-who"])
+		refused, _ := op["responses"].(map[string]any)["default"].(map[string]any)
+		require.Equal(t, map[string]any{"$ref": "#/definitions/Problem"}, refused["schema"], "%s", r)
+		raw, err := json.Marshal(op["parameters"])
+		require.NoError(t, err)
+		require.Equal(t, r.Status == http.StatusCreated || r.ID == "PaymentService.Confirm", strings.Contains(string(raw), "Idempotency-Key"), "%s", r)
+		require.Equal(t, strings.HasPrefix(r.ID, "queue."), strings.Contains(string(raw), "X-Queue-Ticket"), "%s", r)
+		require.Equal(t, r.ID == "vwr.check", strings.Contains(string(raw), "X-Vwr-Ticket"), "%s", r)
 	}
+	problem, _ := doc.Definitions["Problem"].(map[string]any)["properties"].(map[string]any)
+	codes, _ := problem["code"].(map[string]any)["enum"].([]any)
+	require.Len(t, codes, len(errs.Catalogue()))
 	require.NotContains(t, rec.Body.String(), `"caller`)
 	require.Contains(t, doc.Definitions, "Problem")
 	for _, ref := range regexp.MustCompile(`"\$ref": "#/definitions/(\w+)"`).FindAllStringSubmatch(rec.Body.String(), -1) {

@@ -3,12 +3,14 @@ package docs
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
 )
 
 type object = map[string]any
@@ -89,6 +91,10 @@ func describe(op object, r *edge.Route) {
 	if r.Summary != "" {
 		op["summary"] = r.Summary
 	}
+	if h := headers(r); len(h) > 0 {
+		params, _ := op["parameters"].([]any)
+		op["parameters"] = append(params, h...)
+	}
 	op["x-urr-who"] = string(r.Who)
 	op["security"] = security(r.Who)
 	status := r.Status
@@ -105,6 +111,26 @@ func describe(op object, r *edge.Route) {
 		strconv.Itoa(status): answer,
 		"default":            object{"description": "Refused", "schema": object{"$ref": "#/definitions/Problem"}},
 	}
+}
+
+// headers are those that a route reads besides the credentials.
+func headers(r *edge.Route) []any {
+	var all []any
+	add := func(name, about string, required bool) {
+		all = append(all, object{"name": name, "in": "header", "type": "string", "required": required, "description": about})
+	}
+	paying := r.ID == "PaymentService.Prepare" || r.ID == "PaymentService.Confirm"
+	if paying || r.Method == http.MethodPost && r.Status == http.StatusCreated {
+		add(identity.IdempotencyHeader, "1 to 255 visible characters; the same call again with the same key gets the first answer.", paying)
+	}
+	switch {
+	case strings.HasPrefix(r.ID, "queue."):
+		add(identity.QueueTicketHeader, "The ticket of the last answer: it keeps the place should the line be lost.", false)
+		add(identity.EntryHeader, "The entry token, once there is one.", false)
+	case r.ID == "vwr.check":
+		add(identity.VWRTicketHeader, "The ticket of assign: with it a check costs no lookup.", false)
+	}
+	return all
 }
 
 func security(w edge.Who) []any {
