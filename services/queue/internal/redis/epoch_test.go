@@ -255,3 +255,59 @@ func TestOldBoundsAreForgotten(t *testing.T) {
 	lose()
 	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }
+
+// A replica that was away for long must not prolong the recovery of a line whose loss is known already.
+func TestAReplicaThatIsBehindProlongsNoRecovery(t *testing.T) {
+	f := setup(t, 1)
+	behind := f.mem
+	f.advance(time.Second)
+	f.failover()
+	until := f.peek().PauseUntil
+	f.advance(10 * time.Second)
+	f.mem = behind
+	require.Equal(t, until, f.peek().PauseUntil)
+}
+
+// Of several replicas the one that heard last from the line decides which tickets count.
+func TestTheLastAnswerThatAnybodyHadBoundsTheTickets(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("a"))
+	f.release("a", "")
+	early := f.mem
+	f.live(200*time.Second, "nobody")
+	f.wipe()
+	f.peek()
+	f.mem = early
+	f.peek()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
+}
+
+// A replica that was still answered by the old server, after the new one had begun its epoch, says nothing about what the new one lost.
+func TestAnswersOfAServerThatWasReplacedDoNotCount(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("a"))
+	deceived := f.mem
+	f.advance(time.Second)
+	f.wipe()
+	f.peek()
+	f.advance(300 * time.Second)
+	deceived.Alive = f.clock().UnixMilli()
+	f.mem = deceived
+	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+}
+
+func TestAfterALossEveryAgeCountsFromThen(t *testing.T) {
+	f := setup(t, 0)
+	f.join("far")
+	f.live(2*time.Second, "far")
+	f.advance(10 * time.Second)
+	f.tick() // an outage of the workers, so that the next one within 300 s does not count as such
+	f.advised("far", 60)
+	f.advance(130 * time.Second)
+	f.failover()
+	f.peek()
+	f.live(31 * time.Second)
+	f.apply(line.Settings{Threshold: ptr(1)})
+	f.live(time.Second)
+	require.Equal(t, []string{"far"}, f.set("active"))
+}

@@ -27,6 +27,10 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	require.Equal(t, []string{"d", "e"}, f.set("queue"), "d waits again, with the old score")
 	require.Equal(t, d.Score, f.status("d").Score)
 	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
+	require.Empty(t, f.set("unclaimed"))
+	slots, err := f.client.HKeys(f.ctx(), f.key("slot")).Result()
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"a", "b"}, slots)
 
 	back := f.status("a")
 	require.Equal(t, line.Inside, back.Standing)
@@ -241,4 +245,44 @@ func TestAnAdoptedHolderWaitsNoMore(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHoldersOfTwoLossesInARow(t *testing.T) {
+	f := setup(t, 2)
+	f.join("a")
+	f.join("b")
+	f.failover()
+	f.poll("a")
+	require.Equal(t, []string{"b"}, f.set("old"))
+	f.failover()
+	f.peek()
+	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
+}
+
+func TestAfterAWipeTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+	f := setup(t, 1)
+	a := f.join("a")
+	token := f.entry(a)
+	f.failover()
+	f.peek()
+	last := f.entry(a)
+	f.wipe()
+	f.peek()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing)
+}
+
+// What was decided shortly before the last surviving write may be lost too.
+func TestTokensFromJustBeforeTheSurvivingDataAreAdopted(t *testing.T) {
+	f := setup(t, 2)
+	a := f.join("a")
+	f.advance(4 * time.Second)
+	f.join("w")
+	for _, name := range []string{"active", "active-seen"} {
+		require.NoError(t, f.client.ZRem(f.ctx(), f.key(name), "a").Err())
+	}
+	require.NoError(t, f.client.HDel(f.ctx(), f.key("slot"), "a").Err())
+	token := f.entry(a)
+	f.failover()
+	require.Equal(t, a.SlotID, f.claim(line.Claim{UserID: "a", Entry: token}).SlotID)
 }

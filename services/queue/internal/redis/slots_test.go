@@ -88,7 +88,7 @@ func TestTheEndOfTheSaleEndsEverySlotWithoutAWord(t *testing.T) {
 	f.join("w")
 	f.live(31*time.Second, "w")
 	require.Equal(t, [][]string{{"gone"}, {"w"}}, [][]string{f.set("old"), f.set("active")})
-	f.apply(line.Settings{ClosesAt: f.clock()})
+	require.Zero(t, f.apply(line.Settings{ClosesAt: f.clock()}).Active, "nobody is inside from then on")
 	f.tick()
 	require.Empty(t, f.set("old"))
 	require.Empty(t, f.set("active"))
