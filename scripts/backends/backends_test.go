@@ -144,9 +144,9 @@ func TestWhatTestsStartEndsWithTheLastOfThem(t *testing.T) {
 	require.NoError(t, err)
 	second, err := s.Lend(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, first())
+	require.NoError(t, first(t.Context()))
 	require.True(t, s.Running("redis"), "the second run still needs it")
-	require.NoError(t, second())
+	require.NoError(t, second(t.Context()))
 	require.False(t, s.Running("redis"))
 }
 
@@ -156,13 +156,13 @@ func TestTestsStopNothingThatSomebodyKeeps(t *testing.T) {
 	require.NoError(t, s.Start(t.Context()))
 	giveBack, err := s.Lend(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, giveBack())
+	require.NoError(t, giveBack(t.Context()))
 	require.True(t, s.Running("redis"), "it ran before")
 
 	require.NoError(t, s.Stop(t.Context()))
 	giveBack, err = s.Lend(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Keep(t.Context()), "make up, in the middle of make test")
-	require.NoError(t, giveBack())
+	require.NoError(t, giveBack(t.Context()))
 	require.True(t, s.Running("redis"), "it is used by others now")
 }

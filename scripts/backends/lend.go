@@ -28,24 +28,24 @@ func (s *Set) Keep(ctx context.Context) error {
 
 // Lend is Start for a test run. Giving them back stops what only tests have started, when the last test run of the checkout is done and
 // nobody has asked for them to be kept meanwhile.
-func (s *Set) Lend(ctx context.Context) (giveBack func() error, err error) {
+func (s *Set) Lend(ctx context.Context) (giveBack func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
 	mine, err := process.Share(ctx, users)
 	if err != nil {
 		return nil, err
 	}
-	giveBack = func() error {
+	giveBack = func(ctx context.Context) error {
 		mine()
-		return s.stopLent(users)
+		return s.stopLent(context.WithoutCancel(ctx), users) // after an interruption too
 	}
 	unlock, err := s.lock(ctx)
 	if err != nil {
-		return nil, errors.Join(err, giveBack())
+		return nil, errors.Join(err, giveBack(ctx))
 	}
 	err = s.lend(ctx)
 	unlock()
 	if err != nil {
-		return nil, errors.Join(err, giveBack())
+		return nil, errors.Join(err, giveBack(ctx))
 	}
 	return giveBack, nil
 }
@@ -62,8 +62,8 @@ func (s *Set) lend(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-func (s *Set) stopLent(users string) error {
-	unlock, err := s.lock(context.Background()) // also after an interruption
+func (s *Set) stopLent(ctx context.Context, users string) error {
+	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}

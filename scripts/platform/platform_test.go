@@ -47,9 +47,9 @@ func TestServicesStartAfterWhatTheyNeed(t *testing.T) {
 func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
-	first, err := platform.LoadSecrets(l)
+	first, err := platform.LoadSecrets(t.Context(), l)
 	require.NoError(t, err)
-	again, err := platform.LoadSecrets(l)
+	again, err := platform.LoadSecrets(t.Context(), l)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	info, err := os.Stat(l.State("secrets.json"))
@@ -65,7 +65,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	raw, err := json.Marshal(first)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(l.State("secrets.json"), raw, 0o600))
-	third, err := platform.LoadSecrets(l)
+	third, err := platform.LoadSecrets(t.Context(), l)
 	require.NoError(t, err)
 	require.NotEmpty(t, third.RPC["gateway>queue"])
 	require.NotEqual(t, again.RPC["gateway>queue"], third.RPC["gateway>queue"])
@@ -80,7 +80,7 @@ func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
 	for i := range got {
 		wg.Go(func() {
 			var err error
-			got[i], err = platform.LoadSecrets(l)
+			got[i], err = platform.LoadSecrets(t.Context(), l)
 			assert.NoError(t, err)
 		})
 	}

@@ -30,9 +30,9 @@ func NewSecrets() Secrets {
 
 // LoadSecrets returns the secrets of a checkout. What is missing (a first start, a pair of services
 // that is new) is made up and kept in .urr/secrets.json, readable by its owner only. Several may ask at once.
-func LoadSecrets(l Layout) (Secrets, error) {
+func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
-	unlock, err := process.Lock(context.Background(), path+".lock", nil) // held for a moment only
+	unlock, err := process.Lock(ctx, path+".lock", nil)
 	if err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}

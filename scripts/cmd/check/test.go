@@ -27,7 +27,7 @@ func (c *checker) test(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, giveBack()) }()
+	defer func() { err = errors.Join(err, giveBack(ctx)) }()
 	return c.testModules(ctx)
 }
 

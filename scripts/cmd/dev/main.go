@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r, err := runner.New(layout, say)
+	r, err := runner.New(ctx, layout, say)
 	if err != nil {
 		return err
 	}

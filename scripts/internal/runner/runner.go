@@ -36,8 +36,8 @@ type Runner struct {
 }
 
 // New prepares a runner; it makes up the checkout's secrets at its first use.
-func New(layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
-	secrets, err := platform.LoadSecrets(layout)
+func New(ctx context.Context, layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
+	secrets, err := platform.LoadSecrets(ctx, layout)
 	if err != nil {
 		return nil, err
 	}
