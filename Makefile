@@ -77,7 +77,7 @@ cluster-down: ## Stop it and remove its state; what was built stays in the cache
 	@scripts/cluster/down.sh --purge
 
 cluster-test: ## Install the charts on that Kubernetes, walk the journey, upgrade under load, remove everything (root)
-	@go test -count=1 -timeout 60m -v ./scripts/e2e/cluster
+	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster
 
 kind-up: ## The platform by Helm on a cluster in Docker
 	@deploy/kind/up.sh
