@@ -30,6 +30,7 @@ import (
 // Time limits. A start competes with compilers and other tests for two processors.
 const (
 	readyLimit   = 60 * time.Second
+	startLimit   = 5 * time.Minute // of all, after the build
 	migrateLimit = 2 * time.Minute
 	stopGrace    = 30 * time.Second
 )
@@ -81,15 +82,15 @@ func Start(tb testing.TB, opts Options) *Platform {
 }
 
 func (p *Platform) start() error {
-	ctx, cancel := context.WithTimeout(p.tb.Context(), 5*time.Minute)
-	defer cancel()
 	wanted, err := p.wanted()
 	if err != nil {
 		return err
 	}
-	if err := p.world.build(ctx, wanted); err != nil {
+	if err := p.world.build(p.tb.Context(), wanted); err != nil { // takes as long as it takes
 		return err
 	}
+	ctx, cancel := context.WithTimeout(p.tb.Context(), startLimit)
+	defer cancel()
 	if p.names, err = serveNames(); err != nil {
 		return err
 	}
