@@ -52,13 +52,10 @@ verify: ## Regenerate everything and require a clean tree; build each module alo
 test: ## Every test, with the race detector, on the real backends
 	@$(CHECK) test
 
-.PHONY: demo bench chaos
+.PHONY: demo chaos
 demo: ## A crowd of visitors through the whole platform, then the truth from the stores
 	@test -n "$(URL)" || $(DEV) up
 	@go run ./scripts/cmd/crowd
-
-bench: ## Side-by-side ratios into .urr/bench/report.json
-	@go run ./scripts/cmd/bench
 
 chaos: ## Kill, pause and cut everything while a sale runs
 	@go test -count=1 -timeout 60m -v ./scripts/chaos/...
