@@ -26,8 +26,9 @@ const (
 
 // Which services may call the method.
 type Access struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Callers       []string               `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of services, as "gateway"; at least one. The server starts only with a key for each of them.
+	Callers       []string `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -39,14 +39,17 @@ type PaymentEvent struct {
 	ReferenceId string `protobuf:"bytes,6,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
 	UserId      string `protobuf:"bytes,7,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	EventId     string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Of the payment, or of the refund for PAYMENT_REFUNDED.
-	Amount   int64  `protobuf:"varint,9,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Of the payment, or of the refund for PAYMENT_REFUNDED; minor units.
+	Amount int64 `protobuf:"varint,9,opt,name=amount,proto3" json:"amount,omitempty"`
+	// ISO 4217.
 	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
 	// PAYMENT_REFUNDED only.
 	RefundId *string `protobuf:"bytes,11,opt,name=refund_id,json=refundId,proto3,oneof" json:"refund_id,omitempty"`
 	// PAYMENT_REFUNDED only: "COMPENSATION", "USER", "OPERATOR", "EVENT_CANCELLED" or "TRANSFER".
-	Cause         *string                `protobuf:"bytes,12,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
-	Version       int64                  `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
+	Cause *string `protobuf:"bytes,12,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
+	// Grows with every change of the payment: what is older than what a consumer knows is passed over.
+	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
+	// When it happened, by the database's clock; the day of the figures.
 	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,19 +194,26 @@ type ReservationEvent struct {
 	// The tier-2 slot in which the reservation was made.
 	SlotId string `protobuf:"bytes,5,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
 	// Status after the change.
-	Status   string   `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	SeatIds  []string `protobuf:"bytes,7,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
-	Section  string   `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
-	Quantity int64    `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
-	Amount   int64    `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
-	Currency string   `protobuf:"bytes,11,opt,name=currency,proto3" json:"currency,omitempty"`
+	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
+	// Assigned seating: section-row-number each; empty for general admission.
+	SeatIds []string `protobuf:"bytes,7,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
+	// General admission; empty for assigned seating.
+	Section string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
+	// Seats or admissions, from 1.
+	Quantity int64 `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
+	// Minor units, of all of them.
+	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,11,opt,name=currency,proto3" json:"currency,omitempty"`
 	// RESERVATION_CONFIRMED and _REJECTED.
 	PaymentId *string `protobuf:"bytes,12,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
 	// _CANCELLED and _REJECTED: why, as "USER", "HOLD_EXPIRED", "ALREADY_PAID", "REFUNDED".
 	Reason *string `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// _CREATED: end of the hold.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Version       int64                  `protobuf:"varint,15,opt,name=version,proto3" json:"version,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Grows with every change of the reservation: what is older than what a consumer knows is passed over.
+	Version int64 `protobuf:"varint,15,opt,name=version,proto3" json:"version,omitempty"`
+	// When it happened, by the database's clock; the day of the figures.
 	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

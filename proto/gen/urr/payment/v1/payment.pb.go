@@ -90,12 +90,17 @@ func (x *PrepareRequest) GetReferenceId() string {
 type PrepareResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	OrderId   string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	Amount    int64                  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
-	Currency  string                 `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
-	Provider  string                 `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
+	// What the provider knows the payment by, a UUID.
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// Minor units.
+	Amount int64 `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
+	// "sandbox".
+	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
 	// What the provider's page needs, by name.
-	ClientParams  map[string]string      `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Until when it can be paid.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -181,11 +186,13 @@ func (x *PrepareResponse) GetExpiresAt() *timestamppb.Timestamp {
 }
 
 type ConfirmRequest struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Caller     *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	OrderId    string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	PaymentKey string                 `protobuf:"bytes,3,opt,name=payment_key,json=paymentKey,proto3" json:"payment_key,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	OrderId string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// What the provider's page gave the buyer.
+	PaymentKey string `protobuf:"bytes,3,opt,name=payment_key,json=paymentKey,proto3" json:"payment_key,omitempty"`
 	// Required: nobody agrees to a price by leaving it out.
+	// Minor units: what the buyer was shown, which must be what was prepared.
 	Amount        *int64 `protobuf:"varint,4,opt,name=amount,proto3,oneof" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,7 +259,8 @@ func (x *ConfirmRequest) GetAmount() int64 {
 type ConfirmResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "CONFIRMED", "DECLINED" or "PENDING".
-	Status        string  `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// DECLINED: the provider's code.
 	DeclineCode   *string `protobuf:"bytes,2,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	PaymentId     string  `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -363,24 +371,29 @@ func (x *GetPaymentRequest) GetPaymentId() string {
 }
 
 type Payment struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	PaymentId   string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	OrderId     string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	PaymentType string                 `protobuf:"bytes,3,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
-	ReferenceId string                 `protobuf:"bytes,4,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
-	EventId     string                 `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	Amount      int64                  `protobuf:"varint,6,opt,name=amount,proto3" json:"amount,omitempty"`
-	Currency    string                 `protobuf:"bytes,7,opt,name=currency,proto3" json:"currency,omitempty"`
-	Provider    string                 `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	OrderId   string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// "reservation", "transfer" or "membership".
+	PaymentType string `protobuf:"bytes,3,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string `protobuf:"bytes,4,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	EventId     string `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Minor units.
+	Amount int64 `protobuf:"varint,6,opt,name=amount,proto3" json:"amount,omitempty"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,7,opt,name=currency,proto3" json:"currency,omitempty"`
+	Provider string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
 	// "PREPARED", "PENDING", "CONFIRMED", "DECLINED", "EXPIRED", "REFUNDING" or "REFUNDED".
-	Status         string                 `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
-	DeclineCode    *string                `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
+	Status      string  `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
+	DeclineCode *string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
+	// Minor units; 0 before a refund.
 	RefundedAmount int64                  `protobuf:"varint,11,opt,name=refunded_amount,json=refundedAmount,proto3" json:"refunded_amount,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Timeline       []*TimelineEntry       `protobuf:"bytes,14,rep,name=timeline,proto3" json:"timeline,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Every change, oldest first.
+	Timeline      []*TimelineEntry `protobuf:"bytes,14,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Payment) Reset() {

@@ -32,11 +32,22 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type PaymentServiceClient interface {
 	// Opens the payment of a reference; the same again while it is open.
+	//
+	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
+	// IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND, HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Charges. PENDING when the provider's answer is not known yet.
+	//
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE nothing was
+	// charged.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
+	// One's own payment with its timeline; operators see all.
+	//
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
-	// A provider's call, raw: the gateway passes the body as it came.
+	// A provider's call, raw: the gateway passes the body as it came. A replay changes nothing.
+	//
+	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
 	HandleWebhook(ctx context.Context, in *HandleWebhookRequest, opts ...grpc.CallOption) (*HandleWebhookResponse, error)
 }
 
@@ -93,11 +104,22 @@ func (c *paymentServiceClient) HandleWebhook(ctx context.Context, in *HandleWebh
 // for forward compatibility.
 type PaymentServiceServer interface {
 	// Opens the payment of a reference; the same again while it is open.
+	//
+	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
+	// IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND, HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Charges. PENDING when the provider's answer is not known yet.
+	//
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE nothing was
+	// charged.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
+	// One's own payment with its timeline; operators see all.
+	//
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)
-	// A provider's call, raw: the gateway passes the body as it came.
+	// A provider's call, raw: the gateway passes the body as it came. A replay changes nothing.
+	//
+	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
 	HandleWebhook(context.Context, *HandleWebhookRequest) (*HandleWebhookResponse, error)
 	mustEmbedUnimplementedPaymentServiceServer()
 }

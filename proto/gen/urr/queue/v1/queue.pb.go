@@ -143,8 +143,9 @@ func (x *LineItem) GetEntry() *EntryClaims {
 type EntryClaims struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	SlotId string                 `protobuf:"bytes,1,opt,name=slot_id,json=slotId,proto3" json:"slot_id,omitempty"`
-	Epoch  int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The slot's end and the token's, epoch milliseconds.
+	// Of the line, µs since 1970.
+	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The slot's end and the token's, milliseconds since 1970.
 	End           int64 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
 	ExpiresAt     int64 `protobuf:"varint,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -346,15 +347,17 @@ type Place struct {
 	PeopleAhead  int64 `protobuf:"varint,4,opt,name=people_ahead,json=peopleAhead,proto3" json:"people_ahead,omitempty"`
 	PeopleBehind int64 `protobuf:"varint,5,opt,name=people_behind,json=peopleBehind,proto3" json:"people_behind,omitempty"`
 	// Seconds.
-	EstimatedWait int64   `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
-	NextPoll      int64   `protobuf:"varint,7,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
-	CurrentUsers  int64   `protobuf:"varint,8,opt,name=current_users,json=currentUsers,proto3" json:"current_users,omitempty"`
-	Threshold     int64   `protobuf:"varint,9,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	QueueSize     int64   `protobuf:"varint,10,opt,name=queue_size,json=queueSize,proto3" json:"queue_size,omitempty"`
-	EventTitle    *string `protobuf:"bytes,11,opt,name=event_title,json=eventTitle,proto3,oneof" json:"event_title,omitempty"`
-	ArtistName    *string `protobuf:"bytes,12,opt,name=artist_name,json=artistName,proto3,oneof" json:"artist_name,omitempty"`
-	EntryToken    *string `protobuf:"bytes,13,opt,name=entry_token,json=entryToken,proto3,oneof" json:"entry_token,omitempty"`
-	// End of the slot, epoch milliseconds.
+	EstimatedWait int64 `protobuf:"varint,6,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
+	// Seconds until the visitor should ask again.
+	NextPoll int64 `protobuf:"varint,7,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
+	// How many are inside, how many may be, and how many wait.
+	CurrentUsers int64   `protobuf:"varint,8,opt,name=current_users,json=currentUsers,proto3" json:"current_users,omitempty"`
+	Threshold    int64   `protobuf:"varint,9,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	QueueSize    int64   `protobuf:"varint,10,opt,name=queue_size,json=queueSize,proto3" json:"queue_size,omitempty"`
+	EventTitle   *string `protobuf:"bytes,11,opt,name=event_title,json=eventTitle,proto3,oneof" json:"event_title,omitempty"`
+	ArtistName   *string `protobuf:"bytes,12,opt,name=artist_name,json=artistName,proto3,oneof" json:"artist_name,omitempty"`
+	EntryToken   *string `protobuf:"bytes,13,opt,name=entry_token,json=entryToken,proto3,oneof" json:"entry_token,omitempty"`
+	// End of the slot, milliseconds since 1970.
 	ExpiresAt *int64 `protobuf:"varint,14,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// Signed queue ticket, while waiting.
 	Ticket        *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
@@ -892,9 +895,9 @@ func (x *WatchLinesResponse) GetSnapshot() bool {
 type Line struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Tokens of another epoch are not accepted once the pause is over.
+	// µs since 1970. Tokens of another epoch are not accepted once the pause is over.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Epoch milliseconds until which the line recovers and holders of the last epoch are taken over.
+	// Milliseconds since 1970 until which the line recovers and holders of the last epoch are taken over.
 	PauseUntil    int64 `protobuf:"varint,3,opt,name=pause_until,json=pauseUntil,proto3" json:"pause_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1266,17 +1269,20 @@ func (x *GetLineRequest) GetEventId() string {
 }
 
 type LineStatus struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	EventId           string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	Waiting           int64                  `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Parked            int64                  `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`
-	Active            int64                  `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
-	Threshold         int64                  `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
-	AdmittedPerMinute float64                `protobuf:"fixed64,6,opt,name=admitted_per_minute,json=admittedPerMinute,proto3" json:"admitted_per_minute,omitempty"`
-	Epoch             int64                  `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Paused            bool                   `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Waiting int64                  `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Absent, with a place to come back to.
+	Parked    int64 `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`
+	Active    int64 `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	Threshold int64 `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// Measured; 0 until it is.
+	AdmittedPerMinute float64 `protobuf:"fixed64,6,opt,name=admitted_per_minute,json=admittedPerMinute,proto3" json:"admitted_per_minute,omitempty"`
+	// µs since 1970.
+	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Paused        bool  `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LineStatus) Reset() {

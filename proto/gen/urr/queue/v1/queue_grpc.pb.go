@@ -37,15 +37,25 @@ const (
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type QueueServiceClient interface {
-	// Joins the line or finds the place; may admit at once.
+	// Joins the line or finds the place; may admit at once. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// The place of who is in the line; never newly enqueues.
+	// The place of who is in the line; never newly enqueues. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// Contact of a slot's holder; renews the entry token below 30 s.
+	// Contact of a slot's holder; renews the entry token below 30 s. One result per item, in their order.
+	//
+	// Problems of an item: as Status.
 	Heartbeat(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// Ends the slot of the entry token sent; without one the waiting place only.
+	// Ends the slot of the entry token sent; without one the waiting place only. Of who is not there: nothing.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
-	// Whether the slots are still active; counts as contact.
+	// Whether the slots are still active; counts as contact. One result per item, in their order.
+	//
+	// Problems of an item: LINE_RECOVERING, UNAVAILABLE.
 	VerifySlots(ctx context.Context, in *VerifySlotsRequest, opts ...grpc.CallOption) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(ctx context.Context, in *WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLinesResponse], error)
@@ -158,15 +168,25 @@ func (c *queueServiceClient) GetLoad(ctx context.Context, in *GetLoadRequest, op
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type QueueServiceServer interface {
-	// Joins the line or finds the place; may admit at once.
+	// Joins the line or finds the place; may admit at once. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(context.Context, *LineRequest) (*LineResponse, error)
-	// The place of who is in the line; never newly enqueues.
+	// The place of who is in the line; never newly enqueues. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(context.Context, *LineRequest) (*LineResponse, error)
-	// Contact of a slot's holder; renews the entry token below 30 s.
+	// Contact of a slot's holder; renews the entry token below 30 s. One result per item, in their order.
+	//
+	// Problems of an item: as Status.
 	Heartbeat(context.Context, *LineRequest) (*LineResponse, error)
-	// Ends the slot of the entry token sent; without one the waiting place only.
+	// Ends the slot of the entry token sent; without one the waiting place only. Of who is not there: nothing.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
-	// Whether the slots are still active; counts as contact.
+	// Whether the slots are still active; counts as contact. One result per item, in their order.
+	//
+	// Problems of an item: LINE_RECOVERING, UNAVAILABLE.
 	VerifySlots(context.Context, *VerifySlotsRequest) (*VerifySlotsResponse, error)
 	// Epoch and pause of every line with contact, then changes; a beat at least every 3 s.
 	WatchLines(*WatchLinesRequest, grpc.ServerStreamingServer[WatchLinesResponse]) error
@@ -423,7 +443,13 @@ const (
 //
 // Operators' calls.
 type QueueAdminServiceClient interface {
+	// How many may be inside; lowering it evicts nobody.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	SetThreshold(ctx context.Context, in *SetThresholdRequest, opts ...grpc.CallOption) (*LineStatus, error)
+	// The line's numbers now.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(ctx context.Context, in *GetLineRequest, opts ...grpc.CallOption) (*LineStatus, error)
 }
 
@@ -461,7 +487,13 @@ func (c *queueAdminServiceClient) GetLine(ctx context.Context, in *GetLineReques
 //
 // Operators' calls.
 type QueueAdminServiceServer interface {
+	// How many may be inside; lowering it evicts nobody.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	SetThreshold(context.Context, *SetThresholdRequest) (*LineStatus, error)
+	// The line's numbers now.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetLine(context.Context, *GetLineRequest) (*LineStatus, error)
 	mustEmbedUnimplementedQueueAdminServiceServer()
 }

@@ -74,13 +74,19 @@ func (x *GetEventStatsRequest) GetEventId() string {
 type EventStats struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Reservations by outcome; seats or admissions sold.
-	Created       int64                  `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
-	Confirmed     int64                  `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	Cancelled     int64                  `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Expired       int64                  `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
-	Rejected      int64                  `protobuf:"varint,6,opt,name=rejected,proto3" json:"rejected,omitempty"`
-	SeatsSold     int64                  `protobuf:"varint,7,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
+	// Reservations made.
+	Created int64 `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	// Paid and ticketed.
+	Confirmed int64 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Given back, or refunded.
+	Cancelled int64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Holds that ran out.
+	Expired int64 `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
+	// Paid too late; the money goes back.
+	Rejected int64 `protobuf:"varint,6,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Seats or admissions of confirmed reservations, less those refunded.
+	SeatsSold int64 `protobuf:"varint,7,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
+	// When a count last changed; absent while nothing has been counted.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -225,9 +231,10 @@ func (x *GetEventStatsForOperatorsRequest) GetEventId() string {
 }
 
 type OperatorEventStats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Counts        *EventStats            `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
-	Revenue       []*Revenue             `protobuf:"bytes,2,rep,name=revenue,proto3" json:"revenue,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Counts *EventStats            `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	// One per currency, by its code.
+	Revenue       []*Revenue `protobuf:"bytes,2,rep,name=revenue,proto3" json:"revenue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,13 +285,18 @@ func (x *OperatorEventStats) GetRevenue() []*Revenue {
 
 // Confirmed reservation and membership payments minus refunds, per currency, in minor units.
 type Revenue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Currency      string                 `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
-	Confirmed     int64                  `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	Refunded      int64                  `protobuf:"varint,3,opt,name=refunded,proto3" json:"refunded,omitempty"`
-	Net           int64                  `protobuf:"varint,4,opt,name=net,proto3" json:"net,omitempty"`
-	Payments      int64                  `protobuf:"varint,5,opt,name=payments,proto3" json:"payments,omitempty"`
-	Refunds       int64                  `protobuf:"varint,6,opt,name=refunds,proto3" json:"refunds,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
+	// Taken.
+	Confirmed int64 `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Given back.
+	Refunded int64 `protobuf:"varint,3,opt,name=refunded,proto3" json:"refunded,omitempty"`
+	// confirmed − refunded.
+	Net int64 `protobuf:"varint,4,opt,name=net,proto3" json:"net,omitempty"`
+	// How many payments and refunds that was.
+	Payments      int64 `protobuf:"varint,5,opt,name=payments,proto3" json:"payments,omitempty"`
+	Refunds       int64 `protobuf:"varint,6,opt,name=refunds,proto3" json:"refunds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

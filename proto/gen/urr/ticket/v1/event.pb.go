@@ -189,8 +189,9 @@ type Event struct {
 	Seating  string     `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*Section `protobuf:"bytes,9,rep,name=sections,proto3" json:"sections,omitempty"`
 	// ISO 4217.
-	Currency   string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
-	MaxPerUser int32  `protobuf:"varint,11,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
+	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
+	// Seats or admissions that one person may hold and own.
+	MaxPerUser int32 `protobuf:"varint,11,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
 	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED".
 	Status string `protobuf:"bytes,12,opt,name=status,proto3" json:"status,omitempty"`
 	// Filled in by the gateway, which holds the state of every waiting room.
@@ -368,7 +369,8 @@ type Section struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
 	// Minor units.
-	Price         int64 `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	Price int64 `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	// Seats or admissions in all, and how many of them can be held now.
 	Capacity      int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Free          int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -565,10 +567,11 @@ func (x *SeatMap) GetEtag() string {
 }
 
 type SeatMapSection struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
-	Price         int64                  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          []*SeatMapRow          `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	// Minor units.
+	Price         int64         `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	Rows          []*SeatMapRow `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -751,9 +754,10 @@ type Availability struct {
 	// Bit i (most significant first within a byte) is 1 when the seat of index i is free; empty for general admission.
 	Bitmap []byte `protobuf:"bytes,2,opt,name=bitmap,proto3" json:"bitmap,omitempty"`
 	// Hash of what is free.
-	Etag          string     `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	Sections      []*Section `protobuf:"bytes,4,rep,name=sections,proto3" json:"sections,omitempty"`
-	Seats         int64      `protobuf:"varint,5,opt,name=seats,proto3" json:"seats,omitempty"`
+	Etag     string     `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Sections []*Section `protobuf:"bytes,4,rep,name=sections,proto3" json:"sections,omitempty"`
+	// The bitmap's length in bits.
+	Seats         int64 `protobuf:"varint,5,opt,name=seats,proto3" json:"seats,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,7 +988,8 @@ type LineSettings struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Unset: the queue's default.
-	Threshold   *int64 `protobuf:"varint,2,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Threshold *int64 `protobuf:"varint,2,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	// Seconds; unset: the queue's default.
 	SlotSeconds *int64 `protobuf:"varint,3,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
 	// Entry slots end with the sale.
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
@@ -1146,7 +1151,7 @@ type CreateEventRequest struct {
 	Seating      string                 `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
 	Currency     string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
 	MaxPerUser   int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	// Default: the service's HOLD_SECONDS.
+	// Seconds; default: the service's HOLD_SECONDS.
 	HoldSeconds   *int32         `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
 	SlotSeconds   *int32         `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
 	Threshold     *int64         `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
@@ -1441,12 +1446,13 @@ func (x *PutEventRequest) GetEventId() string {
 
 // Assigned seating has rows × seats_per_row, general admission a capacity.
 type SectionSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
-	Price         int64                  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          *int32                 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
-	SeatsPerRow   *int32                 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
-	Capacity      *int64                 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	// Minor units, of one seat or admission.
+	Price         int64  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	Rows          *int32 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
+	SeatsPerRow   *int32 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
+	Capacity      *int64 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

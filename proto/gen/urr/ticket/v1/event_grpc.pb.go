@@ -34,16 +34,33 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type EventServiceClient interface {
+	// Events, the one that starts last first.
+	//
+	// Errors: INVALID_CURSOR.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// One event with what is free, up to 100 ms old.
+	//
+	// Errors: EVENT_NOT_FOUND.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*Event, error)
 	// The seat map's layout; immutable once the sale is open.
+	//
+	// Errors: UNAUTHENTICATED, WRONG_EVENT, EVENT_NOT_FOUND.
 	GetSeatMap(ctx context.Context, in *GetSeatMapRequest, opts ...grpc.CallOption) (*SeatMap, error)
-	// Which seats are free right now.
+	// Which seats are free, up to 100 ms ago.
+	//
+	// Errors: as GetSeatMap.
 	GetAvailability(ctx context.Context, in *GetAvailabilityRequest, opts ...grpc.CallOption) (*Availability, error)
 	// Title and line settings, for tier 2.
+	//
+	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(ctx context.Context, in *GetEventInfoRequest, opts ...grpc.CallOption) (*EventInfo, error)
+	// Durable settings of a line.
+	//
+	// Errors: EVENT_NOT_FOUND for an id that neither an event nor settings have.
 	GetLineSettings(ctx context.Context, in *GetLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error)
 	// Changes the members that are set.
+	//
+	// Errors: INVALID_ID (block_user).
 	PutLineSettings(ctx context.Context, in *PutLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error)
 }
 
@@ -129,16 +146,33 @@ func (c *eventServiceClient) PutLineSettings(ctx context.Context, in *PutLineSet
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
 type EventServiceServer interface {
+	// Events, the one that starts last first.
+	//
+	// Errors: INVALID_CURSOR.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// One event with what is free, up to 100 ms old.
+	//
+	// Errors: EVENT_NOT_FOUND.
 	GetEvent(context.Context, *GetEventRequest) (*Event, error)
 	// The seat map's layout; immutable once the sale is open.
+	//
+	// Errors: UNAUTHENTICATED, WRONG_EVENT, EVENT_NOT_FOUND.
 	GetSeatMap(context.Context, *GetSeatMapRequest) (*SeatMap, error)
-	// Which seats are free right now.
+	// Which seats are free, up to 100 ms ago.
+	//
+	// Errors: as GetSeatMap.
 	GetAvailability(context.Context, *GetAvailabilityRequest) (*Availability, error)
 	// Title and line settings, for tier 2.
+	//
+	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(context.Context, *GetEventInfoRequest) (*EventInfo, error)
+	// Durable settings of a line.
+	//
+	// Errors: EVENT_NOT_FOUND for an id that neither an event nor settings have.
 	GetLineSettings(context.Context, *GetLineSettingsRequest) (*LineSettings, error)
 	// Changes the members that are set.
+	//
+	// Errors: INVALID_ID (block_user).
 	PutLineSettings(context.Context, *PutLineSettingsRequest) (*LineSettings, error)
 	mustEmbedUnimplementedEventServiceServer()
 }
@@ -369,8 +403,13 @@ const (
 //
 // Operators' calls.
 type EventAdminServiceClient interface {
+	// Creates an event under a new id.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(ctx context.Context, in *CreateEventRequest, opts ...grpc.CallOption) (*Event, error)
 	// Creates the event when absent, else changes it; what is held or sold never changes under its owner.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
 }
 
@@ -408,8 +447,13 @@ func (c *eventAdminServiceClient) PutEvent(ctx context.Context, in *PutEventRequ
 //
 // Operators' calls.
 type EventAdminServiceServer interface {
+	// Creates an event under a new id.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(context.Context, *CreateEventRequest) (*Event, error)
 	// Creates the event when absent, else changes it; what is held or sold never changes under its owner.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)
 	mustEmbedUnimplementedEventAdminServiceServer()
 }

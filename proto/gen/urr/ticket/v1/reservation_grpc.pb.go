@@ -32,9 +32,15 @@ const (
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type HoldServiceClient interface {
-	// Holds the named seats, all of an item's or none.
+	// Holds the named seats, all of an item's or none. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT, EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN,
+	// SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(ctx context.Context, in *HoldSeatsRequest, opts ...grpc.CallOption) (*HoldResponse, error)
-	// Holds the best available seats of a section, or a number of general admissions.
+	// Holds the best available seats of a section, or a number of general admissions. One result per item, in their order.
+	//
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN (others were faster, or there are enough
+	// but not next to each other).
 	HoldBest(ctx context.Context, in *HoldBestRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 }
 
@@ -72,9 +78,15 @@ func (c *holdServiceClient) HoldBest(ctx context.Context, in *HoldBestRequest, o
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type HoldServiceServer interface {
-	// Holds the named seats, all of an item's or none.
+	// Holds the named seats, all of an item's or none. One result per item, in their order.
+	//
+	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT, EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN,
+	// SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(context.Context, *HoldSeatsRequest) (*HoldResponse, error)
-	// Holds the best available seats of a section, or a number of general admissions.
+	// Holds the best available seats of a section, or a number of general admissions. One result per item, in their order.
+	//
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN (others were faster, or there are enough
+	// but not next to each other).
 	HoldBest(context.Context, *HoldBestRequest) (*HoldResponse, error)
 	mustEmbedUnimplementedHoldServiceServer()
 }
@@ -181,12 +193,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ReservationServiceClient interface {
+	// The caller's own, in the event of the entry token.
+	//
+	// Errors: UNAUTHENTICATED, WRONG_EVENT, RESERVATION_NOT_FOUND (also of somebody else).
 	GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*Reservation, error)
-	// Gives a hold back.
+	// Gives a hold back; the same again when repeated.
+	//
+	// Errors: as GetReservation, and HOLD_EXPIRED, RESERVATION_NOT_HELD (a payment has begun).
 	CancelReservation(ctx context.Context, in *CancelReservationRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// The caller's own, with the session alone: checkout outlives the slot.
+	//
+	// Errors: UNAUTHENTICATED, RESERVATION_NOT_FOUND.
 	GetMyReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*Reservation, error)
+	// Gives a hold back, with the session alone.
+	//
+	// Errors: as GetMyReservation, and HOLD_EXPIRED, RESERVATION_NOT_HELD.
 	CancelMyReservation(ctx context.Context, in *CancelReservationRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// The caller's own, newest first.
+	//
+	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyReservations(ctx context.Context, in *ListMyReservationsRequest, opts ...grpc.CallOption) (*ListMyReservationsResponse, error)
 }
 
@@ -252,12 +277,25 @@ func (c *reservationServiceClient) ListMyReservations(ctx context.Context, in *L
 // All implementations must embed UnimplementedReservationServiceServer
 // for forward compatibility.
 type ReservationServiceServer interface {
+	// The caller's own, in the event of the entry token.
+	//
+	// Errors: UNAUTHENTICATED, WRONG_EVENT, RESERVATION_NOT_FOUND (also of somebody else).
 	GetReservation(context.Context, *GetReservationRequest) (*Reservation, error)
-	// Gives a hold back.
+	// Gives a hold back; the same again when repeated.
+	//
+	// Errors: as GetReservation, and HOLD_EXPIRED, RESERVATION_NOT_HELD (a payment has begun).
 	CancelReservation(context.Context, *CancelReservationRequest) (*emptypb.Empty, error)
 	// The caller's own, with the session alone: checkout outlives the slot.
+	//
+	// Errors: UNAUTHENTICATED, RESERVATION_NOT_FOUND.
 	GetMyReservation(context.Context, *GetReservationRequest) (*Reservation, error)
+	// Gives a hold back, with the session alone.
+	//
+	// Errors: as GetMyReservation, and HOLD_EXPIRED, RESERVATION_NOT_HELD.
 	CancelMyReservation(context.Context, *CancelReservationRequest) (*emptypb.Empty, error)
+	// The caller's own, newest first.
+	//
+	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyReservations(context.Context, *ListMyReservationsRequest) (*ListMyReservationsResponse, error)
 	mustEmbedUnimplementedReservationServiceServer()
 }
@@ -440,10 +478,16 @@ const (
 // What payment asks. A reference is a reservation, later also a transfer or a membership.
 type PayableServiceClient interface {
 	// What is to be paid, by whom, until when.
+	//
+	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(ctx context.Context, in *GetPayableRequest, opts ...grpc.CallOption) (*Payable, error)
 	// HELD and unexpired → PAYING for 10 min, not takeable; the same again for the same payment.
+	//
+	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
-	// After a definite decline: back to HELD with at least 2 min left.
+	// After a definite decline: back to HELD with at least 2 min left. Of a payment that is not under way: nothing.
+	//
+	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(ctx context.Context, in *AbortPaymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -492,10 +536,16 @@ func (c *payableServiceClient) AbortPayment(ctx context.Context, in *AbortPaymen
 // What payment asks. A reference is a reservation, later also a transfer or a membership.
 type PayableServiceServer interface {
 	// What is to be paid, by whom, until when.
+	//
+	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(context.Context, *GetPayableRequest) (*Payable, error)
 	// HELD and unexpired → PAYING for 10 min, not takeable; the same again for the same payment.
+	//
+	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)
-	// After a definite decline: back to HELD with at least 2 min left.
+	// After a definite decline: back to HELD with at least 2 min left. Of a payment that is not under way: nothing.
+	//
+	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedPayableServiceServer()
 }

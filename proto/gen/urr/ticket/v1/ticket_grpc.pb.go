@@ -29,7 +29,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type TicketServiceClient interface {
+	// The caller's own, newest first.
+	//
+	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyTickets(ctx context.Context, in *ListMyTicketsRequest, opts ...grpc.CallOption) (*ListMyTicketsResponse, error)
+	// One of the caller's own.
+	//
+	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also of somebody else).
 	GetMyTicket(ctx context.Context, in *GetMyTicketRequest, opts ...grpc.CallOption) (*Ticket, error)
 }
 
@@ -65,7 +71,13 @@ func (c *ticketServiceClient) GetMyTicket(ctx context.Context, in *GetMyTicketRe
 // All implementations must embed UnimplementedTicketServiceServer
 // for forward compatibility.
 type TicketServiceServer interface {
+	// The caller's own, newest first.
+	//
+	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyTickets(context.Context, *ListMyTicketsRequest) (*ListMyTicketsResponse, error)
+	// One of the caller's own.
+	//
+	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also of somebody else).
 	GetMyTicket(context.Context, *GetMyTicketRequest) (*Ticket, error)
 	mustEmbedUnimplementedTicketServiceServer()
 }

@@ -578,14 +578,17 @@ func (*CheckResult_Problem) isCheckResult_Result() {}
 
 // The answer to the visitor, as JSON.
 type Checked struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Admitted       bool                   `protobuf:"varint,1,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Position       int64                  `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
-	ServingCounter int64                  `protobuf:"varint,3,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
-	Ahead          int64                  `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Admitted bool                   `protobuf:"varint,1,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// From 1; served once serving_counter has reached it.
+	Position       int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
+	ServingCounter int64 `protobuf:"varint,3,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
+	// Positions before this one that are not served.
+	Ahead int64 `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// Seconds.
 	EstimatedWait int64 `protobuf:"varint,5,opt,name=estimated_wait,json=estimatedWait,proto3" json:"estimated_wait,omitempty"`
-	NextPoll      int64 `protobuf:"varint,6,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
+	// Seconds until the visitor should ask again; 0 when admitted.
+	NextPoll int64 `protobuf:"varint,6,opt,name=next_poll,json=nextPoll,proto3" json:"next_poll,omitempty"`
 	// Tier-1 token, when admitted.
 	Token *string `protobuf:"bytes,7,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Unix seconds at which the token ends.
@@ -871,7 +874,7 @@ type Counter struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	Active  bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`
-	// activatedAt, µs: names the round.
+	// activatedAt, µs since 1970: names the round.
 	Round   int64 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	Serving int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
 	// nextPosition: positions given out.
@@ -969,7 +972,7 @@ type ActivateRequest struct {
 	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Positions served per interval; default 500.
 	Batch *int64 `protobuf:"varint,3,opt,name=batch,proto3,oneof" json:"batch,omitempty"`
-	// Default 10.
+	// Seconds, default 10.
 	IntervalSeconds *int64  `protobuf:"varint,4,opt,name=interval_seconds,json=intervalSeconds,proto3,oneof" json:"interval_seconds,omitempty"`
 	Inlet           *string `protobuf:"bytes,5,opt,name=inlet,proto3,oneof" json:"inlet,omitempty"`
 	MaxInFlight     *int64  `protobuf:"varint,6,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
@@ -1221,15 +1224,17 @@ type VwrStatus struct {
 	NextPosition   int64                  `protobuf:"varint,3,opt,name=next_position,json=nextPosition,proto3" json:"next_position,omitempty"`
 	ServingCounter int64                  `protobuf:"varint,4,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
 	WaitingCount   int64                  `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
-	// Epoch milliseconds of the last write.
+	// Milliseconds since 1970 of the last write.
 	UpdatedAt int64 `protobuf:"varint,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// Start of the round, µs.
-	ActivatedAt     int64  `protobuf:"varint,7,opt,name=activated_at,json=activatedAt,proto3" json:"activated_at,omitempty"`
-	Batch           int64  `protobuf:"varint,8,opt,name=batch,proto3" json:"batch,omitempty"`
-	IntervalSeconds int64  `protobuf:"varint,9,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	Inlet           string `protobuf:"bytes,10,opt,name=inlet,proto3" json:"inlet,omitempty"`
-	MaxInFlight     int64  `protobuf:"varint,11,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
-	Claimed         int64  `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Start of the round, µs since 1970.
+	ActivatedAt     int64 `protobuf:"varint,7,opt,name=activated_at,json=activatedAt,proto3" json:"activated_at,omitempty"`
+	Batch           int64 `protobuf:"varint,8,opt,name=batch,proto3" json:"batch,omitempty"`
+	IntervalSeconds int64 `protobuf:"varint,9,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
+	// "PERIODIC" or "MAX_IN_FLIGHT".
+	Inlet       string `protobuf:"bytes,10,opt,name=inlet,proto3" json:"inlet,omitempty"`
+	MaxInFlight int64  `protobuf:"varint,11,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
+	// Served positions whose visitor has come.
+	Claimed int64 `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	// Measured positions per second.
 	MeasuredRate  float64 `protobuf:"fixed64,13,opt,name=measured_rate,json=measuredRate,proto3" json:"measured_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields

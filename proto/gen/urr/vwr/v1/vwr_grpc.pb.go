@@ -33,9 +33,13 @@ const (
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type VwrServiceClient interface {
-	// Gives each visitor a position, the same again at every repetition.
+	// Gives each visitor a position, the same again at every repetition. One result per item, in their order.
+	//
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was promised).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
-	// Mints the tier-1 token of a served position, or finds the record of a lost ticket.
+	// Mints the tier-1 token of a served position, or finds the record of a lost ticket. One result per item, in their order.
+	//
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
 	// without a change a message without counters tells that the replica lives.
@@ -107,9 +111,13 @@ func (c *vwrServiceClient) GetCounters(ctx context.Context, in *GetCountersReque
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type VwrServiceServer interface {
-	// Gives each visitor a position, the same again at every repetition.
+	// Gives each visitor a position, the same again at every repetition. One result per item, in their order.
+	//
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was promised).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
-	// Mints the tier-1 token of a served position, or finds the record of a lost ticket.
+	// Mints the tier-1 token of a served position, or finds the record of a lost ticket. One result per item, in their order.
+	//
+	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
 	// without a change a message without counters tells that the replica lives.
@@ -268,10 +276,20 @@ const (
 // Operators' calls.
 type VwrAdminServiceClient interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
+	// Ends the round: everyone passes.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE (the event never had a waiting room).
 	Deactivate(ctx context.Context, in *DeactivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Moves the serving counter by hand, under the advancer's own condition.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE.
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*VwrStatus, error)
+	// The event's settings and counters, as they are in the table.
+	//
+	// Errors: as Deactivate.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 }
 
@@ -330,10 +348,20 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 // Operators' calls.
 type VwrAdminServiceServer interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
+	// Ends the round: everyone passes.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE (the event never had a waiting room).
 	Deactivate(context.Context, *DeactivateRequest) (*VwrStatus, error)
 	// Moves the serving counter by hand, under the advancer's own condition.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE.
 	Advance(context.Context, *AdvanceRequest) (*VwrStatus, error)
+	// The event's settings and counters, as they are in the table.
+	//
+	// Errors: as Deactivate.
 	GetStatus(context.Context, *GetStatusRequest) (*VwrStatus, error)
 	mustEmbedUnimplementedVwrAdminServiceServer()
 }
