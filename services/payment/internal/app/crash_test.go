@@ -29,7 +29,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/payment/internal/app"
-	store "urr.guru/services/payment/internal/postgres"
+	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
@@ -65,7 +65,7 @@ func newCrash(t *testing.T) *crash {
 	prefix := kafkatest.Name("crash") + "."
 	address := freeAddress(t)
 	for name, value := range map[string]string{
-		"DATABASE_URL":       postgrestest.URL(t, store.Migrations...).Reveal(),
+		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
 		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"GRPC_ADDR": address, "TICKET_ADDR": c.serveTickets(), "SANDBOX_URL": provider.URL,

@@ -24,7 +24,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/payment/internal/payment"
-	store "urr.guru/services/payment/internal/postgres"
+	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 	"urr.guru/services/payment/internal/sandbox"
@@ -63,7 +63,7 @@ func options() payment.Options {
 func setup(t *testing.T, opts payment.Options) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, pool: postgrestest.New(t, store.Migrations...),
+		t: t, pool: postgrestest.New(t, postgres.Migrations...),
 		provider: paymenttest.NewProvider(), tickets: paymenttest.NewTickets(),
 	}
 	b.server = httptest.NewServer(b.provider.Handler())
@@ -81,8 +81,8 @@ func (b *bundle) newService(opts payment.Options) *payment.Service {
 	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) })
 	provider := sandbox.NewClient(b.server.URL, secret)
 	b.t.Cleanup(provider.Close)
-	payments := store.NewStore(b.pool)
-	s := payment.New(payments, store.NewRefunds(payments), ticket.NewClient(conn), provider, provider, func() {},
+	payments := postgres.NewStore(b.pool)
+	s := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn), provider, provider, func() {},
 		slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
