@@ -4,6 +4,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -29,7 +30,7 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
 	TrustedOrigins []string `env:"TRUSTED_ORIGINS"`
-	// CloudFrontSecret is the value of X-CloudFront-Verified; empty: the header means nothing.
+	// CloudFrontSecret is the value of X-CloudFront-Verified, ≥ 32 bytes; empty: the header means nothing.
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
 	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
 	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
@@ -83,6 +84,14 @@ func (c *Config) Validate() error {
 	}
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Bad("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
+	}
+	for _, o := range c.TrustedOrigins {
+		if http.NewCrossOriginProtection().AddTrustedOrigin(o) != nil {
+			all = append(all, config.Bad("TRUSTED_ORIGINS", o, "must be origins as https://shop.example, without a path"))
+		}
+	}
+	if n := len(c.CloudFrontSecret.Reveal()); n > 0 && n < token.MinSecret {
+		all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: the secret has %d bytes, at least %d are needed", n, token.MinSecret))
 	}
 	for name, peer := range map[string]rpc.Peer{"QUEUE": c.Queue, "TICKET": c.Ticket, "PAYMENT": c.Payment, "STATS": c.Stats} {
 		if peer.Addr == "" {

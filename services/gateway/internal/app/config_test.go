@@ -36,6 +36,8 @@ func TestConfig(t *testing.T) {
 		"VWR_TOKEN_SECRET":         {"VWR_TOKEN_SECRET": ""},
 		"DEV_LOGIN":                {"DEV_LOGIN": "true"},
 		"TRUSTED_PROXIES":          {"TRUSTED_PROXIES": "10.0.0.0/8,ten"},
+		"TRUSTED_ORIGINS":          {"TRUSTED_ORIGINS": "https://shop.example,evil.example"},
+		"CLOUDFRONT_SECRET":        {"CLOUDFRONT_SECRET": "short"},
 		"TICKET_ADDR":              {"TICKET_ADDR": ""},
 		"HTTP_ADDR":                {"HTTP_ADDR": ""},
 		"SESSION_LIFE":             {"SESSION_LIFE": "1s"},
