@@ -102,6 +102,29 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	}
 }
 
+// TestBadIDsOfEveryPath: pages and calls alike refuse an id that is not of its form, whoever asks, and ask no service.
+func TestBadIDsOfEveryPath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, r := range w.gateway.Routes() {
+		for _, param := range r.Params() {
+			if !strings.HasSuffix(param, "_id") {
+				continue
+			}
+			for _, bad := range []string{strings.Repeat("a", 65), strings.Repeat("a", 3000), "a%20b", "a:b", "a%23b", "%7Ba%7D", "%ff", "%00", "%5c", "a;b", "%C3%A9"} {
+				one := *r
+				one.Pattern = strings.Replace(r.Pattern, "{"+param+"}", bad, 1)
+				rec := w.do(r.Method, target(&one, calm), bodyFor(r, calm), rightFor(w, r))
+				require.Equal(t, http.StatusBadRequest, rec.Code, "%s %s: %s", r.Method, one.Pattern, rec.Body)
+			}
+		}
+	}
+	require.Empty(t, w.ticket.calls)
+	require.Empty(t, w.queue.calls)
+	require.Empty(t, w.payment.calls)
+	require.Empty(t, w.vwr.calls)
+}
+
 // TestQueriesDoNotRedirectTheCall: what stands in the path cannot be said again in the query.
 func TestQueriesDoNotRedirectTheCall(t *testing.T) {
 	t.Parallel()
