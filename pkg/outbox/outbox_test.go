@@ -268,6 +268,37 @@ func TestTakeover(t *testing.T) {
 	require.Len(t, seen, 39)
 }
 
+// hung is a publisher that does not come back before it is let go, as in a process that is paused.
+type hung struct {
+	memory
+
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (h *hung) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+	close(h.entered)
+	<-h.release
+	return h.memory.PublishEach(ctx, recs)
+}
+
+// A relay that hangs keeps its connection, and with it its locks: the server ends the session, so that another takes over.
+func TestTakeoverFromARelayThatHangs(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, outbox.Migrations)
+	a := hung{entered: make(chan struct{}), release: make(chan struct{})}
+	_, stop := run(t, pool, &a, outbox.Options{})
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
+	<-a.entered
+	var b memory
+	run(t, pool, &b, outbox.Options{})
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
+	empties(t, pool)
+	require.Equal(t, []int64{1, 2}, b.versions(t, "k"))
+	close(a.release)
+	stop()
+}
+
 // What the last requests left is published before the process ends.
 func TestStopDrains(t *testing.T) {
 	t.Parallel()

@@ -202,6 +202,25 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// Retries have a budget: an outage must not meet three times the load.
+func TestRetriesEndWhenTheCalleeIsDown(t *testing.T) {
+	t.Parallel()
+	const calls = 100
+	var n atomic.Int32
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		queuev1.RegisterQueueServiceServer(r, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+			n.Add(1)
+			return nil, errs.ErrUnavailable
+		}})
+	}, rpctest.Named("queue"))
+	for range calls {
+		_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+	}
+	require.Greater(t, n.Load(), int32(calls), "the first are tried again")
+	require.Less(t, n.Load(), int32(calls*120/100))
+}
+
 // A method that does not declare itself idempotent is never repeated: it may have taken effect.
 func TestOnlyIdempotentMethodsAreRetried(t *testing.T) {
 	t.Parallel()
