@@ -153,7 +153,7 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	if ended != "" {
 		h.cookies.Clear(w, identity.EntryCookie)
 	}
-	w.Header().Set("Cache-Control", noStore)
+	w.Header()["Cache-Control"] = noStore
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -126,13 +126,12 @@ func appendWaiting(b []byte, s *vwrstate.State, position int64) []byte {
 func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
 	w.Header()["Etag"] = []string{s.ETag}
-	const cache = "public, max-age=0, s-maxage=1"
 	if unchanged(q.Header, s.ETag) {
-		w.Header()["Cache-Control"] = []string{cache}
+		w.Header()["Cache-Control"] = shared
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	writeJSON(w, http.StatusOK, cache, s.ServingJSON)
+	writeJSON(w, http.StatusOK, shared, s.ServingJSON)
 	return nil
 }
 
@@ -150,7 +149,7 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"waitingCount":`...)
 	b = strconv.AppendInt(b, s.Waiting(), 10)
-	writeJSON(w, http.StatusOK, "public, max-age=0, s-maxage=1", append(b, '}'))
+	writeJSON(w, http.StatusOK, shared, append(b, '}'))
 	return nil
 }
 

@@ -93,16 +93,21 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		l = layout{etag: quoted(m.GetEtag(), ""), body: body}
 		h.layouts.Set(q.Event, l)
 	}
-	const cache = "private, max-age=3600, immutable"
 	w.Header().Set("ETag", l.etag)
 	if unchanged(q.Header, l.etag) {
-		w.Header().Set("Cache-Control", cache)
+		w.Header()["Cache-Control"] = layoutCache
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	writeJSON(w, http.StatusOK, cache, l.body)
+	writeJSON(w, http.StatusOK, layoutCache, l.body)
 	return nil
 }
+
+// What a browser may keep: a layout does not change, what is free has to be asked for again.
+var (
+	layoutCache = []string{"private, max-age=3600, immutable"}
+	freeCache   = []string{"private, no-cache"}
+)
 
 // Forget drops the layout of an event that an operator has changed through this gateway.
 func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
@@ -119,15 +124,14 @@ func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Req
 		suffix = ""
 	}
 	etag := quoted(a.GetEtag(), suffix)
-	const cache = "private, no-cache"
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Vary", "Accept")
 	switch {
 	case unchanged(q.Header, etag):
-		w.Header().Set("Cache-Control", cache)
+		w.Header()["Cache-Control"] = freeCache
 		w.WriteHeader(http.StatusNotModified)
 	case bits:
-		w.Header().Set("Cache-Control", cache)
+		w.Header()["Cache-Control"] = freeCache
 		w.Header().Set("Content-Type", bitmapType)
 		_, _ = w.Write(a.GetBitmap()) // a client that has gone is no error of ours
 	default:
@@ -135,7 +139,7 @@ func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Req
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, cache, body)
+		writeJSON(w, http.StatusOK, freeCache, body)
 	}
 	return nil
 }
