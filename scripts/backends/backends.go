@@ -46,6 +46,8 @@ type backend struct {
 	// spec says how to start; only called after prepare.
 	spec  func() (process.Spec, error)
 	ready func(ctx context.Context) error
+	// forTests: the platform itself has no use for it.
+	forTests bool
 	// settle completes a server that is ready (databases, cluster slots); repeating it changes nothing.
 	settle func(ctx context.Context) error
 }
@@ -57,6 +59,8 @@ type State struct {
 	PID     int // 0: not running
 	Ready   bool
 	Started time.Time
+	// ForTests tells that the platform itself has no use for it.
+	ForTests bool
 }
 
 // record is what a run file holds.
@@ -281,7 +285,7 @@ func (s *Set) Status(ctx context.Context) []State {
 	var wg sync.WaitGroup
 	for i, b := range s.backends {
 		wg.Go(func() {
-			states[i] = State{Name: b.name, Port: b.ports[0]}
+			states[i] = State{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
 			var r record
 			if found, err := process.Load(s.layout.Record(b.name), &r); err != nil || !found || !r.Alive() {
 				return

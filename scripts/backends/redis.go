@@ -26,6 +26,7 @@ func (s *Set) redisCluster() []backend {
 	for i := range nodes {
 		nodes[i] = s.redisServer(fmt.Sprintf("redis-cluster-%d", i+1), platform.RedisClusterPort+i,
 			[]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"})
+		nodes[i].forTests = true
 		nodes[i].ports = append(nodes[i].ports, busPort(nodes[i].ports[0]))
 	}
 	nodes[len(nodes)-1].settle = s.joinCluster

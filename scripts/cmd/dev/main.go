@@ -29,10 +29,16 @@ const usage = `usage: dev <command>
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	switch {
+	case err != nil && ctx.Err() != nil:
+		fmt.Fprintf(os.Stderr, "dev: interrupted: %v; what runs already runs on (make status, make down)\n", err)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "dev:", err)
-		os.Exit(1)
+	default:
+		return
 	}
+	os.Exit(1)
 }
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -132,6 +133,17 @@ func TestAServiceThatCannotStayUpIsGivenUpOnWithItsLog(t *testing.T) {
 	err := r.awaitReady(t.Context(), r.services[0])
 	require.ErrorContains(t, err, "exit status 2")
 	require.ErrorContains(t, err, "GRPC_ADDR is missing")
+}
+
+func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
+	r := setup(t)
+	var table bytes.Buffer
+	require.NoError(t, r.Status(t.Context(), &table))
+	for _, name := range []string{"ticket", "queue", "redis", "postgres", "kafka", "dynamodb", "sqs"} {
+		require.Regexp(t, `(?m)^`+name+` +- .* no `, table.String())
+	}
+	require.NotContains(t, table.String(), "redis-cluster", "only tests use it")
+	require.NotContains(t, table.String(), "supervisor does not run", "nothing runs that it could restart")
 }
 
 func TestFingerprintFollowsProgramAndSettings(t *testing.T) {
