@@ -105,6 +105,21 @@ func TestWatchersSeeEveryEpoch(t *testing.T) {
 	require.Equal(t, []Recovery{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
 	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 3})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
+	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
+	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	cancel()
 	require.NoError(t, <-done)
+}
+
+func TestWhatWasLearnedGoesStale(t *testing.T) {
+	t.Parallel()
+	b, c := newBook()
+	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 100})
+	c.advance(currentFor - time.Millisecond)
+	s, ok := b.page("ev").current(c.Now())
+	require.True(t, ok)
+	require.Equal(t, 100+currentFor.Milliseconds()-1, s.Now, "its time goes on")
+	c.advance(time.Millisecond)
+	_, ok = b.page("ev").current(c.Now())
+	require.False(t, ok)
 }

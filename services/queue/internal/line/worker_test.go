@@ -54,10 +54,17 @@ func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-func (w *world) replica() *replica {
+func (w *world) store() *redis.Store {
 	w.t.Helper()
 	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock), redis.WithRegistry(w.registry))
 	require.NoError(w.t, err)
+	return store
+}
+
+func (w *world) replica() *replica { return w.replicaOn(w.store()) }
+
+func (w *world) replicaOn(store line.Store) *replica {
+	w.t.Helper()
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
@@ -204,6 +211,54 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	require.False(t, w.listed())
 	tick(6 * 61)
 	require.True(t, a.meter.forgot, "and is forgotten after an hour")
+}
+
+// racing lets something happen just before an event leaves the registry.
+type racing struct {
+	line.Store
+
+	before func()
+}
+
+func (r racing) Remove(ctx context.Context, eventID string) error {
+	r.before()
+	return r.Store.Remove(ctx, eventID)
+}
+
+func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
+	w := newWorld(t)
+	b := w.replica()
+	a := w.replicaOn(racing{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	for range 61 {
+		w.advance(10 * time.Second)
+		a.worker.Tick(t.Context())
+	}
+	require.True(t, w.listed())
+}
+
+func TestATickGoesOnWhileThereIsMore(t *testing.T) {
+	w := newWorld(t)
+	a := w.replica()
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	over := make([]goredis.Z, 1200)
+	for i := range over {
+		over[i] = goredis.Z{Score: 1, Member: i}
+	}
+	count := func(set string) int64 {
+		n, err := w.client.ZCard(t.Context(), "{"+w.event+"}:"+set).Result()
+		require.NoError(t, err)
+		return n
+	}
+	require.NoError(t, w.client.ZAdd(t.Context(), "{"+w.event+"}:active", over...).Err())
+	a.worker.Tick(t.Context())
+	require.Zero(t, count("active"))
+
+	for _, set := range []string{"parked", "parked-seen"} {
+		require.NoError(t, w.client.ZAdd(t.Context(), "{"+w.event+"}:"+set, over...).Err())
+	}
+	a.worker.Sweep(t.Context())
+	require.Zero(t, count("parked"))
 }
 
 func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {

@@ -21,6 +21,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	scripts int
+	claims  int // the most of one script
 	arrived chan struct{}
 	open    chan struct{}
 }
@@ -30,6 +31,8 @@ func (g *gate) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 		if strings.HasPrefix(cmd.Name(), "evalsha") {
 			g.mu.Lock()
 			g.scripts++
+			args := cmd.Args()
+			g.claims = max(g.claims, (len(args)-3-args[2].(int)-11)/12)
 			g.mu.Unlock()
 			g.arrived <- struct{}{}
 			<-g.open
@@ -83,6 +86,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	require.Less(t, g.scripts, underWay+more/2, "those that waited went together")
+	require.LessOrEqual(t, g.claims, 64, "but not so many that others wait for them")
 	require.NoError(t, store.Close(t.Context()))
 	_, _, err = store.Check(t.Context(), event, line.Memory{}, []line.Claim{{UserID: "late"}})
 	require.Error(t, err)

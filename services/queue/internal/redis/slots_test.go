@@ -133,6 +133,16 @@ func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
 	require.Empty(t, f.set("active"), "120 s without a sign, and nothing held any more")
 }
 
+// Who has been moved since they were looked at is not brought back by the mark of that look.
+func TestTouchBringsNobodyBack(t *testing.T) {
+	f := setup(t, 1)
+	require.NoError(t, f.store.Touch(f.ctx(), []line.Touch{
+		{EventID: f.event, UserID: "gone", At: 5}, {EventID: f.event, UserID: "gone", Holder: true, At: 5},
+	}))
+	require.Empty(t, f.set("seen"))
+	require.Empty(t, f.set("active-seen"))
+}
+
 func TestTheLongestHoldCounts(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

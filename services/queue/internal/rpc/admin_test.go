@@ -67,6 +67,40 @@ func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
 	require.Zero(t, n, "looking begins no line")
 }
 
+func TestSettingsAreReadAtOnceAndThenNowAndThen(t *testing.T) {
+	f := setup(t)
+	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(7)})
+	p := f.check(f.item("a")).GetPlace()
+	require.Equal(t, "queued", p.GetStatus())
+	got, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
+	require.NoError(t, err)
+	require.Equal(t, int64(7), got.GetThreshold(), "nobody waited for a tick")
+	asked := f.tickets.count()
+	for range 29 {
+		f.tick()
+		f.check(f.item("a"))
+	}
+	require.Equal(t, asked, f.tickets.count())
+	f.tick()
+	require.Equal(t, asked+1, f.tickets.count())
+}
+
+func TestHoldersOfALostEpochAreCounted(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	f.enter("a")
+	f.failover()
+	f.tick()
+	got, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), got.GetActive())
+	require.True(t, got.GetPaused(), "it recovers")
+	load, err := f.visitors.GetLoad(f.ctx(), &queuev1.GetLoadRequest{EventId: f.event})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), load.GetActive())
+	require.Equal(t, int64(1), f.check(f.item("b")).GetPlace().GetCurrentUsers())
+}
+
 func TestWatchLines(t *testing.T) {
 	f := setup(t)
 	stop := make(chan struct{})

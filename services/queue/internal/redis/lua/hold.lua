@@ -10,7 +10,7 @@ local id, score, hold, extended = slotOf(user)
 if id ~= wanted then return { head(), 0 } end
 for _, key in ipairs({ kActive, kOld }) do
   local x = call('ZSCORE', key, user)
-  if x and ends(tonumber(x)) > now and not extended and till > tonumber(x) then
+  if x and tonumber(x) > now and not extended and till > tonumber(x) then
     call('ZADD', key, 'XX', int(till), user)
     extended = true
   end
