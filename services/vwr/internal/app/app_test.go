@@ -99,6 +99,13 @@ func TestRun(t *testing.T) {
 	if err != nil || !checked.GetResults()[0].GetChecked().GetAdmitted() {
 		t.Errorf("check: %v, %v", checked, err)
 	}
+	for claimed := int64(0); claimed < 1; { // who came counts
+		st, err := operators.GetStatus(ctx, &vwrv1.GetStatusRequest{Caller: activate.GetCaller(), EventId: "demo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed = st.GetClaimed()
+	}
 	began := time.Now()
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)

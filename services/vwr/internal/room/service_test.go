@@ -1,6 +1,7 @@
 package room_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 
 func TestAnotherRoundIsUnknown(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	m, d := desks(t, 2)
 	one := d[0].activate(t)
 	a := d[0].assign(t, "a")
 	if _, err := d[0].Deactivate(t.Context(), "e"); err != nil {
@@ -162,6 +163,9 @@ func TestAnotherRoundIsUnknown(t *testing.T) {
 	}
 	if c := d[1].check(t, "a", a, a.Ticket); !c.Admitted || c.Token == "" {
 		t.Errorf("a closed room admits everyone: %+v", c)
+	}
+	if got := roomtest.Read(t, m, "e"); got.Claimed != 0 {
+		t.Errorf("claimed %d: whom a closed room lets through says nothing about the rate", got.Claimed)
 	}
 	_, err := d[1].Assign(t.Context(), "e", "a")
 	refused(t, "assign in a closed room", err, room.ErrInactive)
@@ -196,6 +200,66 @@ func TestAssignFollowsARoundThatChangedElsewhere(t *testing.T) {
 	if b := d[1].assign(t, "b"); b.Round != two.Round || b.Position != 1 {
 		t.Errorf("got %+v, want position 1 of round %d", b.Record, two.Round)
 	}
+}
+
+// A replica that remembers an event as closed asks before it turns a visitor away: another may just have opened it.
+func TestAssignFollowsAnActivationElsewhere(t *testing.T) {
+	t.Parallel()
+	_, d := desks(t, 2)
+	d[1].activate(t)
+	if _, err := d[1].Deactivate(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	two := d[0].activate(t)
+	if a := d[1].assign(t, "a"); a.Round != two.Round || a.Position != 1 {
+		t.Errorf("got %+v, want position 1 of round %d", a.Record, two.Round)
+	}
+}
+
+// The clock of a replica may be behind that of the one which opened the last round: rounds grow all the same.
+func TestRoundsGrowWhateverTheClocksSay(t *testing.T) {
+	t.Parallel()
+	m, d := desks(t, 1)
+	one := d[0].activate(t)
+	behind := room.NewAdmin(room.NewBoard(), m, func() time.Time { return time.Now().Add(-time.Hour) })
+	if _, err := behind.Deactivate(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	if two, err := behind.Activate(t.Context(), "e", room.Change{}); err != nil || two.Round <= one.Round {
+		t.Errorf("round %d after %d, %v", two.Round, one.Round, err)
+	}
+}
+
+// contested is a store whose counter others have always just moved, for a while.
+type contested struct {
+	*roomtest.Memory
+
+	left int
+}
+
+func (c *contested) Serve(ctx context.Context, seen room.Counters, to int64) error {
+	if c.left > 0 {
+		c.left--
+		return room.ErrStale
+	}
+	return c.Memory.Serve(ctx, seen, to)
+}
+
+// The advancing replicas write the counter that an operator moves: the act is decided anew on what they wrote, and given up some time.
+func TestOperatorsInsist(t *testing.T) {
+	t.Parallel()
+	m, d := desks(t, 1)
+	d[0].activate(t)
+	d[0].assign(t, "a")
+	c := &contested{Memory: m, left: 5}
+	admin := room.NewAdmin(room.NewBoard(), c, time.Now)
+	if st, err := admin.Advance(t.Context(), "e", 1); err != nil || st.Serving != 1 {
+		t.Errorf("behind five others: %+v, %v", st, err)
+	}
+	d[0].assign(t, "b")
+	c.left = 1000
+	_, err := admin.Advance(t.Context(), "e", 1)
+	refused(t, "behind a thousand", err, room.ErrUnavailable)
 }
 
 func TestActivateChangesOnlyWhatIsGiven(t *testing.T) {

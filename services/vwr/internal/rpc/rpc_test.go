@@ -1,10 +1,12 @@
 package rpc_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ type desk struct {
 
 	store *roomtest.Memory
 	board *room.Board
+	log   *bytes.Buffer
 }
 
 func serve(t *testing.T) *desk {
@@ -36,14 +39,15 @@ func serve(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	m, b := roomtest.NewMemory(time.Now), room.NewBoard()
-	log := slog.New(slog.DiscardHandler)
+	out := new(bytes.Buffer)
+	log := slog.New(slog.NewTextHandler(out, nil))
 	service := room.NewService(b, m, m, passes, m, time.Now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, b, log))
 		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, time.Now)))
 	})
 	b.Loaded()
-	return &desk{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b}
+	return &desk{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
 }
 
 var admin = &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
@@ -150,11 +154,28 @@ func TestCheckRefusesBadIDs(t *testing.T) {
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	_, err := d.Activate(t.Context(), &vwrv1.ActivateRequest{Caller: visitor("a"), EventId: "demo"})
-	reason(t, "a visitor", err, errs.ErrUnauthenticated)
-	_, err = d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: &commonv1.Caller{UserId: "u", Roles: []string{"staff"}}, EventId: "demo"})
-	reason(t, "without the role", err, errs.ErrRoleRequired)
-	_, err = d.GetStatus(t.Context(), &vwrv1.GetStatusRequest{Caller: admin, EventId: "demo"})
+	for name, act := range map[string]func(*commonv1.Caller) error{
+		"activate": func(c *commonv1.Caller) error {
+			_, err := d.Activate(t.Context(), &vwrv1.ActivateRequest{Caller: c, EventId: "demo"})
+			return err
+		},
+		"deactivate": func(c *commonv1.Caller) error {
+			_, err := d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: c, EventId: "demo"})
+			return err
+		},
+		"advance": func(c *commonv1.Caller) error {
+			_, err := d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: c, EventId: "demo"})
+			return err
+		},
+		"status": func(c *commonv1.Caller) error {
+			_, err := d.GetStatus(t.Context(), &vwrv1.GetStatusRequest{Caller: c, EventId: "demo"})
+			return err
+		},
+	} {
+		reason(t, name+" by a visitor", act(visitor("a")), errs.ErrUnauthenticated)
+		reason(t, name+" without the role", act(&commonv1.Caller{UserId: "u", Roles: []string{"staff"}}), errs.ErrRoleRequired)
+	}
+	_, err := d.GetStatus(t.Context(), &vwrv1.GetStatusRequest{Caller: admin, EventId: "demo"})
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)),
@@ -169,6 +190,26 @@ func TestOperators(t *testing.T) {
 	}
 	if st, err = d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: admin, EventId: "demo"}); err != nil || st.GetIsActive() {
 		t.Errorf("deactivated: %v, %v", st, err)
+	}
+}
+
+// A store that is down fails every item of a call: that is one line in the log, and a refusal for each.
+func TestFaultsAreLoggedOncePerCall(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	d.activate(t, &vwrv1.ActivateRequest{})
+	d.assign(t, "a")
+	if got := d.log.String(); got != "" {
+		t.Errorf("what went well is logged: %s", got)
+	}
+	d.store.Fail(true)
+	for _, r := range d.assign(t, "b", "c", "d") {
+		if r.GetProblem() == nil {
+			t.Errorf("answered without a store: %v", r)
+		}
+	}
+	if got := d.log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "count=3") || !strings.Contains(got, roomtest.ErrDown.Error()) {
+		t.Errorf("the log: %s", got)
 	}
 }
 

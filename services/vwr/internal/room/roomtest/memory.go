@@ -57,6 +57,13 @@ func (m *Memory) Fail(down bool) {
 	m.down = down
 }
 
+// Drop loses an event, as a table does that is made anew.
+func (m *Memory) Drop(eventID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.events, eventID)
+}
+
 // Read implements room.Reader.
 func (m *Memory) Read(_ context.Context, eventID string) (room.Counters, bool, error) {
 	m.mu.Lock()
