@@ -12,7 +12,7 @@ import (
 // PortTaken explains why a port cannot be listened on.
 type PortTaken struct {
 	Port  int
-	Owner string // "redis-server (process 123)", or "another process"
+	Owner string // "redis-server (process 123)", "another user's process", or "an outgoing connection"
 }
 
 func (e *PortTaken) Error() string {
@@ -43,7 +43,7 @@ func FreePort() (int, error) {
 func portOwner(port int) string {
 	inode := listenerInode(port)
 	if inode == "" {
-		return "another process"
+		return "an outgoing connection" // nobody listens: the kernel gave the port to one of those
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {

@@ -21,6 +21,13 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.Equal(t, port, taken.Port)
 	require.Contains(t, taken.Owner, fmt.Sprintf("(process %d)", os.Getpid()))
 
+	// A port that an outgoing connection has is taken too, though nobody listens on it.
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
+	require.NoError(t, err)
+	require.ErrorAs(t, CheckPort(conn.LocalAddr().(*net.TCPAddr).Port), &taken)
+	require.Equal(t, "an outgoing connection", taken.Owner)
+
 	require.NoError(t, l.Close())
+	require.NoError(t, conn.Close())
 	require.NoError(t, CheckPort(port))
 }
