@@ -23,8 +23,8 @@ gobuild() { # gobuild OUTPUT PACKAGE [LDFLAGS]
   [ -x "$BIN/$1" ] && return
   say "go build $1"
   (cd "$SRC" && GOWORK=off CGO_ENABLED=0 GOFLAGS=-mod=readonly nice -n 10 \
-    go build -trimpath -ldflags "-s -w ${3-}" -o "$BIN/$1.new" "$2")
-  mv "$BIN/$1.new" "$BIN/$1" # whole or not at all, whatever ends this
+    go build -trimpath -ldflags "-s -w ${3-}" -o "$BIN/$1.$$" "$2")
+  mv "$BIN/$1.$$" "$BIN/$1" # whole or not at all, whatever ends this and whoever else builds it
   say "built $1: $(stat -c %s "$BIN/$1") bytes"
 }
 
@@ -50,8 +50,8 @@ build() {
 
 pack() { # pack PROGRAM IMAGE
   [ "$BIN/$1.tar" -nt "$BIN/$1" ] && return
-  mkimage -o "$BIN/$1.tar.new" -name "$2" -entrypoint "/$1" "$BIN/$1:/$1"
-  mv "$BIN/$1.tar.new" "$BIN/$1.tar"
+  mkimage -o "$BIN/$1.tar.$$" -name "$2" -entrypoint "/$1" "$BIN/$1:/$1"
+  mv "$BIN/$1.tar.$$" "$BIN/$1.tar"
 }
 
 packages
