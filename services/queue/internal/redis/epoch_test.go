@@ -311,3 +311,13 @@ func TestAfterALossEveryAgeCountsFromThen(t *testing.T) {
 	f.live(time.Second)
 	require.Equal(t, []string{"far"}, f.set("active"))
 }
+
+// Nothing was decided for long before the loss, so all that counts is when anybody last heard from the line.
+func TestTicketsOfLongBeforeAFailoverCountNothing(t *testing.T) {
+	f := setup(t, 0)
+	ticket := f.ticket(f.join("a"))
+	f.release("a", "")
+	f.live(200*time.Second, "nobody")
+	f.failover()
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+}
