@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -55,8 +56,10 @@ type fakeVWR struct {
 	vwrv1.UnimplementedVwrAdminServiceServer
 	record
 
-	first   *vwrv1.WatchCountersResponse
+	first *vwrv1.WatchCountersResponse
+	// changes go to the gateway; nil breaks its stream, and down keeps it broken.
 	changes chan *vwrv1.WatchCountersResponse
+	down    atomic.Bool
 	checked func(*vwrv1.CheckItem) *vwrv1.CheckResult
 }
 
@@ -81,19 +84,22 @@ func (f *fakeVWR) Check(_ context.Context, in *vwrv1.CheckRequest) (*vwrv1.Check
 }
 
 func (f *fakeVWR) WatchCounters(_ *vwrv1.WatchCountersRequest, s grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
-	if err := s.Send(f.first); err != nil {
-		return err
+	if f.down.Load() {
+		return errs.ErrUnavailable
 	}
-	for {
+	for next := f.first; next != nil; {
+		if err := s.Send(next); err != nil {
+			return err
+		}
 		select {
 		case <-s.Context().Done():
 			return nil
-		case c := <-f.changes:
-			if err := s.Send(c); err != nil {
-				return err
-			}
+		case next = <-f.changes:
+		case <-time.After(time.Second):
+			next = &vwrv1.WatchCountersResponse{}
 		}
 	}
+	return errs.ErrUnavailable
 }
 
 func (f *fakeVWR) status(method string, c *commonv1.Caller, event string, active bool) (*vwrv1.VwrStatus, error) {

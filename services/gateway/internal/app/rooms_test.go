@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +135,118 @@ func TestServingAndStatus(t *testing.T) {
 	require.JSONEq(t, `{"eventId":"busy","isActive":true,"totalInQueue":5100,"serving":150,"waitingCount":4950}`, rec.Body.String())
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/unheard-of", "", nil)
 	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
+}
+
+// TestRoomInput sends each poll of tier 1 what it must refuse; vwr hears of none of it.
+func TestRoomInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.visitor()
+	long := strings.Repeat("e", 65)
+	for _, bad := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{http.MethodPost, "assign/unheard-of", http.StatusNotFound, "VWR_INACTIVE"},
+		{http.MethodPost, "assign/" + long, http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodPost, "assign/a%23b", http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodPost, "assign/", http.StatusNotFound, "NOT_FOUND"},
+		{http.MethodGet, "assign/busy", http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
+		{http.MethodGet, "check/" + long + "/" + requestID, http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy/42", http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy/" + strings.ToUpper(requestID), http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy/" + requestID + "0", http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy/%7B" + requestID + "%7D", http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy/" + strings.Repeat("a", 5000), http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "check/busy", http.StatusNotFound, "NOT_FOUND"},
+		{http.MethodPost, "check/busy/" + requestID, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
+		{http.MethodGet, "serving/" + long, http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodGet, "serving/%ff", http.StatusBadRequest, "INVALID_UTF8"},
+		{http.MethodPost, "serving/busy", http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
+		{http.MethodGet, "status/%23active", http.StatusBadRequest, "INVALID_ID"},
+		{http.MethodDelete, "status/busy", http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
+		{http.MethodGet, "status/busy?caller.anonId=x", http.StatusBadRequest, "UNKNOWN_FIELD"},
+	} {
+		rec := w.do(bad.method, "/vwr-api/vwr/"+bad.path, "", c)
+		require.Equal(t, bad.status, rec.Code, "%s %s: %s", bad.method, bad.path, rec.Body)
+		require.Equal(t, bad.code, problemOf(t, rec)["code"], bad.path)
+		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), "%s: a refusal is nobody else's", bad.path)
+		require.Equal(t, bad.status == http.StatusMethodNotAllowed, rec.Header().Get("Allow") != "", bad.path)
+	}
+	require.Empty(t, w.vwr.of("Assign"))
+	require.Empty(t, w.vwr.of("Check"))
+}
+
+// TestTicketOfAnotherRequest: a genuine ticket is good for its own request id alone.
+func TestTicketOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, id := w.visitor()
+	const foreign = "01990f5e-7b5a-7c3e-9d1a-000000000000"
+	w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+foreign, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 4000)))
+	item, _ := w.vwr.of("Check")[0].msg.(*vwrv1.CheckItem)
+	require.Equal(t, foreign, item.GetRequestId())
+	require.Empty(t, item.GetTicket(), "the record of that request decides")
+}
+
+// TestWhoGetsAVisitorsCookie: only answers that nobody else may keep give one out, else a shared cache would make strangers one visitor.
+func TestWhoGetsAVisitorsCookie(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, r := range w.gateway.Routes() {
+		rec := w.do(r.Method, target(r, busy), bodyFor(r, busy), nil)
+		if cookieOf(rec, "urr-anon") != nil {
+			require.Equal(t, "vwr.assign", r.ID)
+			require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+		}
+	}
+	rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+}
+
+// TestServingIsRevalidated: what a shared cache keeps for a second costs it no body after that.
+func TestServingIsRevalidated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const path = "/vwr-api/vwr/serving/busy"
+	first := w.do(http.MethodGet, path, "", nil)
+	tag := first.Header().Get("ETag")
+	for _, known := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
+		rec := w.do(http.MethodGet, path, "", credentials{"If-None-Match": known})
+		require.Equal(t, http.StatusNotModified, rec.Code, known)
+		require.Empty(t, rec.Body.Bytes())
+		require.Equal(t, tag, rec.Header().Get("ETag"))
+		require.Equal(t, first.Header().Get("Cache-Control"), rec.Header().Get("Cache-Control"))
+	}
+	for _, unknown := range []string{"", `"other"`, tag[1:], tag + "x"} {
+		rec := w.do(http.MethodGet, path, "", credentials{"If-None-Match": unknown})
+		require.Equal(t, http.StatusOK, rec.Code, unknown)
+		require.Equal(t, first.Body.String(), rec.Body.String())
+	}
+}
+
+// TestBrokenStream: the last state is served and guards; only vwr knows whether an event has been opened meanwhile.
+func TestBrokenStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, id := w.visitor()
+	w.vwr.down.Store(true)
+	w.vwr.changes <- nil
+	require.Eventually(t, func() bool { return !w.gateway.Rooms.Connected() }, 10*time.Second, time.Millisecond)
+	require.NoError(t, w.gateway.Ready(t.Context()))
+	require.JSONEq(t, `{"servingCounter":100,"isActive":true}`, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Body.String())
+	rec := w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1100)))
+	require.Equal(t, false, jsonOf(t, rec)["admitted"])
+	require.Empty(t, w.vwr.of("Check"))
+	require.Equal(t, http.StatusFound, w.do(http.MethodGet, "/events/busy", "", c).Code, "the room still stands in front")
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", c).Code)
+	require.Len(t, w.vwr.of("Assign"), 1)
+
+	w.vwr.down.Store(false)
+	require.Eventually(t, w.gateway.Rooms.Connected, 20*time.Second, time.Millisecond)
+	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", c))["code"])
 }
 
 func TestWithoutTier1(t *testing.T) {
