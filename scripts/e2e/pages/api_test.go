@@ -22,6 +22,8 @@ type visitor struct {
 	client *http.Client
 	token  string
 	entry  string
+	// key is the Idempotency-Key of the next calls; empty = none.
+	key string
 }
 
 type object = map[string]any
@@ -76,6 +78,9 @@ func (v *visitor) call(method, path string, body any) object {
 	r.Header.Set("Accept", "application/json")
 	if v.token != "" {
 		r.Header.Set("Authorization", "Bearer "+v.token)
+	}
+	if v.key != "" {
+		r.Header.Set("Idempotency-Key", v.key)
 	}
 	if v.entry != "" {
 		r.Header.Set("X-Queue-Entry-Token", v.entry)

@@ -116,6 +116,24 @@ func testBackToTheSeats(t *testing.T) {
 	b.see("form button[type=submit]")
 }
 
+// testPaidElsewhere: what another tab or device does with the hold is said here too.
+func testPaidElsewhere(t *testing.T) {
+	t.Parallel()
+	event := sale{}.open(t)
+	user := unused("twice")
+	b := open(t, platformURL, phone, "en")
+	b.hold(event, user)
+	id := strings.TrimPrefix(b.path(), "/checkout/")
+	same := signInAs(t, user)
+	same.key = unused("key")
+	prepared := same.call(http.MethodPost, "/api/v1/payments/prepare", object{"paymentType": "reservation", "referenceId": id})
+	same.key = unused("key")
+	same.call(http.MethodPost, "/api/v1/payments/confirm", object{
+		"orderId": prepared["orderId"], "paymentKey": unused("ok-elsewhere"), "amount": prepared["amount"],
+	})
+	b.say(words(t, "en")["checkout"]["confirmed"])
+}
+
 // testStrangersReservation is refused like one that does not exist.
 func testStrangersReservation(t *testing.T) {
 	t.Parallel()

@@ -77,6 +77,8 @@ func TestPages(t *testing.T) {
 	t.Run("SilentServer", testSilentServer)
 	t.Run("BackFromSigningIn", testBackFromSigningIn)
 	t.Run("SigningOutFails", testSigningOutFails)
+	t.Run("LineOutlastsFailures", testLineOutlastsFailures)
+	t.Run("PaidElsewhere", testPaidElsewhere)
 }
 
 // startPlatform bundles the pages, since the gateway embeds what is there when it is built, and runs all services.

@@ -82,6 +82,7 @@ func testMouseOnTheMap(t *testing.T) {
 	b.until("the only seat", "document.querySelectorAll('.selection li').length === 1")
 	b.click(".selection li button")
 	b.until("no seat", "document.querySelectorAll('.selection li').length === 0")
+	require.Equal(t, "selection", eval[string](b, "document.activeElement.id"), "the focus stays near")
 }
 
 // testSeatsTakenMeanwhile: what another one took is named, dropped from the choice, and the rest can be bought.

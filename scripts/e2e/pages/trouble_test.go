@@ -106,3 +106,32 @@ func testSigningOutFails(t *testing.T) {
 	b.heard("NOT NOW")
 	require.Equal(t, "/my", b.path())
 }
+
+// testLineOutlastsFailures: while the line cannot be asked, its last figures and their time stay to be read, beside why.
+func testLineOutlastsFailures(t *testing.T) {
+	t.Parallel()
+	event := sale{threshold: 1}.open(t)
+	inside := signIn(t)
+	inside.enter(event)
+	var broken atomic.Bool
+	base := through(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !broken.Load() || !strings.HasPrefix(r.URL.Path, "/api/v1/queue/") {
+			return false
+		}
+		refuse(w, http.StatusServiceUnavailable, `{"status": 503, "code": "UNAVAILABLE", "detail": "NOT NOW", "requestId": "req-9"}`)
+		return true
+	})
+	b := open(t, base, phone, "ko")
+	b.visit("/queue/" + event)
+	b.logIn(unused("patient"))
+	b.arrive("/queue/" + event)
+	b.see(".updated")
+	broken.Store(true)
+	b.say("NOT NOW " + words(t, "ko")["common"]["retrying"])
+	b.say("req-9")
+	require.Equal(t, "1", b.text("#position"))
+	b.inspect("broken line")
+	broken.Store(false)
+	inside.leave(event)
+	b.arrive("/events/" + event + "/seats")
+}

@@ -2,26 +2,40 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
+import { serverNow } from "./now";
+import { clock } from "./pace";
 import { fill, strings } from "./page";
 import type { List, Reservation } from "./types";
 import { Countdown, Notice } from "./ui";
 
 const common = strings("common");
 
-/** The newest unpaid reservation of the event; `again` asks anew. Without an answer the page goes on without it. */
-export function useHeld(eventId: string): { held: Reservation | undefined; again: () => void } {
-  const [held, setHeld] = useState<Reservation>();
-  const [round, setRound] = useState(0);
+/** The newest unpaid reservation of the event. Without an answer the page goes on without it. */
+export async function readHeld(eventId: string, signal?: AbortSignal): Promise<Reservation | undefined> {
+  const mine = (r: Reservation) => r.eventId === eventId && (r.status === "HELD" || r.status === "PAYING");
+  try {
+    const list = await call<List<Reservation>>("GET", "/my/reservations?limit=20", signal ? { signal } : {});
+    return list.items.find(mine);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What is held, as it was when the page was loaded: coming later, its notice would move the page under the visitor's
+ * finger. `again` asks anew, and so does the end of the hold.
+ */
+export function useHeld(eventId: string, loaded: Reservation | undefined) {
+  const [held, setHeld] = useState(loaded);
+  const again = () => void readHeld(eventId).then(setHeld);
   useEffect(() => {
+    if (!held) return undefined;
     const abort = new AbortController();
-    const mine = (r: Reservation) => r.eventId === eventId && (r.status === "HELD" || r.status === "PAYING");
-    call<List<Reservation>>("GET", "/my/reservations?limit=20", { signal: abort.signal }).then(
-      (list) => setHeld(list.items.find(mine)),
-      () => undefined,
-    );
+    const left = (Date.parse(held.expiresAt) - serverNow()) / 1000;
+    void clock.wait(Math.min(300, Math.max(2, left + 1)), abort.signal).then(() => abort.signal.aborted || again());
     return () => abort.abort();
-  }, [round]);
-  return { held, again: () => setRound((n) => n + 1) };
+  }, [held]);
+  return { held, again };
 }
 
 export function HeldNotice({ held }: { held: Reservation | undefined }) {

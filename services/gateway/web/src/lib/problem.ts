@@ -51,9 +51,14 @@ export async function problemOf(answer: Response): Promise<Problem> {
  * has silently gone would keep the page waiting for minutes.
  */
 export async function request(url: string, init: RequestInit, seconds = 15): Promise<Response> {
-  const late = AbortSignal.timeout(seconds * 1000);
+  // AbortSignal.any would say this in a word, but phones of 2023 do not know it.
+  const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  setTimeout(abort, seconds * 1000);
+  init.signal?.addEventListener("abort", abort, { signal: stop.signal });
+  if (init.signal?.aborted) abort();
   try {
-    return await fetch(url, { ...init, signal: init.signal ? AbortSignal.any([init.signal, late]) : late });
+    return await fetch(url, { ...init, signal: stop.signal });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new Problem(0, {}, 0);

@@ -19,15 +19,34 @@ export const isOver = (event: SaleEvent): boolean => event.status === "CLOSED" |
 /** Seats can be held; SOLD_OUT may be a moment old, so that the server decides. */
 export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
 
+/** Seconds until the sale opens, by the server's clock; none are left once it has. */
+const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event.salesOpenAt) - serverNow()) / 1000);
+
 /**
- * Seconds until a sale's state is worth another question: its opening, spread over two seconds since everybody waits for
- * the same instant; now and then while it may change otherwise.
+ * Seconds until a sale's state is worth another question: its opening, spread over `spread` seconds since everybody waits
+ * for the same instant; now and then while it may change otherwise.
  */
-export function untilChange(event: SaleEvent): number | undefined {
+export function untilChange(event: SaleEvent, spread = 2): number | undefined {
   if (isOver(event)) return undefined;
-  const opensIn = (Date.parse(event.salesOpenAt) - serverNow()) / 1000;
-  if (event.status === "SCHEDULED") return Math.min(300, Math.max(1, opensIn)) + 2 * Math.random();
+  if (event.status === "SCHEDULED") return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
   return event.status === "ON_SALE" ? 120 : 30;
+}
+
+/**
+ * The sale with its opening taken from the clock: who only looks on need not all ask at once whether it has come. Whoever
+ * goes in then is told by the line.
+ */
+export function useOpening(event: SaleEvent): SaleEvent {
+  const [opened, setOpened] = useState(false);
+  const scheduled = event.status === "SCHEDULED";
+  useEffect(() => {
+    if (!scheduled) return undefined;
+    const abort = new AbortController();
+    const left = () => Math.min(300, untilOpening(event)) || undefined;
+    void repeat(async () => left(), () => undefined, abort.signal).then(() => abort.signal.aborted || setOpened(true));
+    return () => abort.abort();
+  }, [scheduled, event.salesOpenAt]);
+  return scheduled && opened ? { ...event, status: "ON_SALE" } : event;
 }
 
 /** The sale as it goes on after the page was opened. */

@@ -5,7 +5,7 @@ import { follow, once } from "../lib/api";
 import { formatMoney, formatNumber } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { useHall } from "../lib/hall";
-import { HeldNotice, useHeld } from "../lib/held";
+import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
 import { buyable, readEvent, SaleNotice, useSale } from "../lib/sale";
@@ -19,11 +19,16 @@ const common = strings("common");
 const eventId = pathPart(1);
 const line = new Line(eventId);
 
-async function load(signal: AbortSignal): Promise<SaleEvent> {
+interface Opened {
+  event: SaleEvent;
+  held: Reservation | undefined;
+}
+
+async function load(signal: AbortSignal): Promise<Opened> {
   await enter(line, signal);
-  const event = await readEvent(eventId, signal);
+  const [event, held] = await Promise.all([readEvent(eventId, signal), readHeld(eventId, signal)]);
   setHeading(event.title);
-  return event;
+  return { event, held };
 }
 
 function Book() {
@@ -32,7 +37,7 @@ function Book() {
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
   return (
     <TurnBar turn={turn} eventId={eventId}>
-      <Choice opened={loaded.value} />
+      <Choice {...loaded.value} />
     </TurnBar>
   );
 }
@@ -68,10 +73,10 @@ function Sections({ sections, currency, chosen, choose }: SectionsProps) {
   );
 }
 
-function Choice({ opened }: { opened: SaleEvent }) {
+function Choice({ event: opened, held: first }: Opened) {
   const event = useSale(opened);
   const hall = useHall(line);
-  const { held, again } = useHeld(eventId);
+  const { held, again } = useHeld(eventId, first);
   const [wanted, setWanted] = useState("");
   const [quantity, setQuantity] = useState(1);
   const [adjacent, setAdjacent] = useState(true);

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { formatMoney, formatNumber, formatTime, formatTimes } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
-import { isOver, readEvent, SaleNotice, untilChange } from "../lib/sale";
+import { isOver, readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
 import { NotLoaded, useLoad } from "../lib/ui";
@@ -74,7 +74,8 @@ function Facts({ event }: { event: SaleEvent }) {
   );
 }
 
-function Entrance({ event }: { event: SaleEvent }) {
+function Entrance({ event: known }: { event: SaleEvent }) {
+  const event = useOpening(known);
   // Before the sale there is nothing to stand in line for: whoever is let in then has a turn without anything to buy.
   const open = event.status !== "SCHEDULED" && !isOver(event);
   return (
@@ -98,7 +99,7 @@ function Entrance({ event }: { event: SaleEvent }) {
 }
 
 function Event() {
-  const loaded = useLoad((signal) => readEvent(eventId, signal), untilChange);
+  const loaded = useLoad((signal) => readEvent(eventId, signal), (event) => untilChange(event, 30));
   const title = loaded.state === "ready" ? loaded.value.title : "";
   useEffect(() => {
     if (title) setHeading(title);

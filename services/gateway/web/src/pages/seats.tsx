@@ -5,7 +5,7 @@ import { call, follow, once, Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { useHall } from "../lib/hall";
-import { HeldNotice, useHeld } from "../lib/held";
+import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, useSale } from "../lib/sale";
@@ -23,15 +23,22 @@ const t = strings("seats");
 const eventId = pathPart(1);
 const line = new Line(eventId);
 
-async function load(signal: AbortSignal): Promise<{ event: SaleEvent; map: SeatMap }> {
+interface Opened {
+  event: SaleEvent;
+  map: SeatMap;
+  held: Reservation | undefined;
+}
+
+async function load(signal: AbortSignal): Promise<Opened> {
   await enter(line, signal);
-  const [event, map] = await Promise.all([
+  const [event, map, held] = await Promise.all([
     readEvent(eventId, signal),
     call<SeatMap>("GET", `/seats/${eventId}`, { signal, headers: line.headers() }),
+    readHeld(eventId, signal),
   ]);
   if (event.seating !== "ASSIGNED") location.replace(`/events/${eventId}/book`);
   setHeading(event.title);
-  return { event, map };
+  return { event, map, held };
 }
 
 function Seats() {
@@ -41,12 +48,12 @@ function Seats() {
   if (loaded.value.event.seating !== "ASSIGNED") return <Loading />;
   return (
     <TurnBar turn={turn} eventId={eventId}>
-      <Hall event={loaded.value.event} map={loaded.value.map} />
+      <Hall {...loaded.value} />
     </TurnBar>
   );
 }
 
-function Hall({ event: opened, map }: { event: SaleEvent; map: SeatMap }) {
+function Hall({ event: opened, map, held: first }: Opened) {
   const layout = useMemo(() => new Layout(map), [map]);
   const [said, setSaid] = useState("");
   const [busy, setBusy] = useState(false);
@@ -54,7 +61,7 @@ function Hall({ event: opened, map }: { event: SaleEvent; map: SeatMap }) {
   const event = useSale(opened);
   const names = (seats: number[]) => seats.map((i) => seatName(layout.seat(i))).join(", ");
   const hall = useHall(line);
-  const { held, again } = useHeld(eventId);
+  const { held, again } = useHeld(eventId, first);
   const { free, chosen, setChosen } = useChoice(layout, hall.now, (gone) => {
     if (!busy) setSaid(fill(t.gone, { seats: names(gone) }));
   });

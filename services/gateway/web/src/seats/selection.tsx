@@ -25,7 +25,9 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
   const total = seats.reduce((sum, s) => sum + s.seat.price, 0);
   return (
     <section class="card selection" aria-labelledby="selection">
-      <h2 id="selection">{t.selection}</h2>
+      <h2 id="selection" tabIndex={-1}>
+        {t.selection}
+      </h2>
       {seats.length === 0 && <p class="muted">{fill(t.empty, { n: event.maxPerUser })}</p>}
       <ul class="plain">
         {seats.map(({ index, seat }) => (
@@ -37,7 +39,11 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
               class="quiet square"
               disabled={busy}
               aria-label={fill(t.remove, { seat: seatName(seat) })}
-              onClick={() => remove(index)}
+              onClick={() => {
+                remove(index);
+                // This button is gone then, and the focus would be lost with it.
+                document.getElementById("selection")?.focus();
+              }}
             >
               ×
             </button>
