@@ -95,3 +95,17 @@ func TestEveryDecisionRaisesTheRev(t *testing.T) {
 		require.Positive(t, f.clean())
 	})
 }
+
+func TestNothingIsKeptOfWhoLeft(t *testing.T) {
+	f := setup(t, 1)
+	f.joinAt("p9", 9)
+	f.joinAt("p5", 5) // one behind them has been admitted: since when they are here matters
+	count := func() int64 {
+		n, err := f.client.HLen(f.ctx(), f.key("since")).Result()
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, int64(1), count())
+	require.True(t, f.release("p5", ""))
+	require.Zero(t, count())
+}

@@ -54,6 +54,7 @@ func TestLeavingTheLineGivesUpASlotThatWasNotHeardOf(t *testing.T) {
 	require.True(t, f.release("a", ""))
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
 	require.Zero(t, f.peek().Active)
+	require.Empty(t, f.set("unclaimed"))
 }
 
 func TestSlotsEnd(t *testing.T) {
