@@ -113,7 +113,8 @@ func (c *Config) stores(w platform.Wiring) platform.Wiring {
 
 func (c *Config) sale() crowd.Sale {
 	return crowd.Sale{
-		EventID: "demo-" + time.Now().UTC().Format("20060102-150405"),
+		// Two who start in the same second have sales of their own.
+		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
 		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Hold: holdSeconds, Slot: slotSeconds,
 	}
 }

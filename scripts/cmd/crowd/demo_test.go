@@ -66,6 +66,13 @@ func TestStoresAreNamedAllOrNone(t *testing.T) {
 	require.False(t, own.outside())
 }
 
+func TestTwoDemosInOneSecondHaveSalesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	one, other := Config{Seed: 1}, Config{Seed: 2}
+	require.NotEqual(t, one.sale().EventID, other.sale().EventID)
+	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, one.sale().EventID)
+}
+
 // TestTheReportNeedsNothingBesideIt: it is looked at on machines without a network, and must tell nobody who looks.
 func TestTheReportNeedsNothingBesideIt(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ type outside struct {
 }
 
 func (o *outside) begin(context.Context) error {
-	fmt.Println("the stores are not named: the run is judged by what the visitors see (see cmd/crowd in scripts/README.md)")
+	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
 }
 

@@ -67,10 +67,11 @@ type progress struct {
 	arrived, served, sold, left *mpb.Bar
 	lastLine                    time.Time
 	out                         io.Writer
+	outside                     bool // who waits and who is inside cannot be seen
 }
 
 func (d *demo) newProgress() *progress {
-	p := &progress{out: os.Stdout}
+	p := &progress{out: os.Stdout, outside: d.cfg.outside()}
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return p
 	}
@@ -99,8 +100,11 @@ func (p *progress) update(s audit.Sample, t *crowd.Tally) {
 		return
 	}
 	p.lastLine = time.Now()
-	fmt.Fprintf(p.out, "%4.0f s  arrived %d  served %d  waiting %d  active %d  sold %d  gone %d\n",
-		s.Seconds, s.Arrived, s.Serving, s.Waiting, s.Active, s.Sold, t.Gone.Load())
+	line := ""
+	if !p.outside {
+		line = fmt.Sprintf("  waiting %d  active %d", s.Waiting, s.Active)
+	}
+	fmt.Fprintf(p.out, "%4.0f s  arrived %d  served %d%s  sold %d  gone %d\n", s.Seconds, s.Arrived, s.Serving, line, s.Sold, t.Gone.Load())
 }
 
 func (p *progress) close() {
