@@ -23,6 +23,7 @@ func TestBadInput(t *testing.T) {
 	all, doc := routes(t, w.p)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(all)), slices.Collect(maps.Keys(inputRows)), "every route has its row")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		w.renew()
 		c := asker{w: w, doc: doc, route: all[name], row: inputRows[name]}
 		before := w.stores()
 		for _, cl := range classes {

@@ -1,9 +1,7 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -30,6 +28,7 @@ type inputWorld struct {
 	http *http.Client
 
 	calm, busy, absent string
+	inside             [2]*buyer // the owner and another
 	owner, other       person
 	held               reservation
 	paying             preparedPayment
@@ -52,15 +51,15 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w := &inputWorld{
 		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
 		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
+		calm: newSaleFor(t, p, time.Hour, time.Hour), busy: newSaleFor(t, p, time.Hour, time.Hour), absent: "absent-" + uuid.NewString()[:8],
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	w.openRoom()
 	w.buy(letIn(t, p, w.calm))
-	owner := letIn(t, p, w.calm)
-	w.held = owner.hold("A-2-1", "A-2-2")
-	w.paying = owner.prepare(w.held)
-	w.owner, w.other = w.carry(owner), w.carry(letIn(t, p, w.calm))
+	w.inside = [2]*buyer{letIn(t, p, w.calm), letIn(t, p, w.calm)}
+	w.held = w.inside[0].hold("A-2-1", "A-2-2")
+	w.paying = w.inside[0].prepare(w.held)
+	w.renew()
 	w.enterRoom()
 	return w
 }
@@ -86,21 +85,18 @@ func (w *inputWorld) buy(b *buyer) {
 	w.ticket = list.Items[0].TicketID
 }
 
-// carry takes what a buyer's page would send, as headers.
-func (w *inputWorld) carry(b *buyer) person {
+// renew keeps both in their slots and takes what their pages would send: entry tokens live a minute. Who sends none gets one.
+func (w *inputWorld) renew() {
 	w.t.Helper()
-	var place struct{ EntryToken string }
-	w.p.Eventually(settle, func(ctx context.Context) error {
-		a, err := b.Call(ctx, http.MethodGet, "/api/v1/queue/status/"+b.event, nil)
-		if err == nil {
-			err = a.Decode(&place)
-		}
-		if err == nil && place.EntryToken == "" {
-			err = fmt.Errorf("no entry token: %d %s", a.Status, a.Body)
-		}
-		return err
-	})
-	return person{user: b.user, session: w.p.SessionToken(b.user), entry: place.EntryToken}
+	for i, who := range []*person{&w.owner, &w.other} {
+		b := w.inside[i]
+		who.user, who.session = b.user, w.p.SessionToken(b.user)
+		var place struct{ EntryToken string }
+		a := w.send(http.MethodGet, "/api/v1/queue/status/"+b.event, "", person{session: who.session})
+		require.NoError(w.t, a.Decode(&place))
+		require.NotEmpty(w.t, place.EntryToken, "%d %s", a.Status, a.Body)
+		who.entry = place.EntryToken
+	}
 }
 
 // enterRoom gives the owner and the other visitors' ids, and the owner a position.
