@@ -66,8 +66,12 @@ func TestLoadThatHangsIsNoLoad(t *testing.T) {
 		a := room.NewAdvancer(room.NewBoard(), m, hanging{}, time.Now, slog.New(slog.DiscardHandler))
 		start := time.Now()
 		for time.Since(start) < 4*time.Second {
+			began := time.Now()
 			if err := a.Step(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("a step took %v: all other events wait for it", took)
 			}
 			time.Sleep(room.ReadEvery)
 		}
