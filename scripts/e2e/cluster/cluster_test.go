@@ -25,6 +25,7 @@ func TestCluster(t *testing.T) {
 	}{
 		{"install", w.install},
 		{"journey", w.journey},
+		{"failed migration", w.failedMigration},
 		{"upgrade under load", w.upgrade},
 		{"one chart alone", w.alone},
 		{"uninstall", w.uninstall},
@@ -59,6 +60,23 @@ func (w *world) journey(t *testing.T) {
 	t.Helper()
 	w.run(t, "helm", "test", "urr", "-n", namespace, "--timeout", "4m")
 	t.Logf("\n%s", w.kubectl(t, "logs", "urr-journey"))
+}
+
+// failedMigration stops an upgrade before any pod of it is there; the release can go back, and on.
+func (w *world) failedMigration(t *testing.T) {
+	t.Helper()
+	before := w.pods(t)
+	upgrade := []string{"upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "3m"}
+	_, err := w.try(t, "helm", append(upgrade, "--set", "payment.kafka.brokers={"+node+":1}", "--set", "payment.migration.deadlineSeconds=10",
+		"--set", "global.telemetry.logLevel=debug")...)
+	require.ErrorContains(t, err, "urr-payment-migrate")
+	require.Equal(t, before, w.pods(t), "nothing but the migration was tried")
+	require.Contains(t, w.kubectl(t, "get", "jobs", "-o", "name"), "job.batch/urr-payment-migrate", "the failed one stays, to be read")
+
+	w.run(t, "helm", "rollback", "urr", "-n", namespace, "--wait", "--timeout", "3m")
+	w.run(t, "helm", upgrade...)
+	require.Equal(t, before, w.pods(t), "the same values are the same pods")
+	require.NotContains(t, w.kubectl(t, "get", "jobs", "-o", "name"), "migrate")
 }
 
 // upgrade replaces every pod while a crowd buys, and no request fails.
@@ -119,7 +137,7 @@ func (w *world) uninstall(t *testing.T) {
 	w.kubectl(t, "delete", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
 	w.kubectl(t, "delete", "job/crowd", "pod/urr-journey", "--ignore-not-found")
 	w.kubectl(t, "wait", "--for=delete", "pod", "--all", "--timeout=2m")
-	left := w.kubectl(t, "get", "all,configmaps,serviceaccounts,poddisruptionbudgets", "-o", "name")
+	left := w.kubectl(t, "get", "all,configmaps,serviceaccounts,poddisruptionbudgets,networkpolicies,ingresses", "-o", "name")
 	require.ElementsMatch(t, []string{"configmap/kube-root-ca.crt", "serviceaccount/default"}, strings.Fields(left))
 	w.run(t, "kubectl", "delete", "namespace", namespace, "--timeout=2m")
 }

@@ -130,7 +130,8 @@ func (w *world) run(t *testing.T, name string, args ...string) string {
 	if err != nil {
 		pods, _ := w.try(t, "kubectl", "get", "pods,jobs", "-A", "-o", "wide")
 		events, _ := w.try(t, "kubectl", "get", "events", "-A", "--sort-by=.lastTimestamp")
-		t.Fatalf("%v\n%s\n%s", err, pods, events)
+		logs, _ := w.try(t, "kubectl", "logs", "-n", namespace, "-l", "app.kubernetes.io/part-of=urr", "--tail=20", "--prefix")
+		t.Fatalf("%v\n%s\n%s\n%s", err, pods, events, logs)
 	}
 	return out
 }
