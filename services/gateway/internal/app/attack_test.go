@@ -165,7 +165,8 @@ func TestWebhooksCarryNoSecretOfOurs(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreArmed: also what has no route, and what a hot route refuses, is a document that a browser neither runs nor frames.
+// TestRefusalsAreArmed: also what has no route, and what a hot route refuses, is a document that a browser neither runs nor frames, and
+// so is the page that a person gets instead.
 func TestRefusalsAreArmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.SecureCookies, c.DevLogin = true, false })
@@ -173,17 +174,29 @@ func TestRefusalsAreArmed(t *testing.T) {
 		"/nothing": http.StatusNotFound, "/api/v1/seats/a%7Bb": http.StatusBadRequest, "/api/v1/auth/me": http.StatusUnauthorized,
 		"/vwr-api/vwr/check/busy/" + requestID: http.StatusUnauthorized, "/api/v1/auth/logout": http.StatusMethodNotAllowed,
 	} {
-		rec := w.do(http.MethodGet, path, "", credentials{"X-Request-Id": "mine", "Accept": "text/html"})
+		rec := w.do(http.MethodGet, path, "", credentials{"X-Request-Id": "mine"})
 		require.Equal(t, status, rec.Code, path)
-		doc := problemOf(t, rec)
-		require.NotEqual(t, "mine", doc["requestId"], "ids are ours")
-		require.Equal(t, doc["requestId"], rec.Header().Get("X-Request-Id"), path)
-		require.Equal(t, "nosniff", rec.Header().Get("X-Content-Type-Options"), path)
-		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), path)
+		requireArmed(t, rec)
 		require.Equal(t, "default-src 'none'; frame-ancestors 'none'", rec.Header().Get("Content-Security-Policy"), path)
-		require.Equal(t, "DENY", rec.Header().Get("X-Frame-Options"), path)
-		require.NotEmpty(t, rec.Header().Get("Strict-Transport-Security"), path)
+		require.Equal(t, problemOf(t, rec)["requestId"], rec.Header().Get("X-Request-Id"), path)
+
+		rec = w.do(http.MethodGet, path, "", credentials{"X-Request-Id": "mine", "Accept": "text/html", "Sec-Fetch-Mode": "navigate"})
+		require.Equal(t, status, rec.Code, path)
+		requireArmed(t, rec)
 	}
+}
+
+func requireArmed(t testing.TB, rec *httptest.ResponseRecorder) {
+	t.Helper()
+	h := rec.Header()
+	require.NotEmpty(t, h.Get("X-Request-Id"))
+	require.NotEqual(t, "mine", h.Get("X-Request-Id"), "ids are ours")
+	require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
+	require.Equal(t, "no-store", h.Get("Cache-Control"))
+	require.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+	require.NotContains(t, h.Get("Content-Security-Policy"), "unsafe")
+	require.Equal(t, "DENY", h.Get("X-Frame-Options"))
+	require.NotEmpty(t, h.Get("Strict-Transport-Security"))
 }
 
 // TestTooMany: limits hold through the whole handler, whatever a client writes about its address.
