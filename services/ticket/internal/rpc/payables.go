@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -25,12 +26,23 @@ type Payables struct {
 // NewPayables serves payment.
 func NewPayables(s *reservation.Service) *Payables { return &Payables{reservations: s} }
 
+// payableRequest is what the requests of all payables name.
+type payableRequest interface {
+	GetPaymentType() string
+	GetReferenceId() string
+}
+
+// reservationID is the reservation that a request names.
+func reservationID(req payableRequest) (uuid.UUID, error) {
+	if req.GetPaymentType() != typeReservation {
+		return uuid.Nil, reservation.ErrReferenceNotFound
+	}
+	return parseID(req.GetReferenceId())
+}
+
 // GetPayable implements PayableService.
 func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableRequest) (*ticketv1.Payable, error) {
-	if req.GetPaymentType() != typeReservation {
-		return nil, reservation.ErrReferenceNotFound
-	}
-	id, err := parseID(req.GetReferenceId())
+	id, err := reservationID(req)
 	if err != nil {
 		return nil, err
 	}
@@ -43,10 +55,7 @@ func (s *Payables) GetPayable(ctx context.Context, req *ticketv1.GetPayableReque
 
 // BeginPayment implements PayableService.
 func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
-	if req.GetPaymentType() != typeReservation {
-		return nil, reservation.ErrReferenceNotFound
-	}
-	id, err := parseID(req.GetReferenceId())
+	id, err := reservationID(req)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +72,7 @@ func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentR
 
 // AbortPayment implements PayableService.
 func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
-	if req.GetPaymentType() != typeReservation {
-		return nil, reservation.ErrReferenceNotFound
-	}
-	id, err := parseID(req.GetReferenceId())
+	id, err := reservationID(req)
 	if err != nil {
 		return nil, err
 	}
