@@ -72,13 +72,14 @@ func (w *inputWorld) openRoom() {
 	w.round = status.ActivatedAt
 }
 
-// buy makes a ticket.
+// buy makes a ticket, and waits until queue has heard of it and ended the buyer's slot: nothing may change by itself later.
 func (w *inputWorld) buy(b *buyer) {
 	w.t.Helper()
 	held := b.hold("A-1-1")
 	_, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
 	require.NoError(w.t, err)
 	b.awaitStatus(w.p, held, "CONFIRMED")
+	b.await(w.p, "/api/v1/queue/status/"+b.event, "none")
 	var list struct{ Items []struct{ TicketID string } }
 	b.Must(w.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
 	require.Len(w.t, list.Items, 1)
