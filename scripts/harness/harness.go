@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -167,6 +168,9 @@ func (p *Platform) add(s platform.Service) error {
 	svc := &Service{p: p, desc: s, replicas: make([]replica, n)}
 	var ips []net.IP
 	for i := range svc.replicas {
+		if info, err := os.Stat(p.world.layout.Log(svc.name(i))); err == nil {
+			svc.replicas[i].logged = info.Size()
+		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
 		svc.replicas[i].listen = platform.Listen{

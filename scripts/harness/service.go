@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +26,7 @@ type Service struct {
 type replica struct {
 	listen platform.Listen
 	proc   *process.Process // nil: not running
+	logged int64            // bytes that replicas of earlier runs left in its log
 }
 
 // Replicas is how many there are, running or not.
@@ -102,11 +102,6 @@ func (s *Service) AwaitEnd(i int) string {
 func (s *Service) Running(i int) bool {
 	proc := s.proc(i)
 	return proc != nil && proc.Alive()
-}
-
-// Log is the end of what a replica has written, in this run and in those before it.
-func (s *Service) Log(i int) string {
-	return process.Tail(s.p.world.layout.Log(s.name(i)), 1000)
 }
 
 // Metric sums the samples of a metric whose line starts with the given text, as
@@ -227,13 +222,11 @@ func (s *Service) signal(i int, sig syscall.Signal) {
 	}
 }
 
-// showLogs adds the end of each replica's log to the test's output.
+// showLogs adds the end of what each replica has logged in this run to the test's output.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
 		path := s.p.world.layout.Log(s.name(i))
-		if _, err := os.Stat(path); err == nil {
-			s.p.tb.Logf("the end of %s:\n%s", path, process.Tail(path, 15))
-		}
+		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -142,15 +143,21 @@ func Load(path string, v any) (found bool, err error) {
 }
 
 // Tail returns the last n lines of a file, as well as they can be read.
-func Tail(path string, n int) string {
+func Tail(path string, n int) string { return TailFrom(path, 0, n) }
+
+// TailFrom is Tail of what stands behind the first `from` bytes; the whole file counts when it has become shorter.
+func TailFrom(path string, from int64, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.Size() > window {
-		if _, err := f.Seek(-window, 2); err != nil {
+	if info, err := f.Stat(); err == nil {
+		if info.Size() < from {
+			from = 0
+		}
+		if _, err := f.Seek(max(from, info.Size()-window), io.SeekStart); err != nil {
 			return err.Error()
 		}
 	}
