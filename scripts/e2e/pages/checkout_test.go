@@ -3,6 +3,7 @@ package pages_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -68,6 +69,34 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 			b.inspect(end)
 		})
 	}
+}
+
+// testRetryAtOnce: after a decline nothing can be sent until the next payment is open, or the declined one would be sent again.
+func testRetryAtOnce(t *testing.T) {
+	t.Parallel()
+	event := sale{}.open(t)
+	var declined atomic.Bool
+	slow := make(chan struct{})
+	base := through(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
+			declined.Store(true)
+		case strings.HasSuffix(r.URL.Path, "/payments/prepare") && declined.Load():
+			<-slow
+		}
+		return false
+	})
+	answer := sync.OnceFunc(func() { close(slow) })
+	t.Cleanup(answer)
+	b := open(t, base, phone, "en")
+	b.hold(event, unused("quick"))
+	b.answer("decline")
+	b.see(".notice.bad")
+	b.see("form button[type=submit]:disabled")
+	b.inspect("declined, not open again")
+	answer()
+	b.answer("ok")
+	b.say(words(t, "en")["checkout"]["confirmed"])
 }
 
 // testReloadWhileBeingPaid: a page that is opened again learns how the payment went, and pays anew, not the dead one.

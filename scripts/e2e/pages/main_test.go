@@ -68,6 +68,7 @@ func TestPages(t *testing.T) {
 	t.Run("WrongClock", testWrongClock)
 	t.Run("HoldRunsOut", testHoldRunsOut)
 	t.Run("EveryAnswerOfTheProvider", testEveryAnswerOfTheProvider)
+	t.Run("RetryAtOnce", testRetryAtOnce)
 	t.Run("ReloadWhileBeingPaid", testReloadWhileBeingPaid)
 	t.Run("LostAnswerToAHold", testLostAnswerToAHold)
 	t.Run("BackToTheSeats", testBackToTheSeats)

@@ -61,13 +61,15 @@ export function Order({ reservation, busy, setStep }: OrderProps) {
 interface PayProps {
   step: Step;
   prepared: Prepared;
+  // Whether this payment can still be made.
+  open: boolean;
   setStep: (step: Step) => void;
   busy: boolean;
   setBusy: (busy: boolean) => void;
 }
 
 /** The sandbox provider's form; other providers have a page of their own. */
-export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
+export function Pay({ step, prepared, open, setStep, busy, setBusy }: PayProps) {
   const [answer, setAnswer] = useState<SandboxAnswer>("ok");
   if (prepared.provider !== "sandbox") {
     return <Notice>{fill(t.otherProvider, { provider: prepared.provider })}</Notice>;
@@ -81,7 +83,7 @@ export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
   };
   return (
     <form onSubmit={(event) => void submit(event)}>
-      <fieldset disabled={busy} aria-describedby="sandbox">
+      <fieldset disabled={busy || !open} aria-describedby="sandbox">
         <legend>{t.method}</legend>
         <p id="sandbox" class="muted">
           {t.methodHelp}
@@ -93,7 +95,7 @@ export function Pay({ step, prepared, setStep, busy, setBusy }: PayProps) {
           </label>
         ))}
       </fieldset>
-      <button type="submit" disabled={busy}>
+      <button type="submit" disabled={busy || !open}>
         {busy ? t.paying : fill(t.pay, { amount: formatMoney(prepared.amount, prepared.currency) })}
       </button>
       <p class="hidden" role="status">

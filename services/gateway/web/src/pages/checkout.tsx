@@ -97,18 +97,21 @@ interface PaymentProps {
 
 /** The open hold: its time, and the provider's form. */
 function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
-  const [prepared, setPrepared] = useState<Prepared>();
+  const [last, setLast] = useState<{ attempt: number; prepared: Prepared }>();
   const [failure, setFailure] = useState<unknown>();
   const [round, setRound] = useState(0);
-  const { reservation } = step;
+  const { reservation, attempt = 0 } = step;
   useEffect(() => {
     const abort = new AbortController();
     setFailure(undefined);
-    prepare(reservation.reservationId, abort.signal).then(setPrepared, (cause: unknown) => {
-      if (!abort.signal.aborted && !follow(cause)) setFailure(cause);
-    });
+    prepare(reservation.reservationId, abort.signal).then(
+      (prepared) => setLast({ attempt, prepared }),
+      (cause: unknown) => {
+        if (!abort.signal.aborted && !follow(cause)) setFailure(cause);
+      },
+    );
     return () => abort.abort();
-  }, [reservation.reservationId, step.declined, step.attempt, round]);
+  }, [reservation.reservationId, attempt, round]);
   return (
     <section class="card" aria-label={t.title}>
       <p>
@@ -116,8 +119,18 @@ function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
       </p>
       {failure !== undefined && <Failure failure={failure} retry={() => setRound((n) => n + 1)} />}
       {step.failure !== undefined && <Failure failure={step.failure} />}
-      {prepared && <Pay step={step} prepared={prepared} setStep={setStep} busy={busy} setBusy={setBusy} />}
-      {!prepared && failure === undefined && <Loading />}
+      {last && (
+        <Pay
+          step={step}
+          prepared={last.prepared}
+          // The form stays where it is, but what was declined must not be sent again.
+          open={last.attempt === attempt}
+          setStep={setStep}
+          busy={busy}
+          setBusy={setBusy}
+        />
+      )}
+      {!last && failure === undefined && <Loading />}
     </section>
   );
 }
