@@ -84,8 +84,9 @@ func TestDelayGathersWhatArrives(t *testing.T) {
 func TestFullBatchDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
+		r := recorder{gate: make(chan struct{})} // a batch that ended would take along who has come meanwhile
 		c := batch.NewCoalescer(batch.Config{Max: 10, Delay: time.Hour, Inflight: 4}, r.run)
+		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
@@ -93,8 +94,11 @@ func TestFullBatchDoesNotWait(t *testing.T) {
 				assert.NoError(t, err)
 			})
 		}
-		wg.Wait()
+		synctest.Wait()
 		require.Equal(t, []int{10, 10}, r.sizes())
+		require.Zero(t, time.Since(start))
+		close(r.gate)
+		wg.Wait()
 		require.Zero(t, r.running.Load())
 	})
 }
