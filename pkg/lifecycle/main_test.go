@@ -116,7 +116,7 @@ func TestSecondSignalEndsTheProcess(t *testing.T) {
 	require.Eventually(t, func() bool { // the first of them may still meet the handler of the first
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		return len(ended) > 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	var exit *exec.ExitError
 	require.ErrorAs(t, <-ended, &exit)
 	st, ok := exit.Sys().(syscall.WaitStatus)

@@ -3,85 +3,91 @@ package lifecycle_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/test/bufconn"
 
 	"urr.guru/pkg/lifecycle"
 )
 
 func TestShutdownHasADeadline(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	defer close(release)
-	closed := make(chan struct{})
-	a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
-	a.Go("stubborn", func(context.Context) error { <-release; return nil })
-	a.OnClose("pool", func(context.Context) error { close(closed); return nil })
-	stop, wait := run(t, a)
-	stop()
-	require.ErrorContains(t, wait(), "stop stubborn: did not end in its part of 50ms")
-	<-closed
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		closed := make(chan struct{})
+		a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
+		a.Go("stubborn", func(context.Context) error { <-release; return nil })
+		a.OnClose("pool", func(context.Context) error { close(closed); return nil })
+		stop, wait := run(t, a)
+		stop()
+		require.ErrorContains(t, wait(), "stop stubborn: did not end in its part of 50ms")
+		<-closed
+	})
 }
 
 // A pool waits for the connection of a worker that hangs, whatever its context says: the process must end all the same.
 func TestCloserThatHangsIsLeftBehind(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	defer close(release)
-	var j journal
-	a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
-	a.OnClose("telemetry", j.closer("telemetry"))
-	a.OnClose("panics", func(context.Context) error { panic("twice closed") })
-	a.OnClose("pool", func(context.Context) error { <-release; return nil })
-	stop, wait := run(t, a)
-	stop()
-	err := wait()
-	require.ErrorContains(t, err, "close pool: did not end in its part of 50ms")
-	require.ErrorContains(t, err, "close panics: panic: twice closed")
-	require.Equal(t, []string{"telemetry"}, j.did, "those after it have their turn")
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		var j journal
+		a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
+		a.OnClose("telemetry", j.closer("telemetry"))
+		a.OnClose("panics", func(context.Context) error { panic("twice closed") })
+		a.OnClose("pool", func(context.Context) error { <-release; return nil })
+		stop, wait := run(t, a)
+		stop()
+		err := wait()
+		require.ErrorContains(t, err, "close pool: did not end in its part of 50ms")
+		require.ErrorContains(t, err, "close panics: panic: twice closed")
+		require.Equal(t, []string{"telemetry"}, j.did, "those after it have their turn")
+	})
 }
 
 // A request that does not end takes the servers' part of the time, not that of the consumers and relays after them.
 func TestServerThatHangsLeavesTimeForTheWorkers(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	defer close(release)
-	entered := make(chan struct{})
-	a := newApp(lifecycle.Config{ShutdownTimeout: time.Second})
-	var worked, hadTime bool
-	a.Go("relay", func(ctx context.Context) error {
-		<-ctx.Done()
-		select {
-		case <-time.After(50 * time.Millisecond): // the last pass
-			worked = true
-		case <-release:
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		entered := make(chan struct{})
+		a := newApp(lifecycle.Config{ShutdownTimeout: time.Second})
+		var worked, hadTime bool
+		a.Go("relay", func(ctx context.Context) error {
+			<-ctx.Done()
+			select {
+			case <-time.After(50 * time.Millisecond): // the last pass
+				worked = true
+			case <-release:
+			}
+			return nil
+		})
+		a.OnClose("pool", func(ctx context.Context) error { hadTime = ctx.Err() == nil; return nil })
+		l := bufconn.Listen(1 << 10)
+		a.ServeHTTP("http", l, &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(entered)
+			<-release
+		})})
+		stop, wait := run(t, a)
+		conn, err := l.DialContext(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+		require.NoError(t, err)
+		<-entered
+		stop()
+		err = wait()
+		require.ErrorContains(t, err, "stop http: context deadline exceeded")
+		require.NotContains(t, err.Error(), "relay")
+		require.True(t, worked)
+		require.True(t, hadTime)
 	})
-	a.OnClose("pool", func(ctx context.Context) error { hadTime = ctx.Err() == nil; return nil })
-	l, err := a.Listen("http", "127.0.0.1:0")
-	require.NoError(t, err)
-	a.ServeHTTP("http", l, &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(entered)
-		<-release
-	})})
-	stop, wait := run(t, a)
-	conn, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
-	require.NoError(t, err)
-	<-entered
-	stop()
-	err = wait()
-	require.ErrorContains(t, err, "stop http: context deadline exceeded")
-	require.NotContains(t, err.Error(), "relay")
-	require.True(t, worked)
-	require.True(t, hadTime)
 }
 
 func TestFailureWhileDrainingIsTold(t *testing.T) {
