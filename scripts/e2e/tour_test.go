@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -71,7 +73,10 @@ func runTour(t *testing.T, steps []step, host string) []string {
 	for _, s := range steps {
 		fmt.Fprintf(&script, "%s\necho; echo '%s'\n", strings.ReplaceAll(s.command, tourAddress, host), mark)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.WaitDelay = time.Second // for what the shell has started
 	cmd.Dir = t.TempDir()
 	var out, fault bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &fault
