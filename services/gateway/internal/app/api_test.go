@@ -149,7 +149,7 @@ func TestSessions(t *testing.T) {
 	require.Equal(t, m["token"], ck.Value)
 	require.True(t, ck.HttpOnly)
 	require.Equal(t, http.SameSiteLaxMode, ck.SameSite)
-	require.InDelta(t, 3600, ck.MaxAge, 2)
+	require.InDelta(t, 3590, ck.MaxAge, 10)
 
 	for name, c := range map[string]credentials{
 		"cookie": {"Cookie": "urr-session=" + ck.Value}, "bearer": {"Authorization": "bearer " + ck.Value},

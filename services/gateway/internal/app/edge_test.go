@@ -53,7 +53,7 @@ type credential struct {
 func walk() []credential {
 	anon := func(w *world, event string, round int64, forEvent string) credentials {
 		c, id := w.visitor()
-		return c.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(forEvent, id, requestID, round, 7, w.now)))
+		return c.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(forEvent, id, requestID, round, 7, time.Now())))
 	}
 	return []credential{
 		{name: "nothing", carried: func(*world, string) credentials { return nil }},
@@ -73,7 +73,7 @@ func walk() []credential {
 			return credentials{"Cookie": "urr-session=" + strings.TrimPrefix(w.session(alice)["Authorization"], "Bearer ")}
 		}},
 		{name: "expired session", carried: func(w *world, _ string) credentials {
-			return credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewSession(alice, []string{"admin"}, w.now.Add(-2*time.Hour), w.now.Add(-time.Hour)))}
+			return credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewSession(alice, []string{"admin"}, time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))}
 		}},
 		{name: "staff", session: true, staff: true, carried: func(w *world, _ string) credentials { return w.session(alice, "staff") }},
 		{name: "admin", session: true, staff: true, admin: true, carried: func(w *world, _ string) credentials { return w.session(alice, "admin") }},
@@ -88,11 +88,11 @@ func walk() []credential {
 			return w.session(mallory).with("X-Queue-Entry-Token", w.entryToken(e, alice))
 		}},
 		{name: "expired entry", session: true, carried: func(w *world, e string) credentials {
-			past := w.now.Add(-5 * time.Minute)
-			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch, w.now.Add(time.Minute), past)))
+			past := time.Now().Add(-5 * time.Minute)
+			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch, time.Now().Add(time.Minute), past)))
 		}},
 		{name: "entry of the epoch before", session: true, names: true, carried: func(w *world, e string) credentials {
-			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch-1, w.now.Add(time.Minute), w.now)))
+			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch-1, time.Now().Add(time.Minute), time.Now())))
 		}},
 		{name: "entry and old tier 1", session: true, visitor: true, entry: true, carried: func(w *world, e string) credentials {
 			c := anon(w, e, round-1, e)
@@ -285,7 +285,9 @@ func TestTokenForgery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	other := keys(t, "another-secret-of-at-least-32-bytes!")
-	forged := func() *claims.Entry { return claims.NewEntry(calm, alice, slot, epoch, w.now.Add(time.Minute), w.now) }
+	forged := func() *claims.Entry {
+		return claims.NewEntry(calm, alice, slot, epoch, time.Now().Add(time.Minute), time.Now())
+	}
 	good := w.entryToken(calm, alice)
 	head, rest, _ := strings.Cut(good, ".")
 	payload, mac, _ := strings.Cut(rest, ".")
@@ -301,7 +303,7 @@ func TestTokenForgery(t *testing.T) {
 		"no signature":          head + "." + payload + ".",
 		"cut":                   good[:len(good)-2],
 		"a session as an entry": strings.TrimPrefix(w.session(alice)["Authorization"], "Bearer "),
-		"another audience":      w.sign(w.entries, claims.NewSession(alice, nil, w.now, w.now.Add(time.Hour))),
+		"another audience":      w.sign(w.entries, claims.NewSession(alice, nil, time.Now(), time.Now().Add(time.Hour))),
 		"very long":             strings.Repeat("a", 5000),
 	} {
 		rec := w.do(http.MethodGet, "/api/v1/seats/calm", "", w.session(alice).with("X-Queue-Entry-Token", tok))
@@ -313,7 +315,7 @@ func TestTokenForgery(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/calm", "",
 		w.session(alice).with("X-Queue-Entry-Token", w.entryToken(busy, alice)).with("Cookie", "urr-entry-token="+good)).Code)
 
-	admin := w.sign(other, claims.NewSession(alice, []string{"admin"}, w.now, w.now.Add(time.Hour)))
+	admin := w.sign(other, claims.NewSession(alice, []string{"admin"}, time.Now(), time.Now().Add(time.Hour)))
 	rec := w.do(http.MethodGet, "/api/v1/queue/admin/calm", "", credentials{"Authorization": "Bearer " + admin})
 	require.Equal(t, "SESSION_INVALID", problemOf(t, rec)["code"])
 }
@@ -325,7 +327,7 @@ func TestCDNHeader(t *testing.T) {
 	c, id := w.visitor()
 	unsigned := func(round int64, event, uid string) credentials {
 		k := keys(t, "another-secret-of-at-least-32-bytes!")
-		return c.with("Cookie", "urr-vwr-token="+w.sign(k, claims.NewTier1(event, uid, requestID, round, 7, w.now)))
+		return c.with("Cookie", "urr-vwr-token="+w.sign(k, claims.NewTier1(event, uid, requestID, round, 7, time.Now())))
 	}
 	page := func(c credentials) int { return w.do(http.MethodGet, "/events/busy", "", c).Code }
 	passed := page(unsigned(round, busy, id).with("X-CloudFront-Verified", "cdn-secret"))
@@ -335,11 +337,11 @@ func TestCDNHeader(t *testing.T) {
 	require.Equal(t, http.StatusFound, page(unsigned(round, calm, id).with("X-CloudFront-Verified", "cdn-secret")))
 	require.Equal(t, http.StatusFound, page(unsigned(round, busy, "someone").with("X-CloudFront-Verified", "cdn-secret")))
 	require.Equal(t, http.StatusFound, page(unsigned(round-1, busy, id).with("X-CloudFront-Verified", "cdn-secret")))
-	expired := c.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(busy, id, requestID, round, 7, w.now.Add(-time.Hour))))
+	expired := c.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(busy, id, requestID, round, 7, time.Now().Add(-time.Hour))))
 	require.Equal(t, http.StatusFound, page(expired.with("X-CloudFront-Verified", "cdn-secret")))
 	// It never stands for an entry token.
 	rec := w.do(http.MethodGet, "/api/v1/seats/calm", "", w.session(alice).with("X-CloudFront-Verified", "cdn-secret").
-		with("X-Queue-Entry-Token", w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, slot, epoch, w.now.Add(time.Minute), w.now))))
+		with("X-Queue-Entry-Token", w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, slot, epoch, time.Now().Add(time.Minute), time.Now()))))
 	require.Equal(t, http.StatusForbidden, rec.Code)
 
 	off := newWorld(t, func(c *app.Config, _ *app.Services) { c.CloudFrontSecret = "" })

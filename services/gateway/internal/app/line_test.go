@@ -76,7 +76,8 @@ func TestEntryTokenIsPassedOnTwice(t *testing.T) {
 		require.Equal(t, tok, ck.Value)
 		require.Equal(t, http.SameSiteStrictMode, ck.SameSite)
 		require.True(t, ck.HttpOnly)
-		require.InDelta(t, 59, ck.MaxAge, 2, "the token's life, not the slot's")
+		require.Positive(t, ck.MaxAge)
+		require.LessOrEqual(t, ck.MaxAge, 60, "the token's life, not the slot's")
 		if strings.Contains(c.path, "heartbeat") {
 			require.Len(t, m, 3)
 		}
@@ -140,7 +141,7 @@ func TestSlotsAndEpochs(t *testing.T) {
 	w.line(calm, epoch+1, time.Now().Add(time.Hour).UnixMilli())
 	require.Equal(t, http.StatusOK, look().Code)
 	w.line(calm, epoch+1, time.Now().UnixMilli())
-	require.Eventually(t, func() bool { return look().Code == http.StatusForbidden }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return look().Code == http.StatusForbidden }, patience, time.Millisecond)
 	require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, look())["code"])
 
 	// Where the gateway knows no line, queue decides every call; and nobody passes who cannot be asked about.

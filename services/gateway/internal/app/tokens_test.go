@@ -15,7 +15,7 @@ import (
 
 // entry is an entry token of alice's for calm, of a slot and an epoch, issued some time ago.
 func (w *world) entry(slot string, epoch int64, ago time.Duration) string {
-	at := w.now.Add(-ago)
+	at := time.Now().Add(-ago)
 	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
 }
 
@@ -28,7 +28,7 @@ func TestStaleTokensHideNoGoodOnes(t *testing.T) {
 	stale := map[string]string{
 		"garbage":          "x.y.z",
 		"expired":          w.entry("over", epoch, 2*time.Minute),
-		"another key":      w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, "s", epoch, w.now.Add(time.Minute), w.now)),
+		"another key":      w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, "s", epoch, time.Now().Add(time.Minute), time.Now())),
 		"another event":    w.entryToken(busy, alice),
 		"another user":     w.entryToken(calm, mallory),
 		"an epoch ago":     w.entry("before", epoch-1, 0),
@@ -72,7 +72,7 @@ func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 	w := newWorld(t)
 	other := keys(t, "another-secret-of-at-least-32-bytes!")
 	sign := func(k token.KeySet, event, user string) string {
-		at := w.now.Add(-2 * time.Minute)
+		at := time.Now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
 	}
 	const waiting = "" // the waiting place is given up
@@ -91,7 +91,7 @@ func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 		"expired and forged":              {sign(other, calm, alice), "", []string{waiting}},
 		"expired, another user's":         {sign(w.entries, calm, mallory), "", []string{waiting}},
 		"expired, another event's":        {sign(w.entries, busy, alice), "", []string{waiting}},
-		"expired, of another kind":        {w.sign(w.entries, claims.NewSession(alice, nil, w.now.Add(-time.Hour), w.now.Add(-time.Minute))), "", []string{waiting}},
+		"expired, of another kind":        {w.sign(w.entries, claims.NewSession(alice, nil, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))), "", []string{waiting}},
 		"garbage":                         {"x.y.z", "-", []string{waiting}},
 	} {
 		before := len(w.queue.of("Leave"))

@@ -46,6 +46,9 @@ const (
 	entrySecret   = "entry-secret-of-at-least-thirty-two!"
 )
 
+// patience is how long a test waits for what comes in milliseconds, unless the machine is busy or something is wrong.
+const patience = 30 * time.Second
+
 // world is a gateway before fakes of every service, which run behind the production interceptors.
 type world struct {
 	t       testing.TB
@@ -57,7 +60,6 @@ type world struct {
 	stats   *fakeStats
 
 	sessions, tier1, entries token.KeySet
-	now                      time.Time
 	cfg                      *app.Config
 	services                 app.Services
 }
@@ -70,7 +72,7 @@ func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil 
 func newWorld(t testing.TB, opts ...option) *world {
 	t.Helper()
 	w := &world{
-		t: t, now: time.Now(), stats: &fakeStats{}, payment: &fakePayment{},
+		t: t, stats: &fakeStats{}, payment: &fakePayment{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
 		}},
@@ -155,7 +157,7 @@ func (w *world) watch(s app.Services) {
 	})
 	w.line(calm, epoch, 0)
 	w.line(busy, epoch, 0)
-	require.Eventually(w.t, func() bool { return w.gateway.Ready(ctx) == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(w.t, func() bool { return w.gateway.Ready(ctx) == nil }, patience, time.Millisecond)
 }
 
 // line tells the gateway where a line stands, and waits until it has heard.
@@ -163,12 +165,12 @@ func (w *world) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
 	select {
 	case w.queue.lines <- &queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}}:
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatal("the gateway does not watch the lines")
 	}
 	require.Eventually(w.t, func() bool {
 		return w.gateway.Lines.Verdict(event, epoch) == 0 // edge.Honoured
-	}, 5*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }
 
 func keys(t testing.TB, secret string) token.KeySet {
@@ -195,7 +197,7 @@ func (c credentials) with(name, value string) credentials {
 
 func (w *world) session(user string, roles ...string) credentials {
 	w.t.Helper()
-	tok, err := w.sessions.Sign(claims.NewSession(user, roles, w.now, w.now.Add(time.Hour)))
+	tok, err := w.sessions.Sign(claims.NewSession(user, roles, time.Now(), time.Now().Add(time.Hour)))
 	require.NoError(w.t, err)
 	return credentials{"Authorization": "Bearer " + tok}
 }
@@ -207,11 +209,11 @@ func (w *world) visitor() (credentials, string) {
 }
 
 func (w *world) entryToken(event, user string) string {
-	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, w.now.Add(10*time.Minute), w.now))
+	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, time.Now().Add(10*time.Minute), time.Now()))
 }
 
 func (w *world) tier1Token(event, visitor string) string {
-	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, w.now))
+	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, time.Now()))
 }
 
 func (w *world) sign(k token.KeySet, c any) string {
