@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -88,10 +89,10 @@ func newProcess(t *testing.T) *process {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.db.Close(context.Background()) })
 
-	gateway, err := rpc.Dial("gateway", "ticket", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(10*time.Second))
+	gateway, err := rpc.Dial("gateway", "ticket", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(30*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = gateway.Close() })
-	payment, err := rpc.Dial("payment", "ticket", rpc.Peer{Addr: address, Key: paymentKey}, rpc.WithTimeout(10*time.Second))
+	payment, err := rpc.Dial("payment", "ticket", rpc.Peer{Addr: address, Key: paymentKey}, rpc.WithTimeout(30*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = payment.Close() })
 	p.EventAdminServiceClient, p.HoldServiceClient = ticketv1.NewEventAdminServiceClient(gateway), ticketv1.NewHoldServiceClient(gateway)
@@ -100,9 +101,10 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
+// freeAddress is a port that was free a moment ago, of an address at which others neither listen nor connect.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
@@ -239,6 +241,12 @@ func (p *process) becomes(id, status string) {
 		err := p.db.QueryRow(p.t.Context(), `SELECT status FROM reservations WHERE reservation_id = $1`, id).Scan(&last)
 		return err == nil && last == status
 	}, 60*time.Second, 50*time.Millisecond, "still not %s", status)
+}
+
+// settled waits until n payment events have been settled.
+func (p *process) settled(n int) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return p.count(`SELECT count(*) FROM processed_events`) == n }, 60*time.Second, 50*time.Millisecond)
 }
 
 func (p *process) count(sql string, args ...any) (n int) {

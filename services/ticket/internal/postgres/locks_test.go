@@ -24,7 +24,7 @@ func (b *bundle) blocked(t *testing.T, sql string, fn func() error, check func()
 	go func() { done <- fn() }()
 	require.Eventually(t, func() bool {
 		return b.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-	}, 4*time.Second, time.Millisecond, "it does not wait")
+	}, patience, time.Millisecond, "it does not wait")
 	check()
 	for _, sql := range release {
 		_, err = tx.Exec(t.Context(), sql)

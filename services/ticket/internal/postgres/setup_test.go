@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
@@ -23,6 +24,8 @@ const (
 	group = "ticket-service-group"
 	// extension is by how much payments may extend a hold in all.
 	extension = 30 * time.Minute
+	// patience is how long a test waits for what comes at once, unless the machine is busy or something is wrong.
+	patience = 30 * time.Second
 )
 
 // bundle is a service on a database of its own.
@@ -36,7 +39,11 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	pool := postgrestest.New(t, postgres.Migrations...)
+	// Tests hold locks while they look at who waits for them, which takes as long as the machine does.
+	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 16}, t.Name())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
 	return replica(t, pool)
 }
 

@@ -48,7 +48,7 @@ func TestEventsOverRPC(t *testing.T) {
 		free, err = c.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{Caller: inside("u", "e"), EventId: "e"})
 		require.NoError(t, err)
 		return bytes.Equal([]byte{0b01111111, 0b11111000}, free.GetBitmap())
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 60*time.Second, 20*time.Millisecond)
 	require.EqualValues(t, 14, free.GetSeats())
 	require.EqualValues(t, 9, free.GetSections()[0].GetFree())
 	require.NotEmpty(t, free.GetEtag())
