@@ -4,7 +4,9 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -69,7 +71,7 @@ func newCrash(t *testing.T) *crash {
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
 		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"GRPC_ADDR": address, "TICKET_ADDR": c.serveTickets(), "SANDBOX_URL": provider.URL,
-		"PAYMENT_PROVIDER_TIMEOUT": "1s", "PAYMENT_VOID_AFTER": "1s", "DRAIN": "0s", child: "1",
+		"PAYMENT_PROVIDER_TIMEOUT": "5s", "PAYMENT_VOID_AFTER": "1s", "DRAIN": "0s", child: "1",
 	} {
 		c.env[name] = value
 	}
@@ -100,9 +102,10 @@ func (c *crash) serveTickets() string {
 	return l.Addr().String()
 }
 
+// freeAddress is a port that was free a moment ago, of an address at which others neither listen nor connect.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
@@ -145,7 +148,7 @@ func (c *crash) prepare(ref string) (p *paymentv1.PrepareResponse) {
 			Caller: caller(uuid.NewString()), PaymentType: "reservation", ReferenceId: ref,
 		})
 		return err == nil
-	}, 30*time.Second, 50*time.Millisecond, "the service never came up")
+	}, time.Minute, 50*time.Millisecond, "the service never came up")
 	return p
 }
 
@@ -155,7 +158,7 @@ func (c *crash) final(id string) (status string) {
 		got, err := c.client.GetPayment(c.t.Context(), &paymentv1.GetPaymentRequest{Caller: caller(""), PaymentId: id})
 		status = got.GetStatus()
 		return err == nil && (status == "CONFIRMED" || status == "DECLINED")
-	}, 60*time.Second, 50*time.Millisecond, "the payment was never settled")
+	}, 2*time.Minute, 50*time.Millisecond, "the payment was never settled")
 	return status
 }
 
@@ -168,7 +171,7 @@ func (c *crash) emptyOutbox() {
 		var n int
 		require.NoError(c.t, db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
 		return n == 0
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // Wherever the process dies: money was taken if and only if the payment is confirmed, and then the platform hears of it.
@@ -194,7 +197,7 @@ func TestCrashPoints(t *testing.T) {
 			select {
 			case err := <-killed:
 				require.ErrorContains(t, err, "killed")
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the failpoint was never reached")
 			}
 			c.start("")
@@ -204,7 +207,7 @@ func TestCrashPoints(t *testing.T) {
 			require.Equal(t, want == "CONFIRMED", c.provider.Order(p.GetOrderId()).Status == "CAPTURED")
 			require.LessOrEqual(t, c.provider.Calls("POST /v1/charges"), 1)
 			if want == "DECLINED" {
-				require.Eventually(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, 30*time.Second, 20*time.Millisecond)
+				require.Eventually(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, time.Minute, 20*time.Millisecond)
 				return
 			}
 			rec := kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 1)[0]

@@ -87,7 +87,7 @@ func TestRejectionsAreCompensated(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}()
-	require.Eventually(t, func() bool { return len(c.all()) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.all()) == 1 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, payment.Rejection{EventKey: rejected.Headers[pkgkafka.HeaderID], PaymentID: first, Reason: "HOLD_EXPIRED"}, c.all()[0])
 	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 2)
 	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")

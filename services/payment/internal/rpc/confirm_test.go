@@ -8,12 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/errs"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/payment"
 )
 
 func TestConfirm(t *testing.T) {
@@ -79,9 +78,9 @@ func TestReleaseIsRepeatedUntilHeard(t *testing.T) {
 			var due bool
 			require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM payments WHERE check_at <= now())`).Scan(&due))
 			return !due
-		}, 10*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, patience, 10*time.Millisecond)
 }
 
 // Nothing was charged when ticket said no; the answer is ticket's.
@@ -126,7 +125,7 @@ func TestLostClaimIsReleasedInTheEnd(t *testing.T) {
 	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
 	b.exec(`UPDATE payments SET expires_at = now(), check_at = now()`)
 	b.becomes(p, "EXPIRED")
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Payment == "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Payment == "" }, patience, 10*time.Millisecond)
 }
 
 func TestProviderIsNotThere(t *testing.T) {
@@ -186,7 +185,7 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 		_, err := b.confirm(p, "ok-1", key)
 		running <- err
 	}()
-	require.Eventually(t, func() bool { return b.provider.Calls(charges) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return b.provider.Calls(charges) == 1 }, patience, 5*time.Millisecond)
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyInProgress)
 	release()
@@ -216,22 +215,22 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// The charge goes on when the request's time is over, and the answer comes before.
-func TestAnswerComesBeforeTheDeadline(t *testing.T) {
+// The charge goes on when the request's time is over. (How long before that the answer comes is tested where time is simulated; here it
+// is not asked for by RPC, since one that the machine delays would be lost.)
+func TestAChargeOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
-	opts := options()
-	opts.ProviderTimeout = 10 * time.Second
-	b := setup(t, opts)
+	b := setup(t, options())
 	p, _ := b.prepared()
 	release := b.provider.Hold()
 	defer release()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	got, err := b.client.Confirm(ctx, &paymentv1.ConfirmRequest{
-		Caller: caller(user, newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
+	got, err := b.service.Confirm(ctx, payment.ConfirmRequest{
+		OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newKey(),
 	})
 	require.NoError(t, err)
-	require.Equal(t, "PENDING", got.GetStatus())
+	require.Equal(t, payment.Unknown, got.Status)
+	cancel()
 	release()
 	b.becomes(p, "CONFIRMED")
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))

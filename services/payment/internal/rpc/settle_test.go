@@ -33,23 +33,23 @@ func TestChargedWithoutAnAnswer(t *testing.T) {
 
 func TestNotChargedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t, impatient())
 	p, ref := b.pending("lost-1")
 	got := b.becomes(p, "DECLINED")
 	require.Equal(t, "NOT_CHARGED", got.GetDeclineCode())
 	require.Equal(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "not found is final only when it cannot be charged any more")
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, patience, 10*time.Millisecond)
 	require.Empty(t, b.eventTypes(p))
 }
 
 // A charge that is still on its way is let through for a while.
 func TestUnknownChargeIsNotVoidedAtOnce(t *testing.T) {
 	t.Parallel()
-	opts := options()
+	opts := impatient()
 	opts.VoidAfter = 10 * time.Minute
 	b := setup(t, opts)
 	p, _ := b.pending("lost-1")
-	require.Eventually(t, func() bool { return b.provider.Calls(lookups) > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return b.provider.Calls(lookups) > 0 }, patience, 10*time.Millisecond)
 	require.Equal(t, "PENDING", b.get(p).GetStatus())
 	require.Zero(t, b.provider.Calls(voids))
 	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount)
@@ -59,10 +59,10 @@ func TestUnknownChargeIsNotVoidedAtOnce(t *testing.T) {
 // When the provider will not void, not having heard of the order for 15 minutes is enough.
 func TestNotFoundIsFinalAfterFifteenMinutes(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t, impatient())
 	b.provider.Fail(voids, 1000)
 	p, _ := b.pending("lost-1")
-	require.Eventually(t, func() bool { return b.provider.Calls(voids) > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return b.provider.Calls(voids) > 0 }, patience, 10*time.Millisecond)
 	require.Equal(t, "PENDING", b.get(p).GetStatus())
 	b.exec(`UPDATE payments SET confirming_at = confirming_at - interval '15 minutes', check_at = now()`)
 	b.becomes(p, "DECLINED")
@@ -88,7 +88,7 @@ func TestProviderDecidesLater(t *testing.T) {
 // The money is there after all: ticket must honour the payment or have it refunded.
 func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t, impatient())
 	p, _ := b.pending("lost-1")
 	b.becomes(p, "DECLINED")
 	b.provider.Decide(p.GetOrderId(), "CAPTURED", amount)
@@ -239,5 +239,5 @@ func TestAReleaseThatFailsIsRepeatedSoon(t *testing.T) {
 	p, ref := b.prepared()
 	_, err := b.confirm(p, "decline-1", newKey())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 25*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, 45*time.Second, 50*time.Millisecond)
 }

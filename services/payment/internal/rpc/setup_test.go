@@ -18,6 +18,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/postgres/postgrestest"
+	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -55,10 +56,23 @@ type bundle struct {
 	service  *payment.Service
 }
 
-// options of most tests: short, so that what has to be waited for comes soon.
+// patience is how long a test waits for what comes soon, unless the machine is busy or something is wrong.
+const patience = 30 * time.Second
+
+// options of most tests: what the provider answers is heard, and what has to be waited for comes soon.
 func options() payment.Options {
-	return payment.Options{Provider: sandbox.Name, ProviderTimeout: time.Second, VoidAfter: 100 * time.Millisecond}
+	return payment.Options{Provider: sandbox.Name, ProviderTimeout: patience, VoidAfter: 100 * time.Millisecond}
 }
+
+// impatient is for tests in which the provider does not answer.
+func impatient() payment.Options {
+	o := options()
+	o.ProviderTimeout = time.Second
+	return o
+}
+
+// unhurried calls have the time that the machine needs.
+func unhurried() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(2 * patience)) }
 
 func setup(t *testing.T, opts payment.Options) *bundle {
 	t.Helper()
@@ -71,14 +85,14 @@ func setup(t *testing.T, opts payment.Options) *bundle {
 	b.service = b.newService(opts)
 	b.client = paymentv1.NewPaymentServiceClient(rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		paymentv1.RegisterPaymentServiceServer(r, rpc.New(b.service))
-	}))
+	}, unhurried()))
 	return b
 }
 
 // newService is one replica, with its sweeper.
 func (b *bundle) newService(opts payment.Options) *payment.Service {
 	b.t.Helper()
-	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) })
+	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, unhurried())
 	provider := sandbox.NewClient(b.server.URL, secret)
 	b.t.Cleanup(provider.Close)
 	payments := postgres.NewStore(b.pool)
@@ -139,7 +153,7 @@ func (b *bundle) get(p *paymentv1.PrepareResponse) *paymentv1.Payment {
 
 func (b *bundle) becomes(p *paymentv1.PrepareResponse, status string) *paymentv1.Payment {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.get(p).GetStatus() == status }, 30*time.Second, 20*time.Millisecond,
+	require.Eventually(b.t, func() bool { return b.get(p).GetStatus() == status }, 2*patience, 20*time.Millisecond,
 		"payment never became %s", status)
 	return b.get(p)
 }

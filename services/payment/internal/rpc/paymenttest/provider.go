@@ -25,7 +25,8 @@ type Charge struct {
 }
 
 // Provider speaks the sandbox's protocol over an in-memory ledger. What happens to a charge is decided by the beginning of its payment
-// key: ok-, decline-, timeout- (charged, no answer), lost- (not charged, no answer), pending- (until Decide).
+// key: ok-, decline-, timeout- (charged, the answer is cut off), lost- (not charged, no answer until the caller has enough), pending-
+// (until Decide).
 type Provider struct {
 	mu      sync.Mutex
 	orders  map[string]Charge
@@ -117,7 +118,11 @@ func (p *Provider) charge(w http.ResponseWriter, r *http.Request) {
 	gate := p.gate
 	p.mu.Unlock()
 	if gate != nil {
-		<-gate
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+			return
+		}
 	}
 	if strings.HasPrefix(in.PaymentKey, "lost-") {
 		<-r.Context().Done()
@@ -125,8 +130,7 @@ func (p *Provider) charge(w http.ResponseWriter, r *http.Request) {
 	}
 	c := p.capture(in.OrderID, in.PaymentKey, in.Amount)
 	if strings.HasPrefix(in.PaymentKey, "timeout-") {
-		<-r.Context().Done()
-		return
+		panic(http.ErrAbortHandler) // who only left it unanswered could not know that it was charged before its caller had enough
 	}
 	code := map[string]int{"CAPTURED": http.StatusOK, "PENDING": http.StatusAccepted}[c.Status]
 	if code == 0 {
