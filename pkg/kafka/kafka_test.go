@@ -86,7 +86,7 @@ func TestPublishFailsFastWithoutABroker(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: "x", Value: []byte("x")}), errs.ErrUnavailable)
-	require.Less(t, time.Since(begun), 3*time.Second)
+	require.Less(t, time.Since(begun), 7*time.Second, "less than a call may take at most")
 }
 
 // icy is a connection that, while there is ice, swallows what is written, so that nothing comes back either. One that was frozen is lost.
@@ -129,7 +129,7 @@ func TestPublishFailsFastWhenTheBrokerHangs(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: topic, Value: []byte("2")}), errs.ErrUnavailable)
-	require.Less(t, time.Since(begun), 3*time.Second)
+	require.Less(t, time.Since(begun), 7*time.Second, "less than a call may take at most")
 
 	ice.Store(false)
 	require.Eventually(t, func() bool {

@@ -49,7 +49,7 @@ func TestMigrateDoesNotQueueUpInFrontOfTheTraffic(t *testing.T) {
 	require.NoError(t, err)
 	begun := time.Now()
 	require.ErrorIs(t, postgres.Migrate(t.Context(), pool, altered(t)), errs.ErrUnavailable)
-	require.Less(t, time.Since(begun), 15*time.Second)
+	require.Less(t, time.Since(begun), time.Minute)
 	require.NoError(t, reader.Rollback(t.Context()))
 	require.NoError(t, postgres.Migrate(t.Context(), pool, altered(t)))
 	_, err = pool.Exec(t.Context(), `SELECT note FROM account`)

@@ -190,7 +190,7 @@ func TestNobodyListening(t *testing.T) {
 	begun := time.Now()
 	err = postgres.InTx(t.Context(), pool, func(context.Context, pgx.Tx) error { return nil })
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.Less(t, time.Since(begun), 4*time.Second)
+	require.Less(t, time.Since(begun), 10*time.Second)
 }
 
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
