@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,10 @@ func TestIdleCountsFromTheLastSign(t *testing.T) {
 
 func TestWatchersSeeEveryEpoch(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, watchersSeeEveryEpoch) // a beat comes only where the test waits for one
+}
+
+func watchersSeeEveryEpoch(t *testing.T) {
 	b, _ := newBook()
 	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
 	got := make(chan []Recovery, 10)
@@ -107,6 +112,9 @@ func TestWatchersSeeEveryEpoch(t *testing.T) {
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
 	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
+	quiet := time.Now()
+	require.Empty(t, <-got, "a beat when nothing changes")
+	require.Equal(t, beat, time.Since(quiet))
 	cancel()
 	require.NoError(t, <-done)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,10 @@ func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
 
 func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, oneQuestionServesAllWhoWaitForIt)
+}
+
+func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	var asked atomic.Int64
 	entered, answer := make(chan struct{}), make(chan struct{})
 	r := newRoll(time.Now, func(ctx context.Context, _ string) error {
@@ -64,6 +69,7 @@ func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
 			}
 		})
 	}
+	synctest.Wait()
 	close(answer)
 	wg.Wait()
 	require.Equal(t, int64(1), asked.Load())

@@ -47,6 +47,18 @@ func (g *gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pro
 	return next
 }
 
+// waiter is a context that tells when somebody begins to wait for it: what they ask has been handed in by then.
+type waiter struct {
+	context.Context //nolint:containedctx // it is one
+
+	waits func()
+}
+
+func (w waiter) Done() <-chan struct{} {
+	w.waits()
+	return w.Context.Done()
+}
+
 func TestConcurrentChecksShareScripts(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.Open(t), redistest.Prefix(t)
@@ -60,17 +72,19 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 
 	g := &gate{arrived: make(chan struct{}, 1000), open: make(chan struct{})}
 	client.AddHook(g)
-	var wg sync.WaitGroup
+	const underWay, more = 4, 96
+	var wg, waiting sync.WaitGroup
+	waiting.Add(underWay + more)
 	call := func(i int) {
 		wg.Go(func() {
+			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
 			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
-			s, out, err := store.Check(t.Context(), event, line.Memory{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
+			s, out, err := store.Check(ctx, event, line.Memory{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
 			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.Nowhere || !s.Exists() {
 				t.Errorf("call %d: %v %v", i, out, err)
 			}
 		})
 	}
-	const underWay, more = 4, 96
 	for i := range underWay {
 		call(i)
 		<-g.arrived
@@ -78,6 +92,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	for i := range more {
 		call(underWay + i)
 	}
+	waiting.Wait()
 	close(g.open)
 	wg.Wait()
 	n, err := client.ZCard(t.Context(), "{"+event+"}:active").Result()

@@ -2,6 +2,8 @@ package redis_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"testing"
@@ -26,7 +28,8 @@ type server struct {
 
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	// An address at which others neither listen nor connect: the port must still be free when the server comes back.
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	require.NoError(t, err)
 	s := &server{t: t, dir: t.TempDir(), addr: l.Addr().String(), args: args}
 	require.NoError(t, l.Close())
@@ -37,15 +40,15 @@ func startServer(t testing.TB, args ...string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	_, port, err := net.SplitHostPort(s.addr)
+	host, port, err := net.SplitHostPort(s.addr)
 	require.NoError(s.t, err)
 	// Not the test's context: the server is killed by hand, last of all.
-	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", ""}, s.args...)
+	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a free port
 	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")
 	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
-	require.Eventually(s.t, func() bool { return client.Ping(context.Background()).Err() == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(s.t, func() bool { return client.Ping(context.Background()).Err() == nil }, time.Minute, 10*time.Millisecond)
 }
 
 func (s *server) kill() {
@@ -87,7 +90,7 @@ func TestARealRestart(t *testing.T) {
 	_, err = store.Peek(t.Context(), "ev", book.Recall("ev"))
 	require.Error(t, err)
 	s.start()
-	require.Eventually(t, func() bool { return store.Ping(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return store.Ping(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
 	st, again := ask(line.Claim{UserID: "w"})
 	require.True(t, st.Fresh, "another run id")
 	require.Greater(t, st.Epoch, before.Epoch)

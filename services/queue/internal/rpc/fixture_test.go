@@ -15,6 +15,7 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
+	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/token"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -68,14 +69,14 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	require.NoError(f.t, err)
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
-	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"))
+	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"), unhurried)
 	f.book = line.NewBook(f.clock)
 	f.service = line.NewService(line.Deps{
-		Store: store, Book: f.book, Seal: sealer, Events: ticket.New(conn, conn), Announce: f.told, Meter: noMeter{},
+		Store: store, Book: f.book, Seal: sealer, Events: patient{ticket.New(conn, conn)}, Announce: f.told, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
-	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, stop) })
+	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, stop) }, unhurried)
 	f.visitors, f.admin = queuev1.NewQueueServiceClient(own), queuev1.NewQueueAdminServiceClient(own)
 }
 
@@ -181,6 +182,20 @@ func (f *fixture) wipe() {
 func (f *fixture) failover() {
 	f.t.Helper()
 	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
+}
+
+// unhurried calls have the time that the machine needs.
+var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
+
+// patient waits for ticket's answers. The service gives up after some 100 ms and goes on without, which a busy machine may take for them.
+type patient struct{ line.Directory }
+
+func (p patient) Info(ctx context.Context, eventID string) (line.Info, error) {
+	return p.Directory.Info(context.WithoutCancel(ctx), eventID)
+}
+
+func (p patient) Exists(ctx context.Context, eventID string) error {
+	return p.Directory.Exists(context.WithoutCancel(ctx), eventID)
 }
 
 // tickets is the ticket service.

@@ -292,7 +292,7 @@ func TestRedisIsDown(t *testing.T) {
 		require.Equal(t, "UNAVAILABLE", r.GetProblem().GetReason())
 	}
 	require.Equal(t, "UNAVAILABLE", f.verify("a", &queuev1.EntryClaims{SlotId: "x"}).GetProblem().GetReason())
-	require.Less(t, time.Since(began), 5*time.Second)
+	require.Less(t, time.Since(began), 30*time.Second)
 }
 
 // What replicas remember of the settings is not all of them: blocked users are read again at once.
