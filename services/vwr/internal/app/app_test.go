@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -18,10 +20,10 @@ import (
 
 const key = config.Secret("0123456789abcdef0123456789abcdef")
 
-// freeAddr is a loopback address that nobody listens on.
+// freeAddr is a port that was free a moment ago, of an address at which others neither listen nor connect.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func start(t *testing.T) (addr string, stop func() error) {
 	t.Helper()
 	tables, _ := dynamotest.Tables(t)
 	cfg := &app.Config{
-		Config:       lifecycle.Config{GRPCAddr: freeAddr(t), ShutdownTimeout: 10 * time.Second},
+		Config:       lifecycle.Config{GRPCAddr: freeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		ServerConfig: rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo:       tables, TokenSecret: key,
 	}
@@ -59,7 +61,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	visitors, operators := vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn)
 
@@ -110,7 +112,7 @@ func TestRun(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("stopping took %v: the open stream held it up", took)
 	}
 }

@@ -43,13 +43,23 @@ func dieInAGroup(endpoint, prefix string) {
 	if err != nil {
 		panic(err)
 	}
-	var puts atomic.Int64
-	s := dynamo.New(awsdynamo.New(db.Options(), tap{before: func(in any) error {
-		if isPut(in) && puts.Add(1) == crashAtPut {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-		return nil
-	}}.options), cfg, 1, time.Now)
+	var puts, answered atomic.Int64
+	settled := make(chan struct{})
+	s := dynamo.New(awsdynamo.New(db.Options(), tap{
+		before: func(in any) error {
+			if isPut(in) && puts.Add(1) >= crashAtPut {
+				<-settled // what is still on its way would be stored after the parent has looked
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			return nil
+		},
+		after: func(in, _ any) error {
+			if isPut(in) && answered.Add(1) == crashAtPut-1 {
+				close(settled)
+			}
+			return nil
+		},
+	}.options), cfg, 1, time.Now)
 	c, _, err := s.Read(context.Background(), crashEvent)
 	if err != nil {
 		panic(err)
@@ -77,7 +87,7 @@ func TestKilledReplicaLeavesGaps(t *testing.T) {
 	s := dynamo.New(db, cfg, 1, time.Now)
 	c := roomtest.Open(t, s, crashEvent, room.DefaultSettings())
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), crashEndpoint+"="+cfg.Endpoint, crashPrefix+"="+cfg.Prefix)

@@ -133,7 +133,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 
 func waitIssued(t *testing.T, s *dynamo.Store, event string, n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if roomtest.Read(t, s, event).Issued >= n {
 			return
 		}

@@ -45,7 +45,7 @@ func listen(t *testing.T, key config.Secret) string {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := errors.Join(s.Stop(ctx), <-done); err != nil {
 			t.Error(err)
@@ -66,11 +66,13 @@ func TestLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	got, err := c.Load(t.Context(), "demo")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got, err := c.Load(ctx, "demo")
 	if want := (room.Load{Waiting: 3, Active: 5, Arrived: 11}); err != nil || got != want {
 		t.Errorf("load %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := c.Load(t.Context(), "other"); !errors.Is(err, errs.ErrUnavailable) {
+	if _, err := c.Load(ctx, "other"); !errors.Is(err, errs.ErrUnavailable) {
 		t.Errorf("a queue that fails: %v", err)
 	}
 }

@@ -218,7 +218,7 @@ func TestWatchCounters(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{})
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	if err != nil {
@@ -259,7 +259,7 @@ func TestWatchCounters(t *testing.T) {
 func TestWatchCountersIsNeverSilent(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	if err != nil {
