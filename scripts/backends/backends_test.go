@@ -46,8 +46,8 @@ func freePort(t *testing.T) int {
 	return port
 }
 
+// Not beside the tests that start processes: a child holds its parent's sockets until its exec.
 func TestStartNamesWhoHasThePort(t *testing.T) {
-	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -95,7 +95,7 @@ func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	s.backends[0].ports = []int{freePort(t)}
 	require.NoError(t, s.Start(t.Context()))
 	require.NotEqual(t, before, s.Status(t.Context())[0].PID)
-	require.Error(t, syscall.Kill(before, 0), "the first is gone")
+	require.Eventually(t, func() bool { return syscall.Kill(before, 0) != nil }, time.Minute, 10*time.Millisecond, "the first is gone")
 }
 
 func TestSignalReachesTheProcess(t *testing.T) {
@@ -104,7 +104,7 @@ func TestSignalReachesTheProcess(t *testing.T) {
 	require.ErrorContains(t, s.Signal("redis", syscall.SIGKILL), "does not run")
 	require.NoError(t, s.Start(t.Context()))
 	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
-	require.Eventually(t, func() bool { return !s.Running("redis") }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !s.Running("redis") }, time.Minute, 10*time.Millisecond)
 }
 
 func TestJarsFollowThePom(t *testing.T) {

@@ -16,7 +16,7 @@ func sleeper(t *testing.T, script string) *Process {
 	p, err := Start(Spec{Name: "sleeper", Path: "/bin/sh", Args: []string{"-c", script}, Log: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
-	require.Eventually(t, func() bool { return Tail(log, 1) == "ready" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return Tail(log, 1) == "ready" }, time.Minute, 5*time.Millisecond)
 	return p
 }
 

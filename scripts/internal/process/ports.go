@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // PortTaken explains why a port cannot be listened on.
@@ -19,13 +20,19 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
 }
 
-// CheckPort tells whether 127.0.0.1:port can be listened on; if not, the error is a *PortTaken.
+// CheckPort tells whether 127.0.0.1:port can be listened on; if not, the error is a *PortTaken. Who has the port for a moment only does not
+// count: a process that starts while a port is being tried has that socket too, until its exec has closed it.
 func CheckPort(port int) error {
-	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return &PortTaken{Port: port, Owner: portOwner(port)}
+	const step, longest = 20 * time.Millisecond, time.Second
+	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
+		l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return l.Close()
+		}
+		if time.Now().After(deadline) {
+			return &PortTaken{Port: port, Owner: portOwner(port)}
+		}
 	}
-	return l.Close()
 }
 
 // FreePort returns a loopback port that nobody listened on a moment ago.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,4 +33,30 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.NoError(t, conn.Close())
 	require.NoError(t, CheckPort(port))
+}
+
+// A process that starts at the same moment has the socket with which a port is tried, until its exec: the port is free all the same.
+func TestPortsAreFreeWhileProcessesStart(t *testing.T) {
+	over := make(chan struct{})
+	var starts sync.WaitGroup
+	for range 4 {
+		starts.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					assert.NoError(t, exec.CommandContext(t.Context(), "/bin/true").Run())
+				}
+			}
+		})
+	}
+	for range 1000 {
+		port, err := FreePort()
+		assert.NoError(t, err)
+		assert.NoError(t, CheckPort(port))
+		assert.NoError(t, CheckPort(port), "again")
+	}
+	close(over)
+	starts.Wait()
 }

@@ -94,7 +94,7 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	require.Eventually(t, func() bool {
 		after, _, err = r.load(platform.Queue)
 		return err == nil && after.Restarts == 1 && after.Alive()
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, "signal: killed", after.LastExit)
 	require.NotEqual(t, before.PID, after.PID)
 	ticket, _, err := r.load(platform.Ticket)
