@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w := &inputWorld{
 		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
 		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		calm: newSaleFor(t, p, time.Hour, time.Hour), busy: newSaleFor(t, p, time.Hour, time.Hour), absent: "absent-" + uuid.NewString()[:8],
+		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	require.NoError(t, p.DB(platform.Ticket).QueryRow(t.Context(),
@@ -115,6 +116,17 @@ func (w *inputWorld) enterRoom() {
 	var assigned struct{ RequestID string }
 	require.NoError(w.t, a.Decode(&assigned))
 	w.request = assigned.RequestID
+	w.p.Eventually(settle, func(context.Context) error { // the gateway hears of it by a stream
+		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{})
+		var room struct{ TotalInQueue int }
+		if err := a.Decode(&room); err != nil {
+			return err
+		}
+		if room.TotalInQueue != 1 {
+			return fmt.Errorf("%d in the room, not 1", room.TotalInQueue)
+		}
+		return nil
+	})
 }
 
 // send asks as a person; a body that is not empty is JSON.
