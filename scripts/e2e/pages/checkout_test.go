@@ -103,11 +103,25 @@ func testRetryAtOnce(t *testing.T) {
 func testReloadWhileBeingPaid(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	b := open(t, platformURL, desktop, "en")
+	var paid atomic.Bool
+	looked := make(chan struct{})
+	base := through(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
+			paid.Store(true)
+		case strings.Contains(r.URL.Path, "/my/reservations/") && paid.Load():
+			<-looked // the page does not hear of the end before it was seen to wait for it
+		}
+		return false
+	})
+	end := sync.OnceFunc(func() { close(looked) })
+	t.Cleanup(end)
+	b := open(t, base, desktop, "en")
 	b.hold(event, unused("reload"))
 	b.answer("late-decline")
 	b.say(words(t, "en")["checkout"]["pending"])
 	b.inspect("pending")
+	end()
 	b.reload()
 	b.say(words(t, "en")["checkout"]["declined"])
 	b.answer("ok")
