@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -186,13 +187,15 @@ func TestWithoutTheDatabase(t *testing.T) {
 	c := serve(t)
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	c.pool.Close()
-	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	res, err := c.HoldSeats(ctx, &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{
 		{Caller: inside("u", "e"), EventId: "e", SeatIds: []string{"A-1-1"}}, {Caller: inside("v", "e"), EventId: "e", SeatIds: []string{"A-1-2"}},
 	}})
 	require.NoError(t, err)
 	for _, r := range res.GetResults() {
 		require.Equal(t, "UNAVAILABLE", r.GetProblem().GetReason())
 	}
-	_, err = c.GetMyReservation(t.Context(), &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: uuid.NewString()})
+	_, err = c.GetMyReservation(ctx, &ticketv1.GetReservationRequest{Caller: signedIn("u"), ReservationId: uuid.NewString()})
 	requireReason(t, err, "UNAVAILABLE")
 }

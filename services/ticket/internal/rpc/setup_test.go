@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/postgres/postgrestest"
+	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -55,7 +56,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservations))
 		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservations))
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(store, keys)))
-	}, opts...)
+	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
