@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,24 +29,34 @@ type Config struct {
 	TLS      bool          `env:"REDIS_TLS"`
 	// PoolSize is the number of connections per node.
 	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
+	// Patience bounds each of dialing, writing, answering and waiting for a connection, when it is set: tests whose machine may stall are
+	// more patient than visitors.
+	Patience time.Duration
 }
+
+// What a visitor's request can wait for.
+const (
+	dialTimeout = time.Second
+	callTimeout = 500 * time.Millisecond
+)
 
 // Open makes a client. It dials when it is first used, so that Redis being down does not stop the start; readiness says so (Ping).
 //
 // A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides; it is sent once more only when it is
 // certain not to have arrived.
 func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
+	dialing, calling := cmp.Or(cfg.Patience, dialTimeout), cmp.Or(cfg.Patience, callTimeout)
 	opts := &redis.UniversalOptions{
 		Addrs:                 cfg.Addrs,
 		IsClusterMode:         cfg.Cluster,
 		Username:              cfg.Username,
 		Password:              cfg.Password.Reveal(),
 		PoolSize:              cfg.PoolSize,
-		DialTimeout:           time.Second,
+		DialTimeout:           dialing,
 		DialerRetries:         1, // the command itself is tried twice
-		ReadTimeout:           500 * time.Millisecond,
-		WriteTimeout:          500 * time.Millisecond,
-		PoolTimeout:           500 * time.Millisecond,
+		ReadTimeout:           calling,
+		WriteTimeout:          calling,
+		PoolTimeout:           calling,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            1,
 		DisableIdentity:       true,

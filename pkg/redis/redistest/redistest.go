@@ -14,6 +14,9 @@ import (
 	"urr.guru/pkg/redis"
 )
 
+// patience is for a machine that compiles and tests much else: what a slow Redis leads to is tested where a test makes it slow.
+const patience = 20 * time.Second
+
 // Open makes a client of the single Redis, closed when the test ends.
 func Open(t testing.TB) goredis.UniversalClient {
 	t.Helper()
@@ -28,6 +31,7 @@ func OpenCluster(t testing.TB) goredis.UniversalClient {
 
 func open(t testing.TB, cfg redis.Config) goredis.UniversalClient {
 	t.Helper()
+	cfg.Patience = patience
 	client, err := redis.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
