@@ -162,11 +162,11 @@ func (s sale) open(t *testing.T) string {
 	return event
 }
 
-// openRoom opens an event's waiting room, with so many visitors in front of whoever comes next, one of them served every
-// so many seconds.
-func openRoom(t *testing.T, event string, ahead, seconds int) {
+// openRoom opens an event's waiting room, with so many visitors in front of whoever comes next. It serves nobody by itself:
+// see serve.
+func openRoom(t *testing.T, event string, ahead int) {
 	t.Helper()
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": seconds})
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600})
 	for range ahead {
 		v := newVisitor(t)
 		require.Eventually(t, func() bool {
@@ -175,6 +175,12 @@ func openRoom(t *testing.T, event string, ahead, seconds int) {
 		}, patience, 100*time.Millisecond, "the gateway hears of the waiting room")
 		v.call(http.MethodPost, "/vwr-api/vwr/assign/"+event, nil)
 	}
+}
+
+// serve lets the next n visitors of a waiting room pass.
+func serve(t *testing.T, event string, n int) {
+	t.Helper()
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": n})
 }
 
 // words are the sentences of a language, by group and key.

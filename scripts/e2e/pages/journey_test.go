@@ -27,7 +27,7 @@ func testJourney(t *testing.T) {
 			event := sale{threshold: 1}.open(t)
 			inside := signIn(t)
 			inside.enter(event)
-			openRoom(t, event, 3, 1)
+			openRoom(t, event, 3)
 			b := open(t, platformURL, p.device, p.lang)
 
 			b.visit("/")
@@ -38,6 +38,7 @@ func testJourney(t *testing.T) {
 			b.arrive("/vwr/" + event)
 			b.see("#line")
 			b.inspect("waiting-room")
+			serve(t, event, 4)
 			b.arrive("/events/" + event)
 			b.see(".facts")
 			b.inspect("event")

@@ -144,7 +144,7 @@ func testNarrowAndDark(t *testing.T) {
 	b.payTwice()
 	b.seeTickets(1)
 	other := sale{}.open(t)
-	openRoom(t, other, 3, 600)
+	openRoom(t, other, 3)
 	b.visit("/vwr/" + other)
 	b.see("#line")
 	b.inspect("waiting room")

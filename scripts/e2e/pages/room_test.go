@@ -29,7 +29,7 @@ func (b *tab) kept(event string) standing {
 func testRoomKeepsTheNumber(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	openRoom(t, event, 3, 600)
+	openRoom(t, event, 3)
 	b := open(t, platformURL, phone, "ko")
 	b.visit("/vwr/" + event)
 	b.see("#line")
@@ -47,7 +47,7 @@ func testRoomKeepsTheNumber(t *testing.T) {
 	b.click("#language")
 	b.until("the other language", "document.documentElement.lang === 'en'")
 	b.say(words(t, "en")["vwr"]["keep"])
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": 4})
+	serve(t, event, 4)
 	b.arrive("/events/" + event)
 	b.see(".facts")
 	require.Zero(t, b.kept(event))
@@ -58,7 +58,7 @@ func testRoomKeepsTheNumber(t *testing.T) {
 func testRoomOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	openRoom(t, event, 6, 1)
+	openRoom(t, event, 6)
 	var assigns, checks atomic.Int32
 	base := through(t, func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -88,6 +88,7 @@ func testRoomOutlastsFailures(t *testing.T) {
 	b.inspect("overloaded")
 	b.see("#line")
 	b.say("No connection.")
+	serve(t, event, 7)
 	b.arrive("/events/" + event)
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
@@ -106,7 +107,7 @@ func testClosedRoomLetsEverybodyIn(t *testing.T) {
 func testRoomIsOneFile(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	openRoom(t, event, 3, 600)
+	openRoom(t, event, 3)
 	b := open(t, platformURL, phone, "ko")
 	b.visit("/vwr/" + event)
 	b.see("#line")

@@ -11,7 +11,7 @@ import (
 )
 
 // soon is long enough for a page to be opened and looked at before a sale begins.
-const soon = 15 * time.Second
+const soon = 20 * time.Second
 
 // testSaleOpensByItself: before the sale the page counts down and offers no line; at its opening the way in appears.
 func testSaleOpensByItself(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds every single wait for the page; nothing here is that slow.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // device is a size of screen that the pages are tested at.
 type device struct {
