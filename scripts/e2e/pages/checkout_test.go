@@ -46,7 +46,7 @@ func testWrongClock(t *testing.T) {
 // testHoldRunsOut: the end of a hold is said, by the server's word.
 func testHoldRunsOut(t *testing.T) {
 	t.Parallel()
-	event := sale{hold: 20}.open(t)
+	event := sale{hold: 40}.open(t)
 	b := open(t, platformURL, phone, "ko")
 	b.hold(event, unused("slowly"))
 	b.see(".countdown.soon")

@@ -47,6 +47,7 @@ func testJourney(t *testing.T) {
 			b.arrive("/login")
 			b.see("#user")
 			b.inspect("login")
+			inside.enter(event) // who is not heard of for two minutes loses the slot
 			b.logIn(unused("journey"))
 
 			b.arrive("/queue/" + event)
