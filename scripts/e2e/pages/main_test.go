@@ -100,8 +100,11 @@ func startBrowser(t *testing.T) {
 	t.Helper()
 	_, err := exec.LookPath("chromium")
 	require.NoError(t, err, "apt-get install chromium fonts-noto-cjk")
+	scratch, err := os.MkdirTemp("", "urr-pages-") // a browser that is stopped leaves what it had there
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath("chromium"), chromedp.Env("TMPDIR="+scratch), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("headless", "new"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
