@@ -100,7 +100,8 @@ func startBrowser(t *testing.T) {
 	t.Helper()
 	_, err := exec.LookPath("chromium")
 	require.NoError(t, err, "apt-get install chromium fonts-noto-cjk")
-	scratch, err := os.MkdirTemp("", "urr-pages-") // a browser that is stopped leaves what it had there
+	// A browser that is stopped leaves what it had there, and its last processes may still be writing.
+	scratch, err := os.MkdirTemp("", "urr-pages-") //nolint:usetesting // t.TempDir fails the test when it cannot remove all at once
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
