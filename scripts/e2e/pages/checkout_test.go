@@ -3,7 +3,6 @@ package pages_test
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -75,26 +74,14 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 func testRetryAtOnce(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	var declined atomic.Bool
-	slow := make(chan struct{})
-	base := through(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
-			declined.Store(true)
-		case strings.HasSuffix(r.URL.Path, "/payments/prepare") && declined.Load():
-			<-slow
-		}
-		return false
-	})
-	answer := sync.OnceFunc(func() { close(slow) })
-	t.Cleanup(answer)
+	base, prepare := holdingBack(t, "/payments/prepare")
 	b := open(t, base, phone, "en")
 	b.hold(event, unused("quick"))
 	b.answer("decline")
 	b.see(".notice.bad")
 	b.see("form button[type=submit]:disabled")
 	b.inspect("declined, not open again")
-	answer()
+	prepare()
 	b.answer("ok")
 	b.say(words(t, "en")["checkout"]["confirmed"])
 }
@@ -103,19 +90,7 @@ func testRetryAtOnce(t *testing.T) {
 func testReloadWhileBeingPaid(t *testing.T) {
 	t.Parallel()
 	event := sale{}.open(t)
-	var paid atomic.Bool
-	looked := make(chan struct{})
-	base := through(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
-			paid.Store(true)
-		case strings.Contains(r.URL.Path, "/my/reservations/") && paid.Load():
-			<-looked // the page does not hear of the end before it was seen to wait for it
-		}
-		return false
-	})
-	end := sync.OnceFunc(func() { close(looked) })
-	t.Cleanup(end)
+	base, end := holdingBack(t, "/my/reservations/") // the page does not hear of the end before it was seen to wait for it
 	b := open(t, base, desktop, "en")
 	b.hold(event, unused("reload"))
 	b.answer("late-decline")

@@ -5,6 +5,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +38,26 @@ func refuse(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
+}
+
+// holdingBack gives an address in front of the platform at which, once a payment was sent, requests whose path contains `path` wait for
+// the returned function.
+func holdingBack(t *testing.T, path string) (base string, release func()) {
+	t.Helper()
+	var sent atomic.Bool
+	gate := make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	base = through(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
+			sent.Store(true)
+		case strings.Contains(r.URL.Path, path) && sent.Load():
+			<-gate
+		}
+		return false
+	})
+	t.Cleanup(release) // before the server is closed, which waits for its requests
+	return base, release
 }
 
 // losing gives an address in front of the platform that passes requests on, and closes the connection instead of
