@@ -1,4 +1,5 @@
-// Package backendtest says where the development backends listen, for tests that run on the real servers. `make backends` starts them.
+// Package backendtest says where the development backends listen, for tests that run on the real servers (`make backends` starts them), and
+// where a server of the test's own may.
 package backendtest
 
 import (

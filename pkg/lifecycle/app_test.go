@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 )
@@ -33,15 +34,6 @@ func newApp(cfg lifecycle.Config) *lifecycle.App {
 		cfg.ShutdownTimeout = patience
 	}
 	return lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
-}
-
-// freeAddr is a port that was free a moment ago, of an address at which others neither listen nor connect.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.9:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // run starts the app and returns how to stop it and what it returned.
@@ -197,7 +189,7 @@ func TestFailuresOnTheWayOutAreToldToo(t *testing.T) {
 
 func TestProbesFollowTheChecks(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := backendtest.FreeAddr(t)
 	var broken atomic.Bool
 	broken.Store(true)
 	a := newApp(lifecycle.Config{OpsAddr: addr, Drain: time.Hour})
@@ -240,7 +232,7 @@ func TestProbesFollowTheChecks(t *testing.T) {
 
 func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := backendtest.FreeAddr(t)
 	a := newApp(lifecycle.Config{OpsAddr: addr})
 	a.Ready("panics", func(context.Context) error { panic("nil pool") })
 	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
@@ -257,7 +249,7 @@ func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 // A check that does not heed its context must neither look like a good answer for ever nor keep the process from ending.
 func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := backendtest.FreeAddr(t)
 	stuck, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	var hang atomic.Bool
@@ -320,7 +312,7 @@ func TestConnectionsPartWhileDraining(t *testing.T) {
 
 func TestGRPCHealthFollowsReadiness(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := backendtest.FreeAddr(t)
 	var broken atomic.Bool
 	a := newApp(lifecycle.Config{GRPCAddr: addr, Drain: time.Hour})
 	end := draining(a)

@@ -4,9 +4,7 @@ package app_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/kafka"
@@ -65,7 +64,7 @@ func newCrash(t *testing.T) *crash {
 	provider := httptest.NewServer(c.provider.Handler())
 	t.Cleanup(provider.Close)
 	prefix := kafkatest.Name("crash") + "."
-	address := freeAddress(t)
+	address := backendtest.FreeAddr(t)
 	for name, value := range map[string]string{
 		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
@@ -99,15 +98,6 @@ func (c *crash) serveTickets() string {
 	require.NoError(c.t, err)
 	go func() { _ = s.Serve(l) }()
 	c.t.Cleanup(func() { _ = s.Stop(context.Background()) })
-	return l.Addr().String()
-}
-
-// freeAddress is a port that was free a moment ago, of an address at which others neither listen nor connect.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
 

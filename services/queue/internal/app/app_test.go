@@ -2,11 +2,8 @@ package app_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,22 +58,13 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// free is a port that was free a moment ago, of an address at which others neither listen nor connect.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 func TestServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	env := least()
-	ops, prefix := free(t), kafkatest.Name("app")+"-"
+	ops, prefix := backendtest.FreeAddr(t), kafkatest.Name("app")+"-"
 	t.Cleanup(func() { kafkatest.Delete(t, prefix+kafka.Topic, prefix+kafka.Topic+pkgkafka.DLQSuffix) })
 	maps.Copy(env, map[string]string{
-		"GRPC_ADDR": free(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": backendtest.Redis(t),
+		"GRPC_ADDR": backendtest.FreeAddr(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": backendtest.Redis(t),
 		"KAFKA_BROKERS": strings.Join(backendtest.Kafka(t), ","), "KAFKA_GROUP_PREFIX": prefix, "KAFKA_TOPIC_PREFIX": prefix,
 	})
 	cfg, err := config.LoadFrom[app.Config](t.Context(), env)

@@ -2,8 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"os/exec"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	pkgredis "urr.guru/pkg/redis"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
@@ -28,11 +27,7 @@ type server struct {
 
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	// An address at which others neither listen nor connect: the port must still be free when the server comes back.
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
-	require.NoError(t, err)
-	s := &server{t: t, dir: t.TempDir(), addr: l.Addr().String(), args: args}
-	require.NoError(t, l.Close())
+	s := &server{t: t, dir: t.TempDir(), addr: backendtest.FreeAddr(t), args: args}
 	s.start()
 	t.Cleanup(s.kill)
 	return s

@@ -3,8 +3,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -19,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
@@ -65,7 +64,7 @@ type process struct {
 func newProcess(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, env: environment(), prefix: kafkatest.Name("ticket") + "."}
-	address := freeAddress(t)
+	address := backendtest.FreeAddr(t)
 	for name, value := range map[string]string{
 		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
@@ -99,15 +98,6 @@ func newProcess(t *testing.T) *process {
 	p.ReservationServiceClient, p.TicketServiceClient = ticketv1.NewReservationServiceClient(gateway), ticketv1.NewTicketServiceClient(gateway)
 	p.payables = ticketv1.NewPayableServiceClient(payment)
 	return p
-}
-
-// freeAddress is a port that was free a moment ago, of an address at which others neither listen nor connect.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (p *process) kafka() kafka.Config {

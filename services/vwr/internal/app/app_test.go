@@ -2,13 +2,11 @@ package app_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/lifecycle"
@@ -20,23 +18,12 @@ import (
 
 const key = config.Secret("0123456789abcdef0123456789abcdef")
 
-// freeAddr is a port that was free a moment ago, of an address at which others neither listen nor connect.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // start runs the service on fresh tables until the returned function stops it.
 func start(t *testing.T) (addr string, stop func() error) {
 	t.Helper()
 	tables, _ := dynamotest.Tables(t)
 	cfg := &app.Config{
-		Config:       lifecycle.Config{GRPCAddr: freeAddr(t), ShutdownTimeout: 2 * time.Minute},
+		Config:       lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		ServerConfig: rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo:       tables, TokenSecret: key,
 	}
