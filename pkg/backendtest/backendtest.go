@@ -44,9 +44,13 @@ func Postgres(t testing.TB, database string) string {
 	return "postgres://urr@" + up(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
 }
 
-// Kafka are the addresses of the brokers.
+// Kafka are the addresses of the brokers. `go test -short` skips the tests that ask for them: joining
+// a consumer group takes seconds.
 func Kafka(t testing.TB) []string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out tests that need Kafka")
+	}
 	return []string{up(t, "Kafka", kafkaPort)}
 }
 

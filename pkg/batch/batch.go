@@ -61,6 +61,7 @@ type Coalescer[I, O any] struct {
 	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay
 	closed  bool
 	idle    chan struct{} // closed when a closed coalescer has drained
+	onIdle  func()        // called when the last batch under way has ended and nothing waits; nil for none
 }
 
 type call[I, O any] struct {
@@ -166,16 +167,31 @@ func (c *Coalescer[I, O]) work(calls []*call[I, O]) {
 
 // next takes what arrived while a batch ran. Those have waited already, so a Delay does not start anew for them.
 func (c *Coalescer[I, O]) next() []*call[I, O] {
+	calls, idle := c.nextOrIdle()
+	if idle && c.onIdle != nil {
+		c.onIdle()
+	}
+	return calls
+}
+
+func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pending) > 0 {
-		return c.takeLocked()
+		return c.takeLocked(), false
 	}
 	c.running--
 	if c.closed && c.running == 0 {
 		close(c.idle)
 	}
-	return nil
+	return nil, c.running == 0
+}
+
+// quiet reports whether no batch runs and nothing waits for one.
+func (c *Coalescer[I, O]) quiet() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running == 0 && len(c.pending) == 0
 }
 
 func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {

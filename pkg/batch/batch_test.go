@@ -10,7 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -61,21 +62,62 @@ func (r *recorder) sizes() []int {
 	return sizes
 }
 
+// callers ask at once and note what each was answered.
+type callers struct {
+	coalescer asker
+	wg        sync.WaitGroup
+	mu        sync.Mutex
+	answers   map[int]answer
+}
+
+type asker interface {
+	Do(ctx context.Context, in int) (int, error)
+}
+
+type answer struct {
+	Value int
+	Err   error
+}
+
+func (c *callers) do(ctx context.Context, in int) {
+	c.wg.Go(func() {
+		v, err := c.coalescer.Do(ctx, in)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.answers == nil {
+			c.answers = make(map[int]answer)
+		}
+		c.answers[in] = answer{v, err}
+	})
+}
+
+// require waits for all answers, which must be as want has them.
+func (c *callers) require(t *testing.T, want map[int]answer) {
+	t.Helper()
+	c.wg.Wait()
+	require.Empty(t, cmp.Diff(want, c.answers, cmpopts.EquateErrors()))
+}
+
+// doubled are the answers to 0, 1, … n-1.
+func doubled(n int) map[int]answer {
+	want := make(map[int]answer, n)
+	for i := range n {
+		want[i] = answer{Value: 2 * i}
+	}
+	return want
+}
+
 func TestDelayGathersWhatArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		c := batch.NewCoalescer(batch.Config{Max: 100, Delay: 150 * time.Microsecond, Inflight: 4}, r.run)
 		start := time.Now()
-		var wg sync.WaitGroup
+		all := callers{coalescer: c}
 		for i := range 40 {
-			wg.Go(func() {
-				got, err := c.Do(t.Context(), i)
-				assert.NoError(t, err)
-				assert.Equal(t, 2*i, got)
-			})
+			all.do(t.Context(), i)
 		}
-		wg.Wait()
+		all.require(t, doubled(40))
 		require.Equal(t, []int{40}, r.sizes())
 		require.Equal(t, 150*time.Microsecond, time.Since(start))
 	})
@@ -87,18 +129,15 @@ func TestFullBatchDoesNotWait(t *testing.T) {
 		r := recorder{gate: make(chan struct{})} // a batch that ended would take along who has come meanwhile
 		c := batch.NewCoalescer(batch.Config{Max: 10, Delay: time.Hour, Inflight: 4}, r.run)
 		start := time.Now()
-		var wg sync.WaitGroup
+		all := callers{coalescer: c}
 		for i := range 20 {
-			wg.Go(func() {
-				_, err := c.Do(t.Context(), i)
-				assert.NoError(t, err)
-			})
+			all.do(t.Context(), i)
 		}
 		synctest.Wait()
 		require.Equal(t, []int{10, 10}, r.sizes())
 		require.Zero(t, time.Since(start))
 		close(r.gate)
-		wg.Wait()
+		all.require(t, doubled(20))
 		require.Zero(t, r.running.Load())
 	})
 }
@@ -108,23 +147,15 @@ func TestGroupCommitTakesWhatHasArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}
 		c := batch.NewCoalescer(batch.Config{Max: 8}, r.run)
-		var wg sync.WaitGroup
-		do := func(i int) {
-			wg.Go(func() {
-				got, err := c.Do(t.Context(), i)
-				assert.NoError(t, err)
-				assert.Equal(t, 2*i, got)
-			})
+		all := callers{coalescer: c}
+		for i := range 12 {
+			all.do(t.Context(), i)
 			synctest.Wait()
-		}
-		do(0)
-		require.Equal(t, []int{1}, r.sizes(), "the first does not wait")
-		for i := 1; i <= 11; i++ {
-			do(i)
+			require.Equal(t, []int{1}, r.sizes()[:1], "the first does not wait")
 		}
 		require.Equal(t, []int{1}, r.sizes(), "one batch at a time")
 		close(r.gate)
-		wg.Wait()
+		all.require(t, doubled(12))
 		require.Equal(t, []int{1, 8, 3}, r.sizes())
 		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, r.batches[1], "in the order of arrival")
 		require.EqualValues(t, 1, r.most.Load())
@@ -135,15 +166,11 @@ func TestInflightBoundsParallelBatches(t *testing.T) {
 	t.Parallel()
 	var r recorder
 	c := batch.NewCoalescer(batch.Config{Max: 3, Inflight: 2}, r.run)
-	var wg sync.WaitGroup
+	all := callers{coalescer: c}
 	for i := range 500 {
-		wg.Go(func() {
-			got, err := c.Do(t.Context(), i)
-			assert.NoError(t, err)
-			assert.Equal(t, 2*i, got)
-		})
+		all.do(t.Context(), i)
 	}
-	wg.Wait()
+	all.require(t, doubled(500))
 	require.LessOrEqual(t, r.most.Load(), int32(2))
 	require.LessOrEqual(t, slices.Max(r.sizes()), 3)
 }
@@ -176,29 +203,15 @@ func TestCallerThatGivesUpDisturbsNobody(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}
 		c := batch.NewCoalescer(batch.Config{Max: 10}, r.run)
 		quit, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		lost := func(i int) {
-			wg.Go(func() {
-				_, err := c.Do(quit, i)
-				assert.ErrorIs(t, err, context.Canceled)
-			})
+		all := callers{coalescer: c}
+		for i, ctx := range []context.Context{quit, quit, t.Context()} { // the batch would die with the first context, if it used it
+			all.do(ctx, i)
 			synctest.Wait()
 		}
-		served := func(i int) {
-			wg.Go(func() {
-				got, err := c.Do(t.Context(), i)
-				assert.NoError(t, err)
-				assert.Equal(t, 2*i, got)
-			})
-			synctest.Wait()
-		}
-		lost(0) // the one whose context the batch would die with, if it used it
-		lost(1)
-		served(2)
 		cancel()
 		synctest.Wait()
 		close(r.gate)
-		wg.Wait()
+		all.require(t, map[int]answer{0: {Err: context.Canceled}, 1: {Err: context.Canceled}, 2: {Value: 4}})
 		require.Equal(t, [][]int{{0}, {2}}, r.batches, "who left before the batch began costs nothing")
 
 		_, err := c.Do(quit, 3)
@@ -220,11 +233,13 @@ func TestErrorsReachEveryCallerOfTheBatchAndNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := batch.NewCoalescer(batch.Config{Timeout: 10 * time.Millisecond}, tc.fn)
-			for range 2 { // the coalescer serves on
-				_, err := c.Do(t.Context(), 1)
-				require.ErrorIs(t, err, tc.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := batch.NewCoalescer(batch.Config{Timeout: 10 * time.Millisecond}, tc.fn)
+				for range 2 { // the coalescer serves on
+					_, err := c.Do(t.Context(), 1)
+					require.ErrorIs(t, err, tc.want)
+				}
+			})
 		})
 	}
 }
@@ -244,19 +259,15 @@ func TestItemsFailOneByOne(t *testing.T) {
 			}
 			return out, nil
 		})
-		var wg sync.WaitGroup
+		all, want := callers{coalescer: c}, make(map[int]answer)
 		for i := range 10 {
-			wg.Go(func() {
-				got, err := c.Do(t.Context(), i)
-				if i%2 == 1 {
-					assert.ErrorIs(t, err, odd)
-					return
-				}
-				assert.NoError(t, err)
-				assert.Equal(t, i, got)
-			})
+			all.do(t.Context(), i)
+			want[i] = answer{Value: i}
+			if i%2 == 1 {
+				want[i] = answer{Err: odd}
+			}
 		}
-		wg.Wait()
+		all.require(t, want)
 	})
 }
 
@@ -265,16 +276,12 @@ func TestCloseServesWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		c := batch.NewCoalescer(batch.Config{Delay: time.Hour}, r.run)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			got, err := c.Do(t.Context(), 21)
-			assert.NoError(t, err)
-			assert.Equal(t, 42, got)
-		})
+		all := callers{coalescer: c}
+		all.do(t.Context(), 21)
 		synctest.Wait()
 		require.NoError(t, c.Close(t.Context()))
 		require.NoError(t, c.Close(t.Context()), "twice is once")
-		wg.Wait()
+		all.require(t, map[int]answer{21: {Value: 42}})
 		_, err := c.Do(t.Context(), 1)
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 	})

@@ -2,6 +2,9 @@ package charttest
 
 import (
 	"encoding/base64"
+	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +33,10 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireReach[C](t, service)
-	return load[C](t, service, render(t, service, service, args...), madeUp)
+	cfg := load[C](t, service, render(t, service, service, args...), madeUp)
+	mounted := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=true")...), madeUp)
+	require.Equal(t, config.Contents(cfg), config.Contents(mounted), "secrets are the same as files")
+	return cfg
 }
 
 // libraries are variables that no Config has: Go's own, parts of others, the AWS SDK's, OpenTelemetry's.
@@ -42,15 +48,45 @@ func load[C any](t *testing.T, name string, objects []object, secret func(name, 
 	env := environment(t, "Deployment", name, objects, secret)
 	require.NotNil(t, env, "the chart has no Deployment %s", name)
 	known := config.Variables[C]()
+	for _, secret := range config.Secrets[C]() {
+		known = append(known, secret+config.FileSuffix)
+	}
 	for variable := range env {
 		require.True(t, libraries.MatchString(variable) || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
 	}
 	if migration := environment(t, "Job", name+"-migrate", objects, secret); migration != nil {
 		require.Equal(t, env, migration, "the migration must have the service's environment")
 	}
-	cfg, err := config.LoadFrom[C](t.Context(), env)
+	cfg, err := config.LoadFrom[C](t.Context(), mount(t, name, objects, env, secret))
 	require.NoError(t, err)
 	return cfg
+}
+
+// mount writes the files that the kubelet would, and gives the environment with their paths.
+func mount(t *testing.T, name string, objects []object, env map[string]string, secret func(name, key string) (string, bool)) map[string]string {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == "Deployment" && o.Metadata.Name == name })
+	root, pod := t.TempDir(), objects[i].Spec.Template.Spec
+	for _, m := range pod.Containers[0].VolumeMounts {
+		v := slices.IndexFunc(pod.Volumes, func(v volume) bool { return v.Name == m.Name })
+		require.GreaterOrEqual(t, v, 0, "%s mounts %s, which the pod does not have", name, m.Name)
+		for _, source := range pod.Volumes[v].Projected.Sources {
+			for _, item := range source.Secret.Items {
+				content, found := secret(source.Secret.Name, item.Key)
+				require.True(t, found, "%s mounts %s of the Secret %s, which nobody makes", name, item.Key, source.Secret.Name)
+				path := filepath.Join(root, m.MountPath, item.Path)
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+			}
+		}
+	}
+	mounted := maps.Clone(env)
+	for variable, path := range env {
+		if strings.HasSuffix(variable, config.FileSuffix) {
+			mounted[variable] = filepath.Join(root, path)
+		}
+	}
+	return mounted
 }
 
 // environment is what the kubelet would give the only container of an object; nil when there is no such object.

@@ -18,10 +18,13 @@ import (
 func requireReach[C any](t *testing.T, service string) {
 	t.Helper()
 	charts := filepath.Join(checkout(t), "deploy", "helm")
-	shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", "_environment.tpl"))
-	require.NoError(t, err)
-	// What the library sets for every service that has the block of values.
-	known := regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)
+	var known []string
+	for _, template := range []string{"_environment.tpl", "_secrets.tpl"} {
+		shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", template))
+		require.NoError(t, err)
+		// What the library sets for every service that has the block of values.
+		known = append(known, regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)...)
+	}
 
 	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
 	require.NoError(t, err)
@@ -44,6 +47,9 @@ func requireReach[C any](t *testing.T, service string) {
 	}
 	for callee := range schema.Properties.RPC.Properties.Calls.Properties {
 		known = append(known, strings.ToUpper(callee)+"_ADDR", strings.ToUpper(callee)+"_RPC_KEY")
+	}
+	for _, secret := range config.Secrets[C]() {
+		known = append(known, secret+config.FileSuffix) // by mountSecrets
 	}
 	for _, variable := range config.Variables[C]() {
 		require.True(t, slices.Contains(known, variable), "no value of the chart %s sets %s, which the service reads", service, variable)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,12 +29,32 @@ type object struct {
 		Template struct {
 			Spec struct {
 				Containers []container `yaml:"containers"`
+				Volumes    []volume    `yaml:"volumes"`
 			} `yaml:"spec"`
 		} `yaml:"template"`
 	} `yaml:"spec"`
 }
 
+type volume struct {
+	Name      string `yaml:"name"`
+	Projected struct {
+		Sources []struct {
+			Secret struct {
+				Name  string `yaml:"name"`
+				Items []struct {
+					Key  string `yaml:"key"`
+					Path string `yaml:"path"`
+				} `yaml:"items"`
+			} `yaml:"secret"`
+		} `yaml:"sources"`
+	} `yaml:"projected"`
+}
+
 type container struct {
+	VolumeMounts []struct {
+		Name      string `yaml:"name"`
+		MountPath string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
 	Args    []string `yaml:"args"`
 	EnvFrom []struct {
 		ConfigMapRef struct {
@@ -54,17 +76,18 @@ type container struct {
 // render is helm template of a chart under deploy/helm.
 func render(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
-	root := checkout(t)
-	charts := filepath.Join(root, "deploy", "helm")
+	if testing.Short() {
+		t.Skip("-short leaves out tests that start Helm")
+	}
+	charts := filepath.Join(checkout(t), "deploy", "helm")
 	for i, arg := range args {
 		if i > 0 && args[i-1] == "--values" {
 			args[i] = filepath.Join(charts, arg)
 		}
 	}
-	// Helm at the version that the checkout pins; the compiler's cache keeps it built.
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "helm", "template", release, filepath.Join(charts, chart)}, args...)...)
-	cmd.Dir = filepath.Join(root, "scripts", "tools", "helm")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=") //nolint:forbidigo // the compiler's own environment, not a service's
+	helm, err := program()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", release, filepath.Join(charts, chart)}, args...)...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &said)
@@ -80,17 +103,41 @@ func render(t *testing.T, release, chart string, args ...string) []object {
 	}
 }
 
-// checkout is the folder that holds go.work.
+// program is the path of Helm at the version that the checkout pins, built once and kept in the
+// compiler's cache. The go command takes a second to say so: each test program asks once.
+var program = sync.OnceValues(func() (string, error) {
+	root, err := findCheckout()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "tool", "-n", "helm")
+	cmd.Dir = filepath.Join(root, "scripts", "tools", "helm")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=") //nolint:forbidigo // the compiler's own environment, not a service's
+	path, err := cmd.Output()
+	return strings.TrimSpace(string(path)), err
+})
+
 func checkout(t *testing.T) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	root, err := findCheckout()
 	require.NoError(t, err)
+	return root
+}
+
+// findCheckout returns the folder that holds go.work.
+func findCheckout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			return dir
+			return dir, nil
 		}
 		parent := filepath.Dir(dir)
-		require.NotEqual(t, parent, dir, "no folder above holds go.work")
+		if parent == dir {
+			return "", errors.New("no folder above holds go.work")
+		}
 		dir = parent
 	}
 }

@@ -4,6 +4,7 @@ package claims
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -154,11 +155,31 @@ type Session struct {
 
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
+	// ID names the session, so that it can be revoked; a UUIDv7. Sessions of older releases have
+	// none.
+	ID string `json:"jti,omitempty"`
+	// Millis are the milliseconds of the time of issue beyond iat, which is in whole seconds.
+	Millis int64 `json:"ms,omitempty"`
 }
 
-// NewSession makes the payload of a session from now until exp.
+// NewSession makes the payload of a new session from now until exp.
 func NewSession(userID string, roles []string, now, exp time.Time) *Session {
-	return &Session{registered: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles}
+	return &Session{
+		registered: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles,
+		ID: ids.NewV7().String(), Millis: now.UnixMilli() - now.Unix()*1000,
+	}
+}
+
+// Issued is when the session was made, to the millisecond; without Millis the begin of that second.
+func (c *Session) Issued() time.Time { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
+
+// Key names the session in the list of revoked ones: its id, else what makes it up, joined by a
+// character that no user id has.
+func (c *Session) Key() string {
+	if c.ID != "" {
+		return c.ID
+	}
+	return fmt.Sprintf("%s/%d/%d", c.UserID, c.IssuedAt, c.ExpiresAt)
 }
 
 // GetSubject is the user's id.
@@ -166,7 +187,7 @@ func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 
 // Validate is called by the JWT library after the signature was checked.
 func (c *Session) Validate() error {
-	if !ids.User(c.UserID) {
+	if !ids.User(c.UserID) || c.Millis < 0 || c.Millis > 999 {
 		return errors.New("claims: incomplete session")
 	}
 	return nil

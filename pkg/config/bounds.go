@@ -105,11 +105,16 @@ func wanted(f reflect.StructField) string {
 
 // show hides the value of anything that holds a Secret.
 func show(raw string, t reflect.Type) string {
-	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == secretType {
+	if leafType(t) == secretType {
 		return Secret(raw).String()
 	}
 	return raw
+}
+
+// leafType is what a list, a map or a pointer is of.
+func leafType(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
 }

@@ -3,6 +3,8 @@
 //
 // Beside `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations, inclusive) and `oneof:"debug info"`.
 // What needs more than one variable is checked by a Validate method, with Bad for its errors.
+//
+// A Secret X, or a map of them, may be given as a file instead: X_FILE names it.
 package config
 
 import (
@@ -30,13 +32,20 @@ func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	if env != nil {
 		look = envconfig.MapLookuper(env)
 	}
-	look = filled{look}
+	return load[C](ctx, loader{look: filled{look}})
+}
+
+// LoadWith is Load with contents, by variable, in place of what the files of secrets hold.
+func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
+	return load[C](ctx, loader{look: filled{envconfig.OsLookuper()}, contents: contents})
+}
+
+func load[C any](ctx context.Context, l loader) (*C, error) {
 	c := new(C)
 	v := reflect.ValueOf(c).Elem()
 	if v.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("config: %T is not a struct", *c)
 	}
-	l := loader{look: look}
 	l.fill(ctx, v, "")
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
@@ -71,6 +80,7 @@ func (f filled) Lookup(key string) (string, bool) {
 
 type loader struct {
 	look     envconfig.Lookuper
+	contents map[string]Secret // of files, by variable; what is missing is read
 	problems []error
 }
 
@@ -96,12 +106,20 @@ func (l *loader) fill(ctx context.Context, v reflect.Value, prefix string) {
 
 func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructField, prefix, name string) {
 	f.Anonymous = false
-	one := reflect.New(reflect.StructOf([]reflect.StructField{f}))
 	look := l.look
 	if prefix != "" {
 		look = envconfig.PrefixLookuper(prefix, look)
 	}
-	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: one.Interface(), Lookuper: look})
+	content, found, err := l.fromFile(variable{name: prefix + name, field: f})
+	if err != nil {
+		l.problems = append(l.problems, err)
+		return
+	}
+	if found {
+		look = envconfig.MapLookuper(map[string]string{name: content.Reveal()})
+	}
+	one := reflect.New(reflect.StructOf([]reflect.StructField{f}))
+	err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: one.Interface(), Lookuper: look})
 	value := one.Elem().Field(0)
 	switch raw, _ := look.Lookup(name); {
 	case errors.Is(err, envconfig.ErrMissingRequired):
@@ -118,6 +136,22 @@ func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructFi
 		}
 		dst.Set(value)
 	}
+}
+
+// fromFile is the content of a secret that is given as a file.
+func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
+	path, given := l.look.Lookup(v.name + FileSuffix)
+	if !given || !v.secret() {
+		return "", false, nil
+	}
+	if _, both := l.look.Lookup(v.name); both {
+		return "", false, fmt.Errorf("%s and %s are both set: one of them must go", v.name, v.name+FileSuffix)
+	}
+	if content, found = l.contents[v.name]; found {
+		return content, true, nil
+	}
+	content, err = v.file(path).Read()
+	return content, err == nil, err
 }
 
 func prefixOf(opts string) string {

@@ -58,9 +58,7 @@ func TestLoad(t *testing.T) {
 		Accept: map[string]config.Secret{"gateway": "abc", "vwr": "def"}, Secret: "s3cret",
 		Ticket: peer{Addr: "dns:///ticket:8086", Key: "k"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	require.Empty(t, cmp.Diff(want, got))
 }
 
 func TestProblems(t *testing.T) {

@@ -2,14 +2,47 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
-// Variables lists the names that a C is filled from, in the order of its fields: what a chart may set.
-func Variables[C any]() []string { return variables(reflect.TypeFor[C](), "") }
+// Variables lists the names that a C is filled from, in the order of its fields: what a chart may
+// set. Each of Secrets may be set as a file besides.
+func Variables[C any]() []string {
+	return names(walk(reflect.TypeFor[C]()), func(variable) bool { return true })
+}
 
-func variables(t reflect.Type, prefix string) []string {
-	var names []string
+// Secrets lists those of Variables that are secrets.
+func Secrets[C any]() []string { return names(walk(reflect.TypeFor[C]()), variable.secret) }
+
+func names(all []variable, wanted func(variable) bool) []string {
+	var some []string
+	for _, v := range all {
+		if wanted(v) {
+			some = append(some, v.name)
+		}
+	}
+	return some
+}
+
+// variable is one that fills a field.
+type variable struct {
+	name  string
+	field reflect.StructField
+	at    []int // the field, from the struct that holds everything
+}
+
+func (v variable) secret() bool { return leafType(v.field.Type) == secretType }
+
+func (v variable) file(path string) File {
+	return File{Variable: v.name, Path: path, folder: v.field.Type.Kind() == reflect.Map}
+}
+
+// walk finds the variables of a struct and of those inside it.
+func walk(t reflect.Type) []variable { return walkFrom(t, "", nil) }
+
+func walkFrom(t reflect.Type, prefix string, at []int) []variable {
+	var found []variable
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.IsExported() {
@@ -17,12 +50,13 @@ func variables(t reflect.Type, prefix string) []string {
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("env"), ",")
 		name = strings.TrimSpace(name)
+		here := append(slices.Clone(at), i)
 		switch {
 		case name != "":
-			names = append(names, prefix+name)
+			found = append(found, variable{prefix + name, f, here})
 		case f.Type.Kind() == reflect.Struct:
-			names = append(names, variables(f.Type, prefix+prefixOf(opts))...)
+			found = append(found, walkFrom(f.Type, prefix+prefixOf(opts), here)...)
 		}
 	}
-	return names
+	return found
 }

@@ -20,6 +20,7 @@ import (
 
 // Config says where DynamoDB is and what the tables are called.
 type Config struct {
+	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
 	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"DYNAMODB_ENDPOINT"`

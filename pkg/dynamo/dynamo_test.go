@@ -6,15 +6,14 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo"
@@ -84,11 +83,13 @@ func TestTTLOnAnotherAttributeIsAnError(t *testing.T) {
 func TestTablesAreMadeAtOnce(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
-	var work sync.WaitGroup
-	for range 8 {
-		work.Go(func() { assert.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(cfg.Table("things")))) })
+	results := make(chan error, 8)
+	for range cap(results) {
+		go func() { results <- dynamo.EnsureTable(t.Context(), client, spec(cfg.Table("things"))) }()
 	}
-	work.Wait()
+	for range cap(results) {
+		require.NoError(t, <-results)
+	}
 }
 
 // backups answers UpdateContinuousBackups, which DynamoDB Local does not know, as AWS does: not yet, as often as told, then yes.
@@ -131,7 +132,7 @@ func TestRecoveryWaitsForTheBackupsOfANewTable(t *testing.T) {
 	require.Nil(t, b.asked.Load(), "recovery costs money: only who asks for it gets it")
 	table.PITR = true
 	b.notYet.Store(3)
-	require.NoError(t, dynamo.EnsureTable(t.Context(), aws, table))
+	require.NoError(t, dynamo.EnsureTablePausing(t.Context(), aws, table, time.Millisecond))
 	require.Equal(t, table.Name, *b.asked.Load().TableName)
 	require.True(t, *b.asked.Load().PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled)
 	require.Negative(t, b.notYet.Load())

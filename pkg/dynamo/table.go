@@ -50,6 +50,10 @@ type Table struct {
 // EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and turns on its TTL and recovery. It may be
 // called by any number of processes at once. Keys of an existing table are not compared.
 func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
+	return ensureTable(ctx, client, t, backupPause)
+}
+
+func ensureTable(ctx context.Context, client *dynamodb.Client, t Table, pause time.Duration) error {
 	_, err := client.CreateTable(ctx, t.input())
 	var exists *types.ResourceInUseException
 	if err != nil && !errors.As(err, &exists) {
@@ -65,7 +69,7 @@ func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 		}
 	}
 	if t.PITR {
-		if err := ensurePITR(ctx, client, t); err != nil {
+		if err := ensurePITR(ctx, client, t, pause); err != nil {
 			return fmt.Errorf("point-in-time recovery of table %s: %w", t.Name, err)
 		}
 	}
@@ -73,14 +77,14 @@ func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 }
 
 // ensurePITR waits for AWS, which refuses while it still prepares the backups of a new table.
-func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table) error {
+func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, activeWait)
 	defer cancel()
 	_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 		TableName:                        &t.Name,
 		PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
 	}, func(o *dynamodb.Options) {
-		patient := retry.NewStandard(func(so *retry.StandardOptions) { so.MaxAttempts, so.MaxBackoff = backupTries, backupPause })
+		patient := retry.NewStandard(func(so *retry.StandardOptions) { so.MaxAttempts, so.MaxBackoff = backupTries, pause })
 		o.Retryer = retry.AddWithErrorCodes(patient, (*types.ContinuousBackupsUnavailableException)(nil).ErrorCode())
 	})
 	return err

@@ -27,6 +27,8 @@ const (
 	NotFound Kind = "not_found"
 	// Conflict (409): the present state forbids it; another time it may succeed.
 	Conflict Kind = "conflict"
+	// Stale (412): what the request was made from has changed since; it has to be read again.
+	Stale Kind = "stale"
 	// Unprocessable (422): well-formed, but at odds with what the same caller said before.
 	Unprocessable Kind = "unprocessable"
 	// Exhausted (429): too much at once; RetryAfter says when there is room again.
@@ -64,6 +66,8 @@ func (k Kind) HTTPStatus() int {
 		return 404
 	case Conflict:
 		return 409
+	case Stale:
+		return 412
 	case Unprocessable:
 		return 422
 	case Exhausted:
@@ -105,7 +109,7 @@ type Error struct {
 	cause error
 }
 
-// New makes a sentinel. Codes that clients see are declared in reasons.go, nowhere else.
+// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go), nowhere else.
 func New(kind Kind, reason, message string) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: message}
 }

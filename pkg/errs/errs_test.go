@@ -123,3 +123,21 @@ func TestProblemRoundTrip(t *testing.T) {
 	require.Nil(t, errs.FromProblem(nil))
 	require.Nil(t, errs.FromProblem(errs.ToProblem(errs.ErrSoldOut)).Metadata)
 }
+
+// What a library or a caller has wrapped around a status is for the log, not for clients.
+func TestWrappedStatusKeepsItsSentence(t *testing.T) {
+	t.Parallel()
+	e := errs.From(fmt.Errorf("list events: %w", errs.ToStatus(errs.ErrSoldOut)))
+	require.Equal(t, errs.ErrSoldOut.Message, e.Message)
+	require.ErrorIs(t, e, errs.ErrSoldOut)
+	require.ErrorContains(t, e.Cause(), "list events")
+}
+
+func TestEveryKindHasASentence(t *testing.T) {
+	t.Parallel()
+	for _, e := range errs.Catalogue() {
+		require.NotEmpty(t, e.Kind.Sentence(), e.Kind)
+	}
+	require.Equal(t, errs.ErrConflict.Message, errs.Conflict.Sentence())
+	require.Equal(t, errs.ErrInternal.Message, errs.Kind("unheard of").Sentence())
+}

@@ -14,7 +14,7 @@ import (
 // Domain is the ErrorInfo.domain of every reason in the catalogue.
 const Domain = "urr.guru"
 
-// Kinds and codes map one to one; the two codes left over (AlreadyExists, Aborted) are only ever received from others.
+// Kinds and codes map one to one; the code left over (AlreadyExists) is only ever received from others.
 func (k Kind) code() codes.Code {
 	switch k {
 	case Invalid:
@@ -27,6 +27,8 @@ func (k Kind) code() codes.Code {
 		return codes.NotFound
 	case Conflict:
 		return codes.FailedPrecondition
+	case Stale:
+		return codes.Aborted
 	case Unprocessable:
 		return codes.OutOfRange
 	case Exhausted:
@@ -53,8 +55,10 @@ func fallback(c codes.Code) *Error {
 		return ErrForbidden
 	case codes.NotFound:
 		return ErrNotFound
-	case codes.FailedPrecondition, codes.AlreadyExists, codes.Aborted:
+	case codes.FailedPrecondition, codes.AlreadyExists:
 		return ErrConflict
+	case codes.Aborted:
+		return ErrPreconditionFailed
 	case codes.OutOfRange:
 		return ErrUnprocessable
 	case codes.ResourceExhausted:
@@ -69,6 +73,10 @@ func fallback(c codes.Code) *Error {
 		return ErrInternal
 	}
 }
+
+// Sentence is the catalogue's general sentence for a kind: for codes that the catalogue does not
+// have.
+func (k Kind) Sentence() string { return fallback(k.code()).Message }
 
 // ToStatus turns err into a gRPC status error: the public sentence, ErrorInfo, and where they apply BadRequest and RetryInfo. Causes
 // stay behind. ToStatus(nil) is nil.
@@ -108,6 +116,9 @@ func FromStatus(err error) *Error {
 	if !ok {
 		return From(err)
 	}
+	if own := ownStatus(err); own != nil {
+		st = own // FromError puts the text of what is wrapped around a status into its message
+	}
 	e := fallback(st.Code()).clone()
 	for _, d := range st.Details() {
 		switch d := d.(type) {
@@ -127,6 +138,15 @@ func FromStatus(err error) *Error {
 	}
 	e.cause = err
 	return e
+}
+
+// ownStatus is the status as it was received, whatever was wrapped around it.
+func ownStatus(err error) *status.Status {
+	var s interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &s) {
+		return nil
+	}
+	return s.GRPCStatus()
 }
 
 func hasStatus(err error) bool {

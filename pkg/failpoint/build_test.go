@@ -14,6 +14,9 @@ import (
 // that nobody can kill it by its environment.
 func TestOnlyATaggedBuildHasFailpoints(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short leaves out tests that build programs")
+	}
 	for name, tc := range map[string]struct {
 		tags  string
 		armed bool

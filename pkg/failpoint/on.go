@@ -23,13 +23,16 @@ type point struct {
 	hits         atomic.Int64
 }
 
+// points are by name.
+type points map[string][]*point
+
 // armed panics on a spelling mistake: a crash test whose crash never happens must not pass.
-var armed = sync.OnceValue(func() map[string][]*point {
-	points, err := parse(os.Getenv(Variable))
+var armed = sync.OnceValue(func() points {
+	all, err := parse(os.Getenv(Variable))
 	if err != nil {
 		panic("failpoint: " + Variable + ": " + err.Error())
 	}
-	return points
+	return all
 })
 
 // Hit acts as armed; a point armed with `error` panics, since the place cannot fail otherwise.
@@ -41,7 +44,11 @@ func Hit(name string) {
 
 // Err acts as armed, at a place that can return an error.
 func Err(name string) error {
-	for _, p := range armed()[name] {
+	return armed().err(name)
+}
+
+func (ps points) err(name string) error {
+	for _, p := range ps[name] {
 		if n := p.hits.Add(1); p.at != 0 && n != p.at {
 			continue
 		}
@@ -63,8 +70,8 @@ func die() {
 	select {}
 }
 
-func parse(s string) (map[string][]*point, error) {
-	points := make(map[string][]*point)
+func parse(s string) (points, error) {
+	all := make(points)
 	for part := range strings.SplitSeq(s, ";") {
 		part = strings.TrimSpace(part)
 		if part == "" {
@@ -74,9 +81,9 @@ func parse(s string) (map[string][]*point, error) {
 		if err != nil {
 			return nil, err
 		}
-		points[p.name] = append(points[p.name], p)
+		all[p.name] = append(all[p.name], p)
 	}
-	return points, nil
+	return all, nil
 }
 
 func parsePoint(s string) (*point, error) {

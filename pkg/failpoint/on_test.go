@@ -3,32 +3,28 @@
 package failpoint
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/processtest"
 )
 
-// In the package itself, since a process arms its points only once: each case runs in a process of its own.
-func TestHelperProcess(t *testing.T) {
-	if os.Getenv("FAILPOINT_CHILD") == "" {
-		t.Skip("run by TestActions")
-	}
-	start := time.Now()
-	for range 3 {
-		Hit("other")
-		if err := Err("p"); err != nil {
-			os.Exit(3)
+// TestMain knows one program, which passes two points three times each: a process arms its points only once.
+func TestMain(m *testing.M) {
+	processtest.Main(m, func() int {
+		for range 3 {
+			Hit("other")
+			if Err("p") != nil {
+				return 3
+			}
 		}
-	}
-	fmt.Println(time.Since(start))
-	os.Exit(0)
+		return 0
+	})
 }
 
 func TestActions(t *testing.T) {
@@ -37,7 +33,6 @@ func TestActions(t *testing.T) {
 		env    string
 		code   int
 		killed bool
-		sleeps time.Duration
 	}{
 		"none":             {env: "", code: 0},
 		"another point":    {env: "q=exit", code: 0},
@@ -45,9 +40,8 @@ func TestActions(t *testing.T) {
 		"exit at third":    {env: "p@3=exit", killed: true},
 		"exit at fourth":   {env: "p@4=exit", code: 0},
 		"error":            {env: "q=exit; p=error", code: 3},
-		"sleep":            {env: "p=sleep:20ms", sleeps: 60 * time.Millisecond},
-		"sleep at second":  {env: "p@2=sleep:20ms", sleeps: 20 * time.Millisecond},
-		"sleep at fourth":  {env: "p@4=sleep:1h"},
+		"sleep":            {env: "p=sleep:1ms", code: 0},
+		"sleep at fourth":  {env: "p@4=sleep:1000h", code: 0},
 		"spelling mistake": {env: "p=exti", code: 2},
 		"bad count":        {env: "p@0=exit", code: 2},
 		"no action":        {env: "p", code: 2},
@@ -56,26 +50,44 @@ func TestActions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")
-			cmd.Env = append(os.Environ(), "FAILPOINT_CHILD=1", Variable+"="+tc.env)
-			out, err := cmd.Output()
-			var exit *exec.ExitError
+			out, err := processtest.Run(t, map[string]string{Variable: tc.env})
 			if !tc.killed && tc.code == 0 {
-				require.NoError(t, err)
-				took, err := time.ParseDuration(strings.TrimSpace(string(out)))
-				require.NoError(t, err)
-				require.GreaterOrEqual(t, took, tc.sleeps)
+				require.NoError(t, err, out)
 				return
 			}
-			require.True(t, errors.As(err, &exit), "%v", err)
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
 			st, ok := exit.Sys().(syscall.WaitStatus)
 			require.True(t, ok)
-			require.Equal(t, tc.killed, st.Signaled())
+			require.Equal(t, tc.killed, st.Signaled(), out)
 			if tc.killed {
 				require.Equal(t, syscall.SIGKILL, st.Signal())
 				return
 			}
-			require.Equal(t, tc.code, st.ExitStatus())
+			require.Equal(t, tc.code, st.ExitStatus(), out)
+		})
+	}
+}
+
+func TestSleepsAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	for armed, want := range map[string]time.Duration{
+		"p=sleep:20ms":               60 * time.Millisecond,
+		"p@2=sleep:20ms":             20 * time.Millisecond,
+		"p@4=sleep:1h":               0,
+		"p@1=sleep:1h;p@3=sleep:30m": 90 * time.Minute,
+	} {
+		t.Run(armed, func(t *testing.T) {
+			t.Parallel()
+			all, err := parse(armed)
+			require.NoError(t, err)
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				for range 3 {
+					require.NoError(t, all.err("p"))
+				}
+				require.Equal(t, want, time.Since(begun))
+			})
 		})
 	}
 }

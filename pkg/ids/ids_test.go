@@ -68,9 +68,8 @@ func FuzzSeatIDsAreUnambiguous(f *testing.F) {
 			t.Skip()
 		}
 		s, r, n, ok := ids.SplitSeat(section + "-" + row + "-" + strconv.Itoa(number))
-		if !ok || s != section || r != row || n != number {
-			t.Fatalf("%q %q %d became %q %q %d %v", section, row, number, s, r, n, ok)
-		}
+		require.True(t, ok)
+		require.Equal(t, []any{section, row, number}, []any{s, r, n})
 	})
 }
 

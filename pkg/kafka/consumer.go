@@ -8,12 +8,17 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/loop"
 )
 
 const (
 	// maxPoll bounds the records of one poll, and with backlogLimit what a partition may hold in memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
+	// fetchMaxWait is how long a broker keeps a fetch that finds nothing. A partition that is assigned meanwhile has to wait for its end,
+	// 5 s by the library's default.
+	fetchMaxWait = 500 * time.Millisecond
 	// stopGrace is how long a record that is being processed may still take when its partition is taken away or the process stops.
 	stopGrace = 5 * time.Second
 	// handlerTimeout bounds one call of a handler, so that a backend which takes requests and never answers cannot hold a partition for ever.
@@ -47,7 +52,9 @@ type Consumer struct {
 	group   string
 	handler Handler
 	backoff time.Duration // before the second attempt
+	longest time.Duration // pause between two attempts
 	timeout time.Duration // of one call of the handler
+	grace   time.Duration // for a record under way when its partition is given up
 	every   time.Duration // between two looks at the lag
 	log     *slog.Logger
 	opts    []kgo.Opt
@@ -64,13 +71,18 @@ type partition struct {
 // NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after they are processed and the marks are
 // committed every second, when a partition is taken away and at the end: after a crash some are delivered again, none is skipped.
 //
-// A handler's error: Poison → dead-letter topic; kinds Unavailable, Deadline, Exhausted and network errors → tried again in
-// place with back-off (0.1 to 10 s) for as long as it takes; all others → tried again 20 times (some two minutes), then to the
-// dead-letter topic. A panic counts as poison. Each attempt has 30 s. While a dead letter cannot be written its partition waits.
+// What a handler's error means:
+//
+//	Poison                          the record goes to the dead-letter topic
+//	a fault of ours (see fault)     tried again in place, with back-off (0.1 to 10 s), for as long as it takes
+//	any other error, or a panic     tried 20 times (some two minutes), then the record goes to the dead-letter topic
+//
+// Only attempts at a record alone count: a batch that fails for another reason than a fault of ours is taken apart at once, and so is one
+// that takes too long. Each attempt has 30 s. While a dead letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
-		cfg: cfg, group: group, handler: h, backoff: firstBackoff, timeout: handlerTimeout, every: lagEvery,
-		log: log.With("group", group), workers: make(map[partition]*worker),
+		cfg: cfg, group: group, handler: h, backoff: firstBackoff, longest: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
+		every: lagEvery, log: log.With("group", group), workers: make(map[partition]*worker),
 	}
 	opts, err := cfg.options(group)
 	if err != nil {
@@ -79,6 +91,7 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	onBroker := make([]string, len(topics))
 	for i, topic := range topics {
 		onBroker[i] = cfg.topic(topic)
+		deadLetters.WithLabelValues(group, topic) // from 0, or the first one would be no increase
 	}
 	c.opts = append(opts,
 		kgo.ConsumerGroup(cfg.group(group)),
@@ -89,6 +102,7 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(10*time.Second),
 		kgo.HeartbeatInterval(3*time.Second),
+		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.RequiredAcks(kgo.AllISRAcks()), // dead letters, as in NewProducer
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.OnPartitionsAssigned(c.assigned),
@@ -123,7 +137,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		c.dispatch(fetches)
 		client.AllowRebalance()
 		if failed { // the client retries by itself; what it reports here would otherwise come again at once
-			sleep(ctx, 500*time.Millisecond)
+			loop.Sleep(ctx, 500*time.Millisecond)
 		}
 	}
 	c.finish(ctx, client)
@@ -157,13 +171,13 @@ func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[s
 }
 
 func (c *Consumer) revoked(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	stopAll(c.take(parts))
+	c.stop(c.take(parts))
 	c.commit(ctx, client)
 }
 
 // lost is called when the group has already given the partitions to someone else: nothing may be committed any more.
 func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
-	stopAll(c.take(parts))
+	c.stop(c.take(parts))
 }
 
 // take removes the workers of the given partitions.
@@ -193,7 +207,7 @@ func (c *Consumer) finish(ctx context.Context, client *kgo.Client) {
 	}
 	clear(c.workers)
 	c.mu.Unlock()
-	stopAll(workers)
+	c.stop(workers)
 	c.commit(context.WithoutCancel(ctx), client)
 }
 
@@ -202,12 +216,5 @@ func (c *Consumer) commit(ctx context.Context, client *kgo.Client) {
 	defer cancel()
 	if err := client.CommitMarkedOffsets(ctx); err != nil {
 		c.log.WarnContext(ctx, "commit failed; the records since the last one will come again", "error", err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

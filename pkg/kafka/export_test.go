@@ -2,22 +2,43 @@ package kafka
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// NewProducerOver is NewProducer with another way to the broker.
-func NewProducerOver(cfg Config, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*Producer, error) {
-	return newProducer(cfg, "test", kgo.Dialer(dial))
+// NewProducerWith is NewProducer with more options of the client.
+func NewProducerWith(cfg Config, opts ...kgo.Opt) (*Producer, error) {
+	return newProducer(cfg, "test", opts...)
 }
 
+// SignIn is what a new connection signs in with.
+func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
+	auth, err := c.signIn(ctx)
+	return auth.User, auth.Pass, err
+}
+
+// DeliveryTimeout replaces the 8 s of a call.
+func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
+
+// Quick shortens the pauses of the client: members hear of a rebalance by their next heartbeat, what a broker does not know (a topic
+// that is missing) is asked for again after metadata's least age, and partitions are first read when the fetch of others has ended.
+func (c *Consumer) Quick() {
+	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(QuickMetadata),
+		kgo.FetchMaxWait(50*time.Millisecond))
+}
+
+// QuickMetadata is the shortest pause between two questions for metadata that the client accepts.
+const QuickMetadata = 10 * time.Millisecond
+
 // Impatient lets a consumer try again without waiting, for tests that go through every attempt.
-func (c *Consumer) Impatient() { c.backoff = time.Microsecond }
+func (c *Consumer) Impatient() { c.backoff, c.longest = time.Microsecond, time.Microsecond }
 
 // HandlerTimeout replaces the 30 s of a handler's call.
 func (c *Consumer) HandlerTimeout(d time.Duration) { c.timeout = d }
+
+// StopGrace replaces the 5 s that a record under way has when its partition is given up.
+func (c *Consumer) StopGrace(d time.Duration) { c.grace = d }
 
 // LagEvery replaces the 10 s between two looks at the lag.
 func (c *Consumer) LagEvery(d time.Duration) { c.every = d }

@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
 )
 
 // A backend that takes requests and never answers holds its partition up until the time-out, not for ever.
@@ -20,16 +21,14 @@ func TestAHandlerHasADeadline(t *testing.T) {
 	publish(t, topic, "k", "1", "2")
 	var done seen
 	calls := 0
-	c, err := kafka.NewConsumer(kafkatest.Config(t), kafkatest.Name("group"), []string{topic},
-		kafka.Each(func(ctx context.Context, r kafka.Record) error {
-			if calls++; calls == 1 {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			done.add(r)
-			return nil
-		}), slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	c := consumer(t, kafkatest.Name("group"), topic, kafka.Each(func(ctx context.Context, r kafka.Record) error {
+		if calls++; calls == 1 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		done.add(r)
+		return nil
+	}))
 	c.HandlerTimeout(20 * time.Millisecond)
 	run(t, c)
 	eventually(t, []string{"1", "2"}, done.values)
@@ -53,7 +52,7 @@ func TestADeadLetterThatCannotBeWrittenHoldsItsPartition(t *testing.T) {
 	c, err := kafka.NewConsumer(kafkatest.Config(t), group, []string{topic}, h, slog.New(slog.NewTextHandler(tried, nil)))
 	require.NoError(t, err)
 	stop := run(t, c)
-	require.Contains(t, <-tried, "dead letter not written")
+	require.Contains(t, waittest.Receive(t, tried), "dead letter not written")
 	stop()
 	require.Empty(t, done.values())
 

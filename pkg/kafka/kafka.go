@@ -22,19 +22,31 @@ import (
 // DLQSuffix makes the name of a topic's dead-letter topic.
 const DLQSuffix = ".dlq"
 
+// metadataMinAge is the pause before a client asks again where a partition is. The library's 5 s, spent after a leader has moved or a
+// topic was made, would be most of the time that a call may take.
+const metadataMinAge = 250 * time.Millisecond
+
 // Config says which cluster, and how to sign in there.
 type Config struct {
-	Brokers           []string `env:"KAFKA_BROKERS, required"`
-	ReplicationFactor int16    `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
-	// TLS is on by itself with a SASL mechanism.
+	// Brokers are host:port; a few of them lead to all.
+	Brokers []string `env:"KAFKA_BROKERS, required"`
+	// ReplicationFactor is how many copies topics get that are made.
+	ReplicationFactor int16 `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
+	// TLS encrypts the connections; it is on by itself with SASL.
 	TLS bool `env:"KAFKA_TLS"`
-	// SASL is "" (none), "SCRAM-SHA-512" (Username, Password) or "AWS_MSK_IAM" (the pod's role).
-	SASL     string        `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
-	Username string        `env:"KAFKA_USERNAME"`
+	// SASL is how to sign in: by Username and Password, or as the pod's role; empty: not at all.
+	SASL string `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
+	// Username is for SCRAM-SHA-512.
+	Username string `env:"KAFKA_USERNAME"`
+	// Password is for SCRAM-SHA-512.
 	Password config.Secret `env:"KAFKA_PASSWORD"`
-	// TopicPrefix and GroupPrefix stand before every topic's and group's name on the broker, so that several installations may share one.
-	// Code, handlers and metrics see the names without them.
+	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
+	// holds then.
+	PasswordFile string `env:"KAFKA_PASSWORD_FILE"`
+	// TopicPrefix begins every topic's name on the brokers, so that several installations may share them.
+	// Code, handlers and metrics see the names without it.
 	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
+	// GroupPrefix begins every consumer group's name, likewise.
 	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
 }
 
@@ -49,6 +61,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 		kgo.ClientID(name),
 		kgo.DialTimeout(3 * time.Second),
 		kgo.RetryTimeout(10 * time.Second),
+		kgo.MetadataMinAge(metadataMinAge),
 	}
 	if c.TLS || c.SASL != "" {
 		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
@@ -59,14 +72,19 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 		if c.Username == "" || c.Password == "" {
 			return nil, config.Missing("KAFKA_USERNAME, KAFKA_PASSWORD", "both are needed with KAFKA_SASL=SCRAM-SHA-512")
 		}
-		auth := scram.Auth{User: c.Username, Pass: c.Password.Reveal()}
-		opts = append(opts, kgo.SASL(auth.AsSha512Mechanism()))
+		opts = append(opts, kgo.SASL(scram.Sha512(c.signIn)))
 	case "AWS_MSK_IAM":
 		opts = append(opts, kgo.SASL(aws.ManagedStreamingIAM(roleCredentials)))
 	default:
 		return nil, config.Bad("KAFKA_SASL", c.SASL, "must be empty, SCRAM-SHA-512 or AWS_MSK_IAM")
 	}
 	return opts, nil
+}
+
+// signIn is the user and the password of this moment.
+func (c Config) signIn(context.Context) (scram.Auth, error) {
+	password, err := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
+	return scram.Auth{User: c.Username, Pass: password.Reveal()}, err
 }
 
 // newClient makes a client of the cluster; it dials when it is first used.

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/loop"
 )
 
 // lagEvery is how often the brokers are asked.
@@ -18,6 +20,17 @@ const lagEvery = 10 * time.Second
 var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
+
+var (
+	// The time at which it began, not its length, which would need somebody to go on counting.
+	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "urr_consumer_failing_since_timestamp_seconds",
+		Help: "When the first attempt at the partition's next records failed; absent while none fails.",
+	}, []string{"group", "topic", "partition"})
+	deadLetters = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_dead_letters_total", Help: "Records put aside, by the group that could not process them and the topic they came from.",
+	}, []string{"group", "topic"})
+)
 
 func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
@@ -32,7 +45,7 @@ func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func(
 		admin := kadm.NewClient(client)
 		for ctx.Err() == nil {
 			c.measure(ctx, admin)
-			sleep(ctx, c.every)
+			loop.Sleep(ctx, c.every)
 		}
 	}()
 	return func() {

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
 )
 
 // The lag is the broker's figure of what is not committed; a partition that this process no longer has is not told by it.
@@ -19,21 +19,20 @@ func TestLag(t *testing.T) {
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
 	publish(t, topic, "k", "1", "2", "3")
 	release := make(chan struct{})
-	c, err := kafka.NewConsumer(kafkatest.Config(t), group, []string{topic}, kafka.Each(func(_ context.Context, r kafka.Record) error {
+	c := consumer(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error {
 		if string(r.Value) == "2" {
 			<-release
 		}
 		return nil
-	}), slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	}))
 	c.LagEvery(50 * time.Millisecond)
 	stop := run(t, c)
 	is := func(want float64) func() bool {
 		return func() bool { got, ok := lag(t, group, topic); return ok && got == want }
 	}
-	require.Eventually(t, is(2), time.Minute, 20*time.Millisecond, "the second is stuck, the third behind it")
+	waittest.Until(t, is(2), "the second is stuck, the third behind it")
 	close(release)
-	require.Eventually(t, is(0), time.Minute, 20*time.Millisecond)
+	waittest.Until(t, is(0), "all is committed")
 	stop()
 	_, ok := lag(t, group, topic)
 	require.False(t, ok)

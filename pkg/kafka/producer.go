@@ -23,26 +23,44 @@ const scope = "urr.guru/pkg/kafka"
 // RecordDeliveryTimeout counts from the record's own time, so that an event that was left in an outbox for longer could never be sent.
 const deliveryTimeout = 8 * time.Second
 
+// probeTimeout is deliveryTimeout of a prober.
+const probeTimeout = time.Second
+
 // Producer publishes records; safe for concurrent use.
 type Producer struct {
-	cfg    Config
-	client *kgo.Client
+	cfg        Config
+	client     *kgo.Client
+	timeout    time.Duration // of one call
+	partitions *partitionCounts
 }
 
 // NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it first publishes.
 func NewProducer(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
 
+// NewProber is NewProducer for records that may well hang: on connections of its own, since a broker answers what comes on one connection
+// in order, and with a second for a call.
+func NewProber(cfg Config, name string) (*Producer, error) {
+	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
+	if err != nil {
+		return nil, err
+	}
+	p.timeout = probeTimeout
+	return p, nil
+}
+
 func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
+	partitions := &partitionCounts{}
 	client, err := cfg.newClient(name, append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(time.Millisecond),
+		kgo.RecordPartitioner(partitions.partitioner()),
 		// Without it a call would wait for a broker that hangs for as long as it hangs.
 		kgo.AllowIdempotentProduceCancellation(),
 	}, more...)...)
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cfg: cfg, client: client}, nil
+	return &Producer{cfg: cfg, client: client, timeout: deliveryTimeout, partitions: partitions}, nil
 }
 
 // Publish sends the records and waits until each is acked by all in-sync replicas or has failed. Records of one key keep their order:
@@ -71,7 +89,7 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	if len(recs) == 0 {
 		return results
 	}
-	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	ctx, span := startPublish(ctx, recs)
 	defer span.End()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/pkg/errs"
 )
@@ -22,11 +23,11 @@ type Topic struct {
 	Partitions int32
 }
 
-// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept forever. It may be called by any number of
-// processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
+// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept forever, and waits until the brokers know
+// them. It may be called by any number of processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
 // and break their order, so that is a decision for a person.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
-	client, err := cfg.newClient("ensure-topics")
+	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
 		return err
 	}
@@ -54,10 +55,7 @@ func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
 		"retention.ms": &forever, "min.insync.replicas": &insync,
 	}, t.Name)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, kerr.TopicAlreadyExists) {
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		var known *kerr.Error
 		if errors.As(err, &known) {
 			return fmt.Errorf("create topic %s: %w", t.Name, err)
@@ -78,10 +76,13 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	return nil
 }
 
-// partitions counts them. A topic that another process has just made exists for the controller, which refuses a second one, before the
-// brokers can describe it.
+// describeEvery is the pause between two questions for a topic, and the age up to which the client itself remembers the answer.
+const describeEvery = 50 * time.Millisecond
+
+// partitions counts them. A topic that has just been made exists for the controller, which refuses a second one, before the brokers can
+// describe it.
 func partitions(ctx context.Context, admin *kadm.Client, topic string) (int, error) {
-	const step, longest = 100 * time.Millisecond, 10 * time.Second
+	const longest = 10 * time.Second
 	for deadline := time.Now().Add(longest); ; {
 		details, err := admin.ListTopics(ctx, topic)
 		if err == nil {
@@ -96,7 +97,7 @@ func partitions(ctx context.Context, admin *kadm.Client, topic string) (int, err
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("describe topic %s: %w", topic, ctx.Err())
-		case <-time.After(step):
+		case <-time.After(describeEvery):
 		}
 	}
 }

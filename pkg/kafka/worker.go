@@ -2,12 +2,9 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,14 +14,15 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-
-	"urr.guru/pkg/errs"
 )
 
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxAttempts is how often an error that is not known to pass is tried again before the record is put aside.
+	// maxOwnBackoff is between attempts at a record that fails by itself: it is put aside after about a
+	// minute, before payment refuses confirmations because the group falls behind (2 min).
+	maxOwnBackoff = 4 * time.Second
+	// maxAttempts is how often a record is tried alone, faults of ours not counted, before it is put aside.
 	maxAttempts = 20
 	// maxErrorHeader bounds the header `error` of a dead letter.
 	maxErrorHeader = 500
@@ -37,11 +35,13 @@ type worker struct {
 	part   partition
 	log    *slog.Logger
 
-	ctx    context.Context //nolint:containedctx // the worker's life, not a request's: the handlers', ends stopGrace after quit
+	ctx    context.Context //nolint:containedctx // the worker's life, not a request's: the handlers', ends a grace after quit
 	cancel context.CancelFunc
 	quit   chan struct{}
 	done   chan struct{}
 	wake   chan struct{}
+
+	failed bool // as failingSince tells; only run's goroutine has it
 
 	mu      sync.Mutex
 	backlog []*kgo.Record
@@ -114,12 +114,12 @@ func (w *worker) run() {
 	}
 }
 
-// stopAll ends workers: each finishes what it is processing, for up to stopGrace, then its context is cancelled.
-func stopAll(workers []*worker) {
+// stop ends workers: each finishes what it is processing, for up to the grace, then its context is cancelled.
+func (c *Consumer) stop(workers []*worker) {
 	for _, w := range workers {
 		close(w.quit)
 	}
-	timer := time.AfterFunc(stopGrace, func() {
+	timer := time.AfterFunc(c.grace, func() {
 		for _, w := range workers {
 			w.cancel()
 		}
@@ -133,30 +133,71 @@ func stopAll(workers []*worker) {
 
 // process brings the chunk to an end, done or put aside, and marks it. false: the worker has to stop, the chunk is not marked.
 func (w *worker) process(chunk []*kgo.Record) bool {
-	mine := w.addressed(chunk)
-	backoff := w.c.backoff
-	for attempt := 1; len(mine) > 0; attempt++ {
-		err := w.call(mine)
-		if err == nil {
-			break
-		}
-		if w.stopping() {
-			return false
-		}
-		if IsPoison(err) || (attempt >= maxAttempts && !transient(err)) {
-			if !w.putAside(mine, err) {
-				return false
-			}
-			break
-		}
-		w.log.WarnContext(w.ctx, "record failed, trying again", "offset", mine[0].Offset, "attempt", attempt, "error", err)
-		if !w.wait(backoff/2 + rand.N(backoff)) { //nolint:gosec // jitter
-			return false
-		}
-		backoff = min(backoff*2, maxBackoff)
+	if mine := w.addressed(chunk); len(mine) > 0 && !w.settle(mine) {
+		return false
 	}
 	w.client.MarkCommitRecords(chunk[len(chunk)-1])
 	return true
+}
+
+// settle is process without the mark.
+func (w *worker) settle(chunk []*kgo.Record) bool {
+	defer w.recovered()
+	backoff := w.c.backoff
+	for failures := 0; ; {
+		err := w.call(chunk)
+		switch {
+		case err == nil:
+			return true
+		case w.stopping():
+			return false
+		case len(chunk) > 1 && (!fault(err) || slow(err)):
+			w.log.WarnContext(w.ctx, "batch failed, trying its records one by one", "offset", chunk[0].Offset, "records", len(chunk), "error", err)
+			return w.oneByOne(chunk)
+		case IsPoison(err):
+			return w.putAside(chunk[0], err)
+		case !fault(err):
+			if failures++; failures >= maxAttempts {
+				return w.putAside(chunk[0], err)
+			}
+		}
+		w.failing()
+		w.log.WarnContext(w.ctx, "record failed, trying again", "offset", chunk[0].Offset, "failures", failures, "error", err)
+		if !w.wait(backoff/2 + rand.N(backoff)) { //nolint:gosec // jitter
+			return false
+		}
+		backoff = min(backoff*2, w.c.longest)
+		if !fault(err) {
+			backoff = min(backoff, maxOwnBackoff)
+		}
+	}
+}
+
+// oneByOne takes a batch apart, so that only what is bad in it is put aside, and what is done before a stop is not done again.
+func (w *worker) oneByOne(chunk []*kgo.Record) bool {
+	for i := range chunk {
+		if !w.process(chunk[i : i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// failing tells operators that the partition's next records fail, from the first failure on.
+func (w *worker) failing() {
+	if w.failed {
+		return
+	}
+	w.failed = true
+	failingSince.WithLabelValues(w.part.labels(w.c.group)...).SetToCurrentTime()
+}
+
+// recovered takes that back.
+func (w *worker) recovered() {
+	if w.failed {
+		w.failed = false
+		failingSince.DeleteLabelValues(w.part.labels(w.c.group)...)
+	}
 }
 
 // addressed leaves out what was redriven for another group.
@@ -211,7 +252,7 @@ func (w *worker) call(chunk []*kgo.Record) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = Poison(fmt.Errorf("panic: %v", p))
+			err = fmt.Errorf("panic: %v", p)
 			w.log.ErrorContext(ctx, "handler panicked", "offset", chunk[0].Offset, "panic", p, "stack", string(debug.Stack()))
 		}
 		if err != nil {
@@ -223,24 +264,18 @@ func (w *worker) call(chunk []*kgo.Record) (err error) {
 	return w.c.handler.fn(ctx, recs)
 }
 
-// putAside sends a record that cannot be processed to the dead-letter topic; of several, each is tried alone first.
-func (w *worker) putAside(chunk []*kgo.Record, cause error) bool {
-	if len(chunk) > 1 {
-		for i := range chunk {
-			if !w.process(chunk[i : i+1]) {
-				return false
-			}
-		}
-		return true
-	}
-	letter := deadLetter(chunk[0], w.c.group, cause)
-	for backoff := firstBackoff; ; backoff = min(backoff*2, maxBackoff) {
+// putAside sends a record that cannot be processed to the dead-letter topic.
+func (w *worker) putAside(rec *kgo.Record, cause error) bool {
+	letter := deadLetter(rec, w.c.group, cause)
+	for backoff := w.c.backoff; ; backoff = min(backoff*2, w.c.longest) {
 		err := w.client.ProduceSync(w.ctx, letter).FirstErr()
 		if err == nil {
-			w.log.ErrorContext(w.ctx, "record put aside", "offset", chunk[0].Offset, "dlq", letter.Topic, "error", cause)
+			deadLetters.WithLabelValues(w.c.group, w.part.topic).Inc()
+			w.log.ErrorContext(w.ctx, "record put aside", "offset", rec.Offset, "dlq", letter.Topic, "error", cause)
 			return true
 		}
-		w.log.WarnContext(w.ctx, "dead letter not written, trying again", "offset", chunk[0].Offset, "error", err)
+		w.failing()
+		w.log.WarnContext(w.ctx, "dead letter not written, trying again", "offset", rec.Offset, "error", err)
 		if !w.wait(backoff) {
 			return false
 		}
@@ -264,20 +299,6 @@ func deadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 		kgo.RecordHeader{Key: HeaderError, Value: []byte(text)},
 		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(origin(r))})
 	return letter
-}
-
-// transient reports errors that pass by themselves: a backend is away or has too much to do.
-func transient(err error) bool {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	switch errs.From(err).Kind {
-	case errs.Unavailable, errs.Deadline, errs.Exhausted, errs.Canceled:
-		return true
-	default:
-		return false
-	}
 }
 
 func (w *worker) stopping() bool {

@@ -49,13 +49,25 @@ type task struct {
 	done   chan struct{}
 }
 
+// Start makes the App of a service, with its traces and metrics.
+func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (*App, error) {
+	a := New(name, cfg, log)
+	return a, a.telemetry(ctx)
+}
+
 // New makes an empty App.
 func New(name string, cfg Config, log *slog.Logger) *App {
 	return &App{name: name, cfg: cfg, log: log, ready: newReadiness(log), failed: make(chan error, 1)}
 }
 
-// Telemetry sets up traces and metrics; the first thing in a Run, so that it is the last to close.
-func (a *App) Telemetry(ctx context.Context) error {
+// Name is the service's in logs, metrics and calls.
+func (a *App) Name() string { return a.name }
+
+// Log is where the service's parts log.
+func (a *App) Log() *slog.Logger { return a.log }
+
+// telemetry sets up traces and metrics before anything else, so that it is the last to close.
+func (a *App) telemetry(ctx context.Context) error {
 	flush, err := telemetry.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
 	if err != nil {
 		return err
@@ -83,8 +95,28 @@ func (a *App) Listen(name, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// ServeGRPC serves s on GRPC_ADDR. Its health service follows the readiness of the App.
-func (a *App) ServeGRPC(s *rpc.Server) {
+// Dial makes a connection to another service, closed with this one.
+func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.Conn, error) {
+	conn, err := rpc.Dial(a.name, callee, peer, opts...)
+	if err != nil {
+		return nil, err
+	}
+	a.OnClose(callee, func(context.Context) error { return conn.Close() })
+	return conn, nil
+}
+
+// GRPC makes the server that Run serves on GRPC_ADDR; services are registered until then. Its
+// health service follows the readiness of the App.
+func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
+	s, err := rpc.NewServer(a.name, cfg, a.log)
+	if err != nil {
+		return nil, err
+	}
+	a.serve(s)
+	return s, nil
+}
+
+func (a *App) serve(s *rpc.Server) {
 	a.grpc = append(a.grpc, s)
 	var l net.Listener
 	a.servers = append(a.servers, &task{

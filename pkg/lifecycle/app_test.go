@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -22,18 +21,16 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/waittest"
 )
-
-// patience bounds what ends much sooner.
-const patience = 30 * time.Second
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newApp(cfg lifecycle.Config) *lifecycle.App {
 	if cfg.ShutdownTimeout == 0 {
-		cfg.ShutdownTimeout = patience
+		cfg.ShutdownTimeout = time.Hour
 	}
-	return lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
+	a := lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
+	a.Quick(time.Hour)
+	return a
 }
 
 // run starts the app and returns how to stop it and what it returned.
@@ -43,15 +40,7 @@ func run(t *testing.T, a *lifecycle.App) (stop context.CancelFunc, wait func() e
 	t.Cleanup(cancel)
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	return cancel, func() error {
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(2 * patience):
-			t.Fatal("the app does not end")
-			return nil
-		}
-	}
+	return cancel, func() error { return <-done }
 }
 
 func status(t *testing.T, url string) (int, map[string]any) {
@@ -206,42 +195,62 @@ func TestProbesFollowTheChecks(t *testing.T) {
 	ready := func(code int) func() bool {
 		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
 	}
-	require.Eventually(t, ready(503), patience, 10*time.Millisecond)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, ready(503), "readiness is 503")
+	waittest.Until(t, func() bool {
 		_, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return checks["postgres"] == "connection refused" && checks["redis"] == "ok"
-	}, patience, 10*time.Millisecond)
+	}, "the checks' answers")
 	code, _ := status(t, "http://"+addr+"/healthz")
 	require.Equal(t, 200, code, "alive is not ready")
 
 	broken.Store(false)
-	require.Eventually(t, ready(200), patience, 10*time.Millisecond)
+	waittest.Until(t, ready(200), "readiness is 200")
 	broken.Store(true)
-	require.Eventually(t, ready(503), patience, 10*time.Millisecond)
+	waittest.Until(t, ready(503), "readiness is 503")
 	broken.Store(false)
-	require.Eventually(t, ready(200), patience, 10*time.Millisecond)
+	waittest.Until(t, ready(200), "readiness is 200")
 	code, _ = status(t, "http://"+addr+"/metrics")
 	require.Equal(t, 200, code)
 
 	stop()
-	require.Eventually(t, ready(503), patience, 5*time.Millisecond, "not ready while it drains")
+	waittest.Until(t, ready(503), "not ready while it drains")
 	end()
 	require.ErrorIs(t, wait(), errSeen)
+}
+
+// Profiles tell what is in memory and cost what they measure: they are served only where somebody
+// has switched them on.
+func TestProfilesAreOffByDefault(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		addr := backendtest.FreeAddr(t)
+		a := newApp(lifecycle.Config{OpsAddr: addr, Pprof: on})
+		stop, wait := run(t, a)
+		waittest.Until(t, func() bool { code, _ := status(t, "http://"+addr+"/healthz"); return code == 200 }, "alive")
+		want := map[bool]int{false: 404, true: 200}[on]
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=1"} {
+			code, _ := status(t, "http://"+addr+path)
+			require.Equal(t, want, code, "%s, on: %v", path, on)
+		}
+		stop()
+		require.NoError(t, wait())
+	}
 }
 
 func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	a := newApp(lifecycle.Config{OpsAddr: addr})
+	a.Quick(20 * time.Millisecond)
 	a.Ready("panics", func(context.Context) error { panic("nil pool") })
 	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	stop, wait := run(t, a)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		code, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return code == 503 && checks["panics"] == "panic: nil pool" && checks["hangs"] == "context deadline exceeded"
-	}, patience, 20*time.Millisecond)
+	}, "the checks' answers")
 	stop()
 	require.NoError(t, wait())
 }
@@ -255,6 +264,7 @@ func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	var hang atomic.Bool
 	var asked atomic.Int32
 	a := newApp(lifecycle.Config{OpsAddr: addr})
+	a.Quick(20 * time.Millisecond)
 	a.Ready("store", func(context.Context) error {
 		if !hang.Load() {
 			return nil
@@ -269,15 +279,15 @@ func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	ready := func(code int) func() bool {
 		return func() bool { got, _ := status(t, "http://"+addr+"/readyz"); return got == code }
 	}
-	require.Eventually(t, ready(200), patience, 10*time.Millisecond)
+	waittest.Until(t, ready(200), "readiness is 200")
 	hang.Store(true)
 	<-stuck
-	require.Eventually(t, ready(503), patience, 10*time.Millisecond)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, ready(503), "readiness is 503")
+	waittest.Until(t, func() bool {
 		_, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
 		return checks["store"] == "has not ended since it was last asked"
-	}, patience, 10*time.Millisecond)
+	}, "the checks' answers")
 	require.EqualValues(t, 1, asked.Load(), "goroutines must not pile up behind it")
 	stop()
 	require.NoError(t, wait())
@@ -304,7 +314,7 @@ func TestConnectionsPartWhileDraining(t *testing.T) {
 	}
 	require.False(t, closes())
 	stop()
-	require.Eventually(t, closes, patience, 5*time.Millisecond)
+	waittest.Until(t, closes, "connections are closed")
 	client.CloseIdleConnections()
 	end()
 	require.ErrorIs(t, wait(), errSeen)
@@ -316,9 +326,8 @@ func TestGRPCHealthFollowsReadiness(t *testing.T) {
 	var broken atomic.Bool
 	a := newApp(lifecycle.Config{GRPCAddr: addr, Drain: time.Hour})
 	end := draining(a)
-	s, err := rpc.NewServer("test", rpc.ServerConfig{}, slog.New(slog.DiscardHandler))
+	_, err := a.GRPC(rpc.ServerConfig{})
 	require.NoError(t, err)
-	a.ServeGRPC(s)
 	a.Ready("store", func(context.Context) error {
 		if broken.Load() {
 			return errors.New("down")
@@ -335,13 +344,13 @@ func TestGRPCHealthFollowsReadiness(t *testing.T) {
 			return err == nil && r.GetStatus() == want
 		}
 	}
-	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_SERVING), patience, 10*time.Millisecond)
+	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_SERVING), "the health service follows")
 	broken.Store(true)
-	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), patience, 10*time.Millisecond)
+	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), "the health service follows")
 	broken.Store(false)
-	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_SERVING), patience, 10*time.Millisecond)
+	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_SERVING), "the health service follows")
 	stop()
-	require.Eventually(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), patience, 5*time.Millisecond)
+	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), "the health service follows")
 	end()
 	require.ErrorIs(t, wait(), errSeen)
 }
@@ -356,9 +365,8 @@ func TestTakenPortStopsTheStart(t *testing.T) {
 		closed := false
 		a.OnClose("pool", func(context.Context) error { closed = true; return nil })
 		if name != "ops" {
-			s, err := rpc.NewServer("test", rpc.ServerConfig{}, slog.New(slog.DiscardHandler))
+			_, err := a.GRPC(rpc.ServerConfig{})
 			require.NoError(t, err)
-			a.ServeGRPC(s)
 		}
 		require.Error(t, a.Run(t.Context()), name)
 		require.True(t, closed, name)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,10 +23,13 @@ import (
 
 // Config is what every service is configured with; embed it.
 type Config struct {
-	// GRPCAddr is host:port of the gRPC server.
+	// GRPCAddr is host:port of the gRPC server; not for the gateway, which has none.
 	GRPCAddr string `env:"GRPC_ADDR"`
 	// OpsAddr is host:port of /healthz, /readyz and /metrics; empty: none.
-	OpsAddr  string `env:"OPS_ADDR"`
+	OpsAddr string `env:"OPS_ADDR"`
+	// Pprof serves profiles at /debug/pprof/ on OpsAddr.
+	Pprof bool `env:"PPROF"`
+	// LogLevel is the least that is logged.
 	LogLevel string `env:"LOG_LEVEL, default=info" oneof:"debug info warn error"`
 	// OTLPEndpoint is where traces and metrics go, as http://collector:4317; empty: nowhere.
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
@@ -40,26 +44,47 @@ func (c *Config) lifecycle() *Config { return c }
 // embedder is what every struct with an embedded Config is.
 type embedder interface{ lifecycle() *Config }
 
-// Main is the whole of a service's main: it reads the command (serve, the default; migrate; version), loads C from the environment, and
-// runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed Config. SIGTERM and SIGINT end the
+// Extra is one more command of a service, with its own arguments.
+type Extra[C any] struct {
+	// Usage is its name, and what may follow it.
+	Usage string
+	// Run prints to out what the caller asked for.
+	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
+}
+
+func (e Extra[C]) name() string {
+	name, _, _ := strings.Cut(e.Usage, " ")
+	return name
+}
+
+// Main is the whole of a service's main: it reads the command (serve, the default; migrate; check, which only reads the configuration;
+// version; those of more), loads C from the environment, and runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed Config. SIGTERM and SIGINT end the
 // context; a second one ends the process.
-func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error) int {
+func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Extra[C]) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	rpc.ResolveOften()
-	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate)
+	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate, more...)
 }
 
-func command[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error) int {
-	cmd := "serve"
+func command[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error,
+	more ...Extra[C],
+) int {
+	cmd, usage := "serve", "serve|migrate|check|version"
 	if len(args) > 0 {
 		cmd = args[0]
 	}
 	do := run
+	for _, e := range more {
+		usage += "|" + e.Usage
+		if e.name() == cmd {
+			return extra(ctx, e, args[1:], stdout, stderr)
+		}
+	}
 	switch {
-	case len(args) > 1, cmd != "serve" && cmd != "migrate" && cmd != "version":
-		fmt.Fprintf(stderr, "usage: %s [serve|migrate|version]\n", name)
+	case len(args) > 1, !slices.Contains([]string{"serve", "migrate", "check", "version"}, cmd):
+		fmt.Fprintf(stderr, "usage: %s [%s]\n", name, usage)
 		return 2
 	case cmd == "version":
 		fmt.Fprintf(stdout, "%s %s %s %s/%s\n", name, telemetry.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -70,11 +95,8 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 	case cmd == "migrate":
 		do = migrate
 	}
-	cfg, err := config.Load[C](ctx)
-	if err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			fmt.Fprintln(stderr, "config: "+strings.TrimPrefix(line, "config: "))
-		}
+	cfg, ok := load[C](ctx, stderr)
+	if !ok {
 		return 2
 	}
 	base, ok := any(cfg).(embedder)
@@ -87,10 +109,37 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 		fmt.Fprintln(stderr, "config: "+err.Error())
 		return 2
 	}
+	if cmd == "check" {
+		return 0
+	}
 	err = do(ctx, cfg, log)
 	// A service that was told to stop while it started has stopped; a migration that was told to stop is not done.
 	if err != nil && (cmd == "migrate" || ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		log.Error("failed", "command", cmd, "error", err.Error())
+		return 1
+	}
+	return 0
+}
+
+// load reads the configuration, and says what is wrong with it.
+func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
+	cfg, err := config.Load[C](ctx)
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintln(stderr, "config: "+strings.TrimPrefix(line, "config: "))
+		}
+		return nil, false
+	}
+	return cfg, true
+}
+
+func extra[C any](ctx context.Context, e Extra[C], args []string, stdout, stderr io.Writer) int {
+	cfg, ok := load[C](ctx, stderr)
+	if !ok {
+		return 2
+	}
+	if err := e.Run(ctx, cfg, args, stdout); err != nil {
+		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0

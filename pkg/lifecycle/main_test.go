@@ -1,19 +1,21 @@
 package lifecycle
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/waittest"
 )
 
 type serviceConfig struct {
@@ -38,7 +40,7 @@ func TestCommand(t *testing.T) {
 		"nothing to migrate": {
 			args: []string{"migrate"}, stdout: "ticket has nothing to migrate\n",
 		},
-		"unknown command": {args: []string{"dance"}, code: 2, stderr: "usage: ticket [serve|migrate|version]\n"},
+		"unknown command": {args: []string{"dance"}, code: 2, stderr: "usage: ticket [serve|migrate|check|version]\n"},
 		"too many":        {args: []string{"serve", "now"}, code: 2, stderr: "usage: "},
 		"bad values": {
 			env: map[string]string{"LIFECYCLE_TEST_THRESHOLD": "abc", "DRAIN": "soon"}, code: 2,
@@ -74,6 +76,33 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+func TestExtraCommands(t *testing.T) {
+	outbox := Extra[serviceConfig]{Usage: "outbox [parked]", Run: func(_ context.Context, c *serviceConfig, args []string, out io.Writer) error {
+		if len(args) == 0 {
+			return errors.New("what of it?")
+		}
+		_, err := fmt.Fprintln(out, args, c.Threshold)
+		return err
+	}}
+	call := func(args ...string) (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		code = command(t.Context(), "ticket", args, &out, &errs, nil, nil, outbox)
+		return code, out.String(), errs.String()
+	}
+	code, stdout, _ := call("outbox", "parked", "k")
+	require.Zero(t, code)
+	require.Equal(t, "[parked k] 5\n", stdout)
+	code, _, stderr := call("outbox")
+	require.Equal(t, 1, code)
+	require.Equal(t, "what of it?\n", stderr)
+	code, _, stderr = call("dance")
+	require.Equal(t, 2, code)
+	require.Equal(t, "usage: ticket [serve|migrate|check|version|outbox [parked]]\n", stderr)
+	t.Setenv("LIFECYCLE_TEST_THRESHOLD", "abc")
+	code, _, _ = call("outbox", "parked")
+	require.Equal(t, 2, code)
+}
+
 func TestMigrateRunsInsteadOfServe(t *testing.T) {
 	var out bytes.Buffer
 	migrated := false
@@ -94,48 +123,42 @@ func TestInterruptedMigrationIsNotDone(t *testing.T) {
 	require.Zero(t, command(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
 }
 
+// TestMain knows one program, a service whose shutdown hangs.
+func TestMain(m *testing.M) {
+	processtest.Main(processtest.Verified(m), func() int {
+		return Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
+			fmt.Println("has started")
+			<-ctx.Done()
+			fmt.Println("was told to stop")
+			select {}
+		}, nil)
+	})
+}
+
 // The first SIGTERM begins the shutdown, the second ends the process: an operator need not wait for what hangs.
 func TestSecondSignalEndsTheProcess(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")
-	cmd.Env = append(os.Environ(), "LIFECYCLE_TEST_CHILD=1")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(out)
-	wait := func(want string) {
-		for lines.Scan() && lines.Text() != want {
-		}
-		require.Equal(t, want, lines.Text())
+	p := processtest.Start(t, nil)
+	prints := func(want string) {
+		t.Helper()
+		waittest.Until(t, func() bool { return strings.Contains(p.Output(), want) }, want)
 	}
-	wait("serving")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	wait("stopping")
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	require.Eventually(t, func() bool { // the first of them may still meet the handler of the first
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		return len(ended) > 0
-	}, 30*time.Second, 10*time.Millisecond)
+	prints("has started")
+	p.Signal(syscall.SIGTERM)
+	prints("was told to stop")
+	waittest.Until(t, func() bool { // the first of them may still meet the handler of the first
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-p.Ended():
+			return true
+		default:
+			return false
+		}
+	}, "the end of the process")
 	var exit *exec.ExitError
-	require.ErrorAs(t, <-ended, &exit)
+	require.ErrorAs(t, p.Wait(), &exit)
 	st, ok := exit.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
 	require.Equal(t, syscall.SIGTERM, st.Signal())
-}
-
-// TestHelperProcess is a service whose shutdown hangs.
-func TestHelperProcess(t *testing.T) {
-	if os.Getenv("LIFECYCLE_TEST_CHILD") == "" {
-		t.Skip("run by TestSecondSignalEndsTheProcess")
-	}
-	os.Args = os.Args[:1]
-	os.Exit(Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
-		fmt.Println("serving")
-		<-ctx.Done()
-		fmt.Println("stopping")
-		select {}
-	}, nil))
 }
 
 func TestConfigMustBeEmbedded(t *testing.T) {

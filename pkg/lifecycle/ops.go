@@ -9,7 +9,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// startOps serves probes, metrics and profiles, from before the process is ready until everything else has ended.
+// startOps serves probes, metrics and, where they are switched on, profiles, from before the
+// process is ready until everything else has ended.
 func (a *App) startOps() (stop func() error, err error) {
 	if a.cfg.OpsAddr == "" {
 		return func() error { return nil }, nil
@@ -25,9 +26,11 @@ func (a *App) startOps() (stop func() error, err error) {
 	})
 	mux.Handle("GET /readyz", a.ready)
 	mux.Handle("GET /metrics", telemetry.MetricsHandler())
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	if a.cfg.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	done := make(chan struct{})
 	go func() {

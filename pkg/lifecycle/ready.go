@@ -23,6 +23,8 @@ const (
 type readiness struct {
 	log    *slog.Logger
 	checks []*check
+	// every is the time between two rounds, timeout the time of one check.
+	every, timeout time.Duration
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -69,7 +71,7 @@ func (c *check) run(ctx context.Context) (err error) {
 }
 
 func newReadiness(log *slog.Logger) *readiness {
-	return &readiness{log: log, state: map[string]string{"process": "starting"}}
+	return &readiness{log: log, every: checkEvery, timeout: checkTimeout, state: map[string]string{"process": "starting"}}
 }
 
 func (r *readiness) add(name string, fn func(context.Context) error) {
@@ -93,7 +95,7 @@ func (r *readiness) start(base context.Context, changed func(ready bool)) {
 				changed(ready)
 			}
 			if ready {
-				every = checkEvery
+				every = r.every
 			}
 			select {
 			case <-ctx.Done():
@@ -112,7 +114,7 @@ func (r *readiness) stop() {
 }
 
 func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	results := make([]error, len(r.checks))
 	var wg sync.WaitGroup

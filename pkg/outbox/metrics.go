@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 )
 
@@ -16,15 +18,42 @@ const (
 	countLimit = 100_000
 )
 
-// What a replica reports is the whole table, not its shards, so that events that no relay serves show too.
+// What a replica reports is the whole table, whether or not it serves it; only the partitions in back-off are those of the serving relay.
 var (
 	lagGauge = promauto.NewGauge(prometheus.GaugeOpts{
-		Name: "urr_outbox_lag_seconds", Help: "Age of the oldest event that is not published yet.",
+		Name: "urr_outbox_lag_seconds", Help: "Age of the oldest event that is not published yet and not parked.",
 	})
 	rowsGauge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_outbox_rows", Help: "Events that are not published yet, counted up to 100,000.",
 	})
+	parkedGauge = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_outbox_parked_keys", Help: "Keys of which the broker refused an event for good; they wait for an operator.",
+	})
+	stalledGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "urr_outbox_stalled_partitions", Help: "Partitions to which nothing can be published at present; reported by the serving relay.",
+	}, []string{"topic"})
 )
+
+// observe sets the gauge of partitions in back-off.
+func observe(s *stalls) {
+	counts := make(map[string]int)
+	for p, st := range s.of {
+		counts[p.topic] += 0
+		if st.lifted.IsZero() {
+			counts[p.topic]++
+		}
+	}
+	for topic, n := range counts {
+		stalledGauge.WithLabelValues(topic).Set(float64(n))
+	}
+}
+
+// forget takes back what a session has reported: it does not serve any more.
+func forget(s *stalls) {
+	for p := range s.of {
+		stalledGauge.WithLabelValues(p.topic).Set(0)
+	}
+}
 
 // startMetrics measures every 5 s until the returned function is called.
 func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
@@ -33,10 +62,10 @@ func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if err := r.measure(ctx); err != nil && ctx.Err() == nil {
+			if err := r.measure(ctx, nil); err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "outbox not measured", "error", err)
 			}
-			pause(ctx, measureEvery)
+			loop.Sleep(ctx, measureEvery)
 		}
 	}()
 	return func() {
@@ -45,18 +74,38 @@ func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	}
 }
 
-func (r *Relay) measure(ctx context.Context) error {
+// measure reads the table's figures as of now, by the database's clock unless it is given.
+func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	var rows, seconds float64
+	var rows, parked float64
 	err := r.pool.QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS first)::float8,
-		       coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 FROM outbox ORDER BY id LIMIT 1), 0)`,
-		countLimit).Scan(&rows, &seconds)
+		SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS first)::float8, (SELECT count(*) FROM outbox_parked)::float8`,
+		countLimit).Scan(&rows, &parked)
 	if err != nil {
 		return postgres.Err(err)
 	}
+	oldest, err := Oldest(ctx, r.pool, "", now)
+	if err != nil {
+		return err
+	}
 	rowsGauge.Set(rows)
-	lagGauge.Set(max(0, seconds))
+	parkedGauge.Set(parked)
+	lagGauge.Set(oldest.Seconds())
 	return nil
+}
+
+// Oldest is the age of the oldest event of a topic ("": of any) that is not published yet and whose key is not parked; 0 when there is none.
+// The time is the database's unless it is given.
+func Oldest(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
+	var seconds float64
+	err := pool.QueryRow(ctx, `
+		SELECT coalesce((SELECT extract(epoch FROM coalesce($2::timestamptz, clock_timestamp()) - o.created_at)::float8
+		                 FROM outbox AS o
+		                 WHERE $1 IN ('', o.topic) AND (o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)
+		                 ORDER BY o.id LIMIT 1), 0)`, topic, now).Scan(&seconds)
+	if err != nil {
+		return 0, postgres.Err(err)
+	}
+	return time.Duration(max(0, seconds) * float64(time.Second)), nil
 }

@@ -26,10 +26,11 @@ var files embed.FS
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
 
-// shardCount is the number of parts that relays share out among themselves; the table's CHECK knows it too.
+// shardCount is the number of parts that relays of the previous release share out among themselves; the table's CHECK knows it too. Both
+// go in the next release.
 const shardCount = 8
 
-// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never be published would hold up its shard.
+// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never be published would hold up its key.
 const maxPayload = 512 << 10
 
 // Event is what happened to one entity.
@@ -57,7 +58,7 @@ func Insert(ctx context.Context, tx pgx.Tx, source string, events ...Event) erro
 	var (
 		ids, topics, keys, types, payloads, headers = column[uuid.UUID](events), column[string](events), column[string](events),
 			column[string](events), column[string](events), column[string](events)
-		shards, versions = column[int16](events), column[int64](events)
+		shards, hashes, versions = column[int16](events), column[int32](events), column[int64](events)
 	)
 	for i, e := range events {
 		if e.ID == uuid.Nil {
@@ -75,16 +76,17 @@ func Insert(ctx context.Context, tx pgx.Tx, source string, events ...Event) erro
 			return fmt.Errorf("outbox event %s: %w", e.Type, err)
 		}
 		ids[i], topics[i], keys[i], types[i] = e.ID, e.Topic, e.Key, e.Type
-		payloads[i], headers[i], shards[i], versions[i] = string(payload), string(h), shardOf(e.Key), e.EntityVersion
+		payloads[i], headers[i], versions[i] = string(payload), string(h), e.EntityVersion
+		shards[i], hashes[i] = shardOf(e.Key), kafka.KeyHash([]byte(e.Key))
 	}
 	// WITH ORDINALITY keeps the ids in the order of the arguments.
 	_, err := tx.Exec(ctx, `
-		INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
-		SELECT event_id, shard, topic, key, type, entity_version, payload, headers::jsonb
-		FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[])
-			WITH ORDINALITY AS e (event_id, shard, topic, key, type, entity_version, payload, headers, n)
+		INSERT INTO outbox (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers)
+		SELECT event_id, shard, topic, key, key_hash, type, entity_version, payload, headers::jsonb
+		FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+			WITH ORDINALITY AS e (event_id, shard, topic, key, key_hash, type, entity_version, payload, headers, n)
 		ORDER BY n`,
-		ids, shards, topics, keys, types, versions, payloads, headers)
+		ids, shards, topics, keys, hashes, types, versions, payloads, headers)
 	if err != nil {
 		return fmt.Errorf("insert %d outbox events: %w", len(events), err)
 	}

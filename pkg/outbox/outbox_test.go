@@ -24,6 +24,7 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -31,8 +32,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func event(topic, key string, version int64) outbox.Event {
 	return outbox.Event{
-		Topic: topic, Key: key, Type: "TESTED", EntityVersion: version, Payload: &commonv1.Caller{UserId: key, Epoch: version},
+		Topic: topic, Key: key, Type: "TESTED", EntityVersion: version, Payload: caller(key, version),
 	}
+}
+
+// caller stands for a payload.
+func caller(text string, version int64) *commonv1.Caller {
+	return &commonv1.Caller{UserId: text, Epoch: version}
 }
 
 func insert(ctx context.Context, pool *pgxpool.Pool, events ...outbox.Event) error {
@@ -50,76 +56,45 @@ func left(t *testing.T, pool *pgxpool.Pool) int {
 
 func empties(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return left(t, pool) == 0 }, time.Minute, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return left(t, pool) == 0 }, "the outbox is empty")
 }
 
 // settles waits until no transaction is under way that began before what the outbox holds: one of any database of the server holds it up.
 func settles(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var settled bool
 		err := pool.QueryRow(t.Context(), `SELECT bool_and(txid < pg_snapshot_xmin(pg_current_snapshot())) FROM outbox`).Scan(&settled)
-		return err == nil && settled
-	}, time.Minute, 10*time.Millisecond)
+		require.NoError(t, err)
+		return settled
+	}, "the transactions before it have ended")
 }
 
 // run starts a relay; it ends with the returned function, at the latest with the test.
 func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) (*outbox.Relay, func()) {
 	t.Helper()
+	r := newRelay(t, pool, p, opts)
+	return r, start(t, r)
+}
+
+func newRelay(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) *outbox.Relay {
+	t.Helper()
 	r := outbox.NewRelay(pool, p, slog.New(slog.NewTextHandler(t.Output(), nil)), opts)
+	r.Quick()
+	return r
+}
+
+func start(t *testing.T, r *outbox.Relay) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("relay: %v", err)
-		}
+		require.NoError(t, <-done)
 	})
 	t.Cleanup(stop)
-	return r, stop
-}
-
-// memory is a publisher that keeps what it is given and fails as told.
-type memory struct {
-	mu   sync.Mutex
-	recs []kafka.Record
-	fail func(kafka.Record) error
-}
-
-func (m *memory) PublishEach(_ context.Context, recs []kafka.Record) []error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	results := make([]error, len(recs))
-	for i, r := range recs {
-		if m.fail != nil {
-			results[i] = m.fail(r)
-		}
-		if results[i] == nil {
-			m.recs = append(m.recs, r)
-		}
-	}
-	return results
-}
-
-func (m *memory) published() []kafka.Record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]kafka.Record(nil), m.recs...)
-}
-
-// versions are the epochs published for a key, in order.
-func (m *memory) versions(t *testing.T, key string) []int64 {
-	t.Helper()
-	var vs []int64
-	for _, r := range m.published() {
-		var c commonv1.Caller
-		require.NoError(t, kafka.Decode(r, &c))
-		if string(r.Key) == key {
-			vs = append(vs, c.GetEpoch())
-		}
-	}
-	return vs
+	return stop
 }
 
 func TestPublishesToKafka(t *testing.T) {
@@ -168,6 +143,18 @@ func TestAnEventThatCouldNeverBePublishedIsRefused(t *testing.T) {
 	require.ErrorContains(t, insert(t.Context(), pool, twice), "outbox_event_id_key")
 }
 
+// change is a writer's transaction that has its id for a while before it gets the entity's row.
+func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
+	return postgres.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id(), pg_sleep(random() * 0.004)`); err != nil {
+			return err
+		}
+		var version int64
+		err := tx.QueryRow(ctx, `UPDATE entity SET version = version + 1 WHERE id = $1 RETURNING version`, key).Scan(&version)
+		return errors.Join(err, outbox.Insert(ctx, tx, "test", event("t", key, version)))
+	})
+}
+
 // Writers of the same entities commit in the order in which they got the row; their txids are in another order on purpose.
 func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	t.Parallel()
@@ -178,26 +165,19 @@ func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	run(t, pool, &m, outbox.Options{Batch: 7})
 
 	const writers, rounds = 8, 25
-	var work sync.WaitGroup
+	results := make(chan error, writers)
 	for range writers {
-		work.Go(func() {
+		go func() {
+			var err error
 			for range rounds {
-				key := fmt.Sprint(rand.IntN(5))
-				err := postgres.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-					if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id(), pg_sleep(random() * 0.004)`); err != nil {
-						return err
-					}
-					var version int64
-					err := tx.QueryRow(ctx, `UPDATE entity SET version = version + 1 WHERE id = $1 RETURNING version`, key).Scan(&version)
-					return errors.Join(err, outbox.Insert(ctx, tx, "test", event("t", key, version)))
-				})
-				if err != nil {
-					t.Error(err)
-				}
+				err = errors.Join(err, change(t.Context(), pool, fmt.Sprint(rand.IntN(5))))
 			}
-		})
+			results <- err
+		}()
 	}
-	work.Wait()
+	for range writers {
+		require.NoError(t, <-results)
+	}
 	empties(t, pool)
 	total := 0
 	for k := range 5 {
@@ -215,15 +195,19 @@ func TestALateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	var m memory
-	run(t, pool, &m, outbox.Options{})
+	relay := newRelay(t, pool, &m, outbox.Options{})
 	late, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = late.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
 	require.NoError(t, err)
 	require.NoError(t, outbox.Insert(t.Context(), late, "test", event("t", "k", 1)))
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
-	require.Never(t, func() bool { return len(m.published()) > 0 }, 400*time.Millisecond, 20*time.Millisecond)
+	published, blocked, err := relay.Pass(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, published)
+	require.True(t, blocked)
 	require.NoError(t, late.Commit(t.Context()))
+	start(t, relay)
 	empties(t, pool)
 	require.Equal(t, []int64{1, 2}, m.versions(t, "k"))
 }
@@ -299,9 +283,11 @@ func TestTakeoverFromARelayThatHangs(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	a := hung{entered: make(chan struct{}), release: make(chan struct{})}
-	_, stop := run(t, pool, &a, outbox.Options{})
+	relay := newRelay(t, pool, &a, outbox.Options{})
+	relay.SessionIdle(200 * time.Millisecond)
+	stop := start(t, relay)
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	<-a.entered
+	waittest.Receive(t, a.entered)
 	var b memory
 	run(t, pool, &b, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
@@ -332,20 +318,27 @@ func TestSignalWakesAtOnce(t *testing.T) {
 	var m memory
 	relay, _ := run(t, pool, &m, outbox.Options{Poll: time.Hour})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		relay.Signal()
 		return left(t, pool) == 0
-	}, time.Minute, 10*time.Millisecond)
+	}, "the outbox is empty")
 }
 
 func TestMetrics(t *testing.T) {
 	pool := postgrestest.New(t, outbox.Migrations)
 	m := memory{fail: func(kafka.Record) error { return errors.New("broker away") }}
+	relay := newRelay(t, pool, &m, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1), event("t", "k", 2)))
-	run(t, pool, &m, outbox.Options{})
-	require.Eventually(t, func() bool {
-		return gauge(t, "urr_outbox_rows") == 2 && gauge(t, "urr_outbox_lag_seconds") > 0
-	}, time.Minute, 20*time.Millisecond)
+	var oldest time.Time
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT min(created_at) FROM outbox`).Scan(&oldest))
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 3)))
+	require.NoError(t, relay.Measure(t.Context(), oldest.Add(90*time.Second)))
+	require.InDelta(t, 3, gauge(t, "urr_outbox_rows"), 0)
+	require.InDelta(t, 90, gauge(t, "urr_outbox_lag_seconds"), 0)
+
+	require.NoError(t, insert(t.Context(), pool, event("t", "k", 4)))
+	start(t, relay)
+	waittest.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
 }
 
 func gauge(t *testing.T, name string) float64 {

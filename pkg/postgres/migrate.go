@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 // MigrationSet is a schema with a history of its own: a service's tables, the outbox, the inbox.
@@ -19,28 +19,37 @@ type MigrationSet struct {
 	FS fs.FS
 }
 
+// migrationIdle ends the transaction of a migration whose process hangs: it holds back the snapshot horizon of the whole server.
+const migrationIdle = time.Minute
+
+// MigrateOnce is Migrate in a pool of its own: the whole of a service's migration of its database.
+func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...MigrationSet) error {
+	pool, err := Open(ctx, cfg, name)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return Migrate(ctx, pool, sets...)
+}
+
 // Migrate brings the sets up to date, in the order given, under a session advisory lock of the database, so that replicas may all
-// call it at once (a waiting one looks again every second, for up to five minutes). Its own session has no statement timeout, but waits
-// at most 5 s for a lock: a migration must not queue up in front of the traffic.
+// call it at once (a waiting one looks again ten times a second, for up to five minutes). Its own session has no statement timeout, may
+// be idle in a transaction for a minute, and waits at most 5 s for a lock, unless the URL says otherwise: a migration must not queue up in front of the traffic.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil
 	cc.RuntimeParams["statement_timeout"] = "0"
-	cc.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
-	cc.RuntimeParams["lock_timeout"] = millis(statementTimeout)
+	cc.RuntimeParams["idle_in_transaction_session_timeout"] = millis(migrationIdle)
+	setDefault(cc.RuntimeParams, "lock_timeout", millis(lockTimeout))
 	db := stdlib.OpenDB(*cc)
 	defer func() { _ = db.Close() }()
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
-	if err != nil {
-		return fmt.Errorf("migration lock: %w", err)
-	}
 	for _, set := range sets {
 		files, err := fs.Sub(set.FS, "migrations")
 		if err != nil {
 			return fmt.Errorf("migrations of %s: %w", set.Name, err)
 		}
 		p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName("schema_"+set.Name),
-			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+			goose.WithSessionLocker(migrationLock{}), goose.WithDisableGlobalRegistry(true))
 		if err != nil {
 			return fmt.Errorf("migrations of %s: %w", set.Name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/config"
@@ -17,13 +18,19 @@ const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
 	connectTimeout   = 3 * time.Second
+	lockTimeout      = 5 * time.Second // of migrations
 )
 
 // Config says which database, and with how many connections.
 type Config struct {
-	// URL is a libpq URL or keyword string.
+	// URL is where the database is, and who signs in: postgres://user:password@host:port/name, or a
+	// keyword string as libpq's.
 	URL config.Secret `env:"DATABASE_URL, required"`
-	// MaxConns bounds the pool, 1-1000 (0 outside a loaded configuration: pgxpool's default). A request that finds no free connection waits for its own deadline.
+	// URLFile is where URL comes from, if it is a file. New connections sign in with the user and the
+	// password that it holds then.
+	URLFile string `env:"DATABASE_URL_FILE"`
+	// MaxConns bounds the connections of a replica. A request that finds none free waits for its own
+	// deadline. (0 outside a loaded configuration is pgxpool's default.)
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
@@ -59,7 +66,9 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	pc.MaxConnLifetimeJitter = 5 * time.Minute
 	pc.HealthCheckPeriod = 10 * time.Second
 	pc.ConnConfig.ConnectTimeout = connectTimeout
-	pc.ConnConfig.Tracer = tracer{}
+	pc.PingTimeout = pingTimeout
+	pc.ConnConfig.Tracer = limited(callTimeout)
+	pc.BeforeConnect = cfg.signIn
 	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
 	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
 	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millis(idleInTxTimeout))
@@ -71,6 +80,20 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 		return nil, fmt.Errorf("open the pool: %w", err)
 	}
 	return pool, nil
+}
+
+// signIn gives a connection that is about to be made the user and the password of this moment.
+func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
+	url, err := config.Latest("DATABASE_URL", c.URLFile, c.URL)
+	if err != nil {
+		return err
+	}
+	now, err := pgx.ParseConfig(url.Reveal())
+	if err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	conn.User, conn.Password = now.User, now.Password
+	return nil
 }
 
 // setDefault keeps what the URL says: an operator may raise a limit for one service.

@@ -3,36 +3,56 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/errs"
 )
 
 // rollbackTimeout bounds the rollback of a transaction whose own context has ended.
 const rollbackTimeout = 2 * time.Second
 
-// InTx runs fn in one transaction (READ COMMITTED) and commits it when fn returns nil. The error is fn's own, or the commit's: after a
-// commit error of kind Unavailable, Deadline or Canceled nobody knows whether it took effect, so what fn does must be repeatable. Errors
-// pass Err.
+// txTimeout bounds a transaction as a whole: its statements and pauses have limits of their own, but any number of them may follow each
+// other, and the outbox takes it for granted that what was inserted 10 s ago is committed or gone.
+const txTimeout = 8 * time.Second
+
+// InTx runs fn in one transaction (READ COMMITTED) of at most 8 s and commits it when fn returns nil. The error is fn's own, or the commit's:
+// after a commit error of kind Unavailable, Deadline or Canceled nobody knows whether it took effect, so what fn does must be repeatable.
+// Errors pass Err; a transaction that took too long is Unavailable.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return inTx(ctx, pool, txTimeout, fn)
+}
+
+func inTx(ctx context.Context, pool *pgxpool.Pool, longest time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return Err(err)
 	}
+	caller := ctx
+	ctx, cancel := context.WithTimeoutCause(caller, longest, errTooLong)
+	defer cancel()
 	// Rolls back after an error and after a panic; after a commit it does nothing.
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
 		_ = tx.Rollback(rctx)
 	}()
-	if err := fn(ctx, tx); err != nil {
-		return Err(err)
+	err = fn(ctx, tx)
+	if err == nil {
+		err = tx.Commit(ctx)
 	}
-	return Err(tx.Commit(ctx))
+	if err != nil && caller.Err() == nil && context.Cause(ctx) == errTooLong { //nolint:errorlint // the cause itself
+		return errs.ErrUnavailable.Wrap(errors.Join(errTooLong, err))
+	}
+	return Err(err)
 }
+
+var errTooLong = fmt.Errorf("the transaction took longer than it may: %w", context.DeadlineExceeded)
 
 // Retries of InTxRetry.
 const (

@@ -130,7 +130,7 @@ func TestACommandThatMayHaveArrivedIsNotRepeated(t *testing.T) {
 					return
 				}
 			}
-			t.Fatal("the command is never sent")
+			require.Fail(t, "the command is never sent")
 		})
 	}
 }

@@ -3,9 +3,7 @@
 package redis
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -16,6 +14,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/internal/client"
 )
 
 // Config says where Redis is.
@@ -23,15 +22,20 @@ type Config struct {
 	// Addrs are host:port; more than one is a cluster.
 	Addrs []string `env:"REDIS_ADDRS, required"`
 	// Cluster makes a single address a cluster's configuration endpoint.
-	Cluster  bool          `env:"REDIS_CLUSTER"`
-	Username string        `env:"REDIS_USERNAME"`
+	Cluster bool `env:"REDIS_CLUSTER"`
+	// DB is the number of the database on a single server; a cluster has only 0.
+	DB int `env:"REDIS_DB" min:"0" max:"1000"`
+	// Username signs in, with Password; empty: the user default.
+	Username string `env:"REDIS_USERNAME"`
+	// Password is asked for by a server that has one.
 	Password config.Secret `env:"REDIS_PASSWORD"`
-	TLS      bool          `env:"REDIS_TLS"`
+	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
+	// holds then.
+	PasswordFile string `env:"REDIS_PASSWORD_FILE"`
+	// TLS encrypts the connections.
+	TLS bool `env:"REDIS_TLS"`
 	// PoolSize is the number of connections per node.
 	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
-	// Patience bounds each of dialing, writing, answering and waiting for a connection, when it is set: tests whose machine may stall are
-	// more patient than visitors.
-	Patience time.Duration
 }
 
 // What a visitor's request can wait for.
@@ -45,33 +49,27 @@ const (
 // A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides; it is sent once more only when it is
 // certain not to have arrived.
 func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
-	dialing, calling := cmp.Or(cfg.Patience, dialTimeout), cmp.Or(cfg.Patience, callTimeout)
-	opts := &redis.UniversalOptions{
-		Addrs:                 cfg.Addrs,
-		IsClusterMode:         cfg.Cluster,
-		Username:              cfg.Username,
-		Password:              cfg.Password.Reveal(),
-		PoolSize:              cfg.PoolSize,
-		DialTimeout:           dialing,
-		DialerRetries:         1, // the command itself is tried twice
-		ReadTimeout:           calling,
-		WriteTimeout:          calling,
-		PoolTimeout:           calling,
-		ContextTimeoutEnabled: true,
-		MaxRetries:            1,
-		DisableIdentity:       true,
-	}
-	if cfg.TLS {
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
+	return open(cfg, nil)
+}
+
+// open dials as it is told; nil is the network.
+func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
 	}
-	dial := dialer(redis.NewDialer(&redis.Options{DialTimeout: opts.DialTimeout, TLSConfig: opts.TLSConfig}))
-	opts.Dialer = dial.once
-	client := redis.NewUniversalClient(opts)
-	client.AddHook(hook{})
-	return client, nil
+	if cfg.DB != 0 && (cfg.Cluster || len(cfg.Addrs) > 1) {
+		return nil, config.Bad("REDIS_DB", cfg.DB, "must be 0 on a cluster, which has no other database")
+	}
+	return client.New(client.Options{
+		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.signIn, PoolSize: cfg.PoolSize,
+		Dialing: dialTimeout, Answering: callTimeout, Dialer: dial,
+	}), nil
+}
+
+// signIn is the user and the password of this moment.
+func (c Config) signIn(context.Context) (username, password string, err error) {
+	secret, err := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
+	return c.Username, secret.Reveal(), err
 }
 
 // Err gives what the client says its place in the platform's vocabulary: a server that is gone, loading, failing over, read-only or too
@@ -88,7 +86,7 @@ func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.Nil) {
 		return false
 	}
-	var gone *lostError
+	var gone *client.LostError
 	var network net.Error
 	if errors.As(err, &gone) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) {

@@ -2,17 +2,23 @@ package redis_test
 
 import (
 	"context"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/waittest"
 )
 
 var add = goredis.NewScript(`redis.call('INCRBY', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])`)
@@ -48,19 +54,24 @@ func TestPrefixesAreSwept(t *testing.T) {
 	require.ErrorIs(t, client.Get(t.Context(), key).Err(), goredis.Nil)
 }
 
-// A Redis that accepts connections and never answers must not hold a visitor up.
+// silence is a server that accepts connections, reads and never answers.
+func silence(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	return near, nil
+}
+
+// A Redis that accepts connections and never answers must not hold a visitor up: a command is tried twice, 500 ms each.
 func TestASilentServerFailsFast(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	client, err := redis.Open(t.Context(), redis.Config{Addrs: []string{l.Addr().String()}, PoolSize: 2})
-	require.NoError(t, err, "the start does not depend on Redis")
-	defer func() { _ = client.Close() }()
-	begun := time.Now()
-	err = client.Get(t.Context(), "x").Err()
-	require.ErrorIs(t, redis.Err(err), errs.ErrUnavailable)
-	require.Less(t, time.Since(begun), 6*time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		client, err := redis.OpenOver(redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 2}, silence)
+		require.NoError(t, err, "the start does not depend on Redis")
+		defer func() { _ = client.Close() }()
+		begun := time.Now()
+		require.ErrorIs(t, redis.Err(client.Get(t.Context(), "x").Err()), errs.ErrUnavailable)
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+	})
 }
 
 // dials counts the attempts to connect.
@@ -115,4 +126,36 @@ func TestOpenNeedsAnAddress(t *testing.T) {
 	t.Parallel()
 	_, err := redis.Open(t.Context(), redis.Config{})
 	require.ErrorContains(t, err, "REDIS_ADDRS")
+}
+
+// A password that changes needs no restart: connections that are made later take what the file holds.
+func TestNewConnectionsSignInWithThePasswordOfTheFile(t *testing.T) {
+	t.Parallel()
+	admin := redistest.Open(t)
+	user := redistest.Prefix(t)
+	change := func(password string) {
+		require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", user, "resetpass", ">"+password, "on", "+@all", "~*").Err())
+	}
+	t.Cleanup(func() { require.NoError(t, admin.Do(context.Background(), "ACL", "DELUSER", user).Err()) })
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
+	change("first")
+	client, err := redis.Open(t.Context(), redis.Config{
+		Addrs: []string{backendtest.Redis(t)}, Username: user, Password: "first", PasswordFile: file, PoolSize: 1,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	who := func() (any, error) { return client.Do(t.Context(), "ACL", "WHOAMI").Result() }
+	got, err := who()
+	require.NoError(t, err)
+	require.Equal(t, user, got)
+
+	require.NoError(t, os.WriteFile(file, []byte("second"), 0o600))
+	change("second")
+	require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
+	waittest.NoError(t, func() error { // the connection that was cut is noticed by its next use
+		got, err = who()
+		return err
+	})
+	require.Equal(t, user, got)
 }

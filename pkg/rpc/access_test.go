@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -146,29 +148,35 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 // A signature is for one method and half a minute: whoever overhears one can do little with it, and not for long.
 func TestASignatureIsForOneMethodAndAShortTime(t *testing.T) {
 	t.Parallel()
-	call := raw(t, &fakeQueue{})
-	now := time.Now()
 	for name, tc := range map[string]struct {
 		method string
-		at     time.Time
+		age    time.Duration
 		good   bool
 	}{
-		"now":             {"Leave", now, true},
-		"25 s ago":        {"Leave", now.Add(-25 * time.Second), true},
-		"25 s ahead":      {"Leave", now.Add(25 * time.Second), true},
-		"31 s ago":        {"Leave", now.Add(-31 * time.Second), false},
-		"an hour ahead":   {"Leave", now.Add(time.Hour), false},
-		"another method":  {"Check", now, false},
-		"the end of time": {"Leave", time.Unix(1<<62, 0), false},
+		"now":            {"Leave", 0, true},
+		"30 s ago":       {"Leave", 30 * time.Second, true},
+		"30 s ahead":     {"Leave", -30 * time.Second, true},
+		"31 s ago":       {"Leave", 31 * time.Second, false},
+		"31 s ahead":     {"Leave", -31 * time.Second, false},
+		"another method": {"Check", 0, false},
+		"the far future": {"Leave", -1 << 62, false},
 	} {
-		err := call(metadata.Pairs("urr-auth", rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/"+tc.method, tc.at)))
-		if tc.good {
-			require.NoError(t, err, name)
-			continue
-		}
-		require.Error(t, err, name)
-		require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(err).Reason, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				signed := rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/"+tc.method, time.Now().Add(-tc.age))
+				err := raw(t, &fakeQueue{})(metadata.Pairs("urr-auth", signed))
+				if tc.good {
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(err).Reason)
+			})
+		})
 	}
+	refused := raw(t, &fakeQueue{})(metadata.Pairs("urr-auth",
+		rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/Leave", time.Unix(1<<62, 0))))
+	require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(refused).Reason, "the end of time")
 }
 
 func TestServerRefusesToServe(t *testing.T) {
@@ -295,65 +303,55 @@ func TestStopEndsStreamsAndWaitsForCalls(t *testing.T) {
 	require.NoError(t, <-served)
 }
 
+// holding serves a queue whose calls of Leave wait until hold returns, and makes one. It tells how the call and the serving end.
+func holding(t *testing.T, hold func(context.Context)) (s *rpc.Server, left, served <-chan error) {
+	t.Helper()
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	entered := make(chan struct{})
+	queuev1.RegisterQueueServiceServer(s, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
+		close(entered)
+		hold(ctx)
+		return nil, ctx.Err()
+	}})
+	l := bufconn.Listen(1 << 16)
+	serving, leaving := make(chan error, 1), make(chan error, 1)
+	go func() { serving <- s.Serve(l) }()
+	conn, err := rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: gatewayKey}, rpc.WithGRPC(dialer(l)), rpc.WithTimeout(time.Minute))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
+		leaving <- err
+	}()
+	<-entered
+	return s, leaving, serving
+}
+
 // A handler that does not heed its context must not hold up the end of the process.
 func TestStopLeavesAHandlerThatHangsBehind(t *testing.T) {
 	t.Parallel()
-	entered, release := make(chan struct{}), make(chan struct{})
-	defer close(release)
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	queuev1.RegisterQueueServiceServer(s, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
-		close(entered)
-		<-release
-		return &queuev1.LeaveResponse{}, nil
-	}})
-	l := bufconn.Listen(1 << 16)
-	go func() { _ = s.Serve(l) }()
-	conn, err := rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: gatewayKey}, rpc.WithGRPC(dialer(l)))
-	require.NoError(t, err)
-	defer conn.Close()
-	go func() {
-		_, _ = queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
-	}()
-	<-entered
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.Stop(ctx) }()
-	select {
-	case err := <-stopped:
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	case <-time.After(time.Minute):
-		t.Fatal("Stop does not end")
-	}
+	release := make(chan struct{})
+	s, left, served := holding(t, func(context.Context) { <-release })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the time is over
+	require.ErrorIs(t, s.Stop(ctx), context.Canceled)
+	close(release)
+	require.Error(t, waittest.Receive(t, left))
+	require.NoError(t, waittest.Receive(t, served))
 }
 
 func TestStopHasADeadline(t *testing.T) {
 	t.Parallel()
-	entered := make(chan struct{})
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	queuev1.RegisterQueueServiceServer(s, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
-		close(entered)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}})
-	l := bufconn.Listen(1 << 16)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	conn, err := rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: gatewayKey}, rpc.WithGRPC(dialer(l)), rpc.WithTimeout(time.Minute))
-	require.NoError(t, err)
-	defer conn.Close()
-	left := make(chan error, 1)
-	go func() {
-		_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
-		left <- err
-	}()
-	<-entered
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, s.Stop(ctx), context.DeadlineExceeded)
-	require.Error(t, <-left)
-	require.NoError(t, <-served)
-	require.True(t, strings.HasPrefix(s.Name(), "queue"))
+	synctest.Test(t, func(t *testing.T) {
+		s, left, served := holding(t, func(ctx context.Context) { <-ctx.Done() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		require.ErrorIs(t, s.Stop(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Error(t, <-left)
+		require.NoError(t, <-served)
+		require.True(t, strings.HasPrefix(s.Name(), "queue"))
+	})
 }

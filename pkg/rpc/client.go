@@ -30,7 +30,7 @@ const (
 type Peer struct {
 	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty: the service is not there.
 	Addr string `env:"ADDR"`
-	// Key has at least 32 bytes.
+	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the first signs.
 	Key config.Secret `env:"RPC_KEY"`
 }
 
@@ -51,24 +51,33 @@ func WithGRPC(opts ...grpc.DialOption) DialOption {
 	return func(c *dialConfig) { c.extra = append(c.extra, opts...) }
 }
 
+// Conn is a connection to another service. It is safe for concurrent use.
+type Conn struct {
+	*grpc.ClientConn
+
+	signer *signer
+}
+
+// Rekey signs calls with the first key of another set from now on. It refuses, and changes nothing,
+// when a key is too short.
+func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
+
 // Dial makes a connection from self to callee, lazily: it does not wait for the callee. Calls are signed, spread round-robin, bounded in
 // time, and retried on UNAVAILABLE when their method declares that repeating is harmless. Errors are *errs.Error. Traces are made when
 // telemetry was set up before.
-func Dial(self, callee string, p Peer, opts ...DialOption) (*grpc.ClientConn, error) {
+func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)
 	}
-	if len(p.Key) < minKey {
-		return nil, fmt.Errorf("rpc: the key %s → %s has %d bytes, at least %d are needed", self, callee, len(p.Key), minKey)
+	signer, err := newSigner(self, callee, p.Key)
+	if err != nil {
+		return nil, err
 	}
 	cfg := dialConfig{timeout: CallTimeout}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	c := &client{
-		callee: callee, cfg: cfg,
-		signer: &signer{self: self, callee: callee, key: []byte(p.Key.Reveal()), now: time.Now},
-	}
+	c := &client{callee: callee, cfg: cfg, signer: signer}
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
@@ -89,7 +98,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*grpc.ClientConn, er
 	if err != nil {
 		return nil, fmt.Errorf("rpc: %s at %q: %w", callee, p.Addr, err)
 	}
-	return conn, nil
+	return &Conn{conn, signer}, nil
 }
 
 type client struct {

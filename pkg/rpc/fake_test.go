@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/rpc/rpctest"
@@ -82,9 +83,7 @@ func (l *logs) lines(t *testing.T) []map[string]any {
 	var lines []map[string]any
 	for line := range strings.Lines(l.buf.String()) {
 		m := make(map[string]any)
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &m))
 		lines = append(lines, m)
 	}
 	return lines

@@ -38,12 +38,13 @@ const cutGrace = 100 * time.Millisecond
 
 // ServerConfig says who may call.
 type ServerConfig struct {
-	// Accept holds the key of each pair caller → this service, at least 32 bytes: caller:secret[,caller:secret…].
+	// Accept holds the keys of each pair caller → this service, caller:key[|key…][,caller:key[|key…]…],
+	// at least 32 bytes each; all of them verify. Its file may be a folder with a file per caller.
 	Accept map[string]config.Secret `env:"RPC_ACCEPT"`
 }
 
 // Server is a gRPC server with health, reflection and every interceptor. Register services on it, then hand it to
-// lifecycle.App.ServeGRPC.
+// lifecycle.App.GRPC.
 type Server struct {
 	name     string
 	grpc     *grpc.Server
@@ -101,13 +102,26 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	}
 	for method, callers := range methods {
 		for _, c := range callers {
-			if _, ok := s.verifier.keys[c]; !ok {
+			if !s.verifier.knows(c) {
 				s.problems = append(s.problems, fmt.Errorf("rpc: %s lets %q in, but RPC_ACCEPT has no key for it", method, c))
 			}
 		}
 	}
 	maps.Copy(s.access, methods)
 	s.grpc.RegisterService(desc, impl)
+}
+
+// Rekey accepts other keys from now on, as ServerConfig.Accept has them. It refuses, and changes
+// nothing, when a key is too short, or when one is missing of a caller whom a method lets in.
+func (s *Server) Rekey(accept map[string]config.Secret) error {
+	for method, callers := range s.access {
+		for _, c := range callers {
+			if _, ok := accept[c]; !ok {
+				return fmt.Errorf("rpc: %s lets %q in, but RPC_ACCEPT has no key for it", method, c)
+			}
+		}
+	}
+	return s.verifier.rekey(accept)
 }
 
 // Name is the service's.

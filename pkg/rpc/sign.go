@@ -7,9 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/metadata"
@@ -32,6 +34,19 @@ const maxSkew = 30 * time.Second
 // minKey is the shortest key of a pair, in bytes.
 const minKey = 32
 
+// keySet reads the keys of a pair, key[|key…]: the first signs, all verify, so that keys are
+// replaced while both sides run. A comma would end the caller's entry in RPC_ACCEPT.
+func keySet(s config.Secret) ([][]byte, error) {
+	var keys [][]byte
+	for key := range strings.SplitSeq(s.Reveal(), "|") {
+		if len(key) < minKey {
+			return nil, fmt.Errorf("a key has %d bytes, at least %d are needed", len(key), minKey)
+		}
+		keys = append(keys, []byte(key))
+	}
+	return keys, nil
+}
+
 func signature(key []byte, caller, callee, method string, sec int64) string {
 	h := hmac.New(sha256.New, key)
 	for _, part := range []string{"v1", caller, callee, method} {
@@ -46,13 +61,18 @@ func signature(key []byte, caller, callee, method string, sec int64) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signer signs the calls of one connection. A signature holds for a second and a method, so it is made once for all calls of that
-// second.
+// signer signs the calls of one connection. A signature holds for a second and a method, so it is
+// made once for all calls of that second.
 type signer struct {
 	self, callee string
-	key          []byte
 	now          func() time.Time
-	last         sync.Map // full method → *signed
+	inForce      atomic.Pointer[signing]
+}
+
+// signing is a key with what it has signed.
+type signing struct {
+	key  []byte
+	last sync.Map // full method → *signed
 }
 
 type signed struct {
@@ -60,35 +80,68 @@ type signed struct {
 	header string
 }
 
+func newSigner(self, callee string, key config.Secret) (*signer, error) {
+	s := &signer{self: self, callee: callee, now: time.Now}
+	return s, s.rekey(key)
+}
+
+// rekey signs with the first key of another set from now on.
+func (s *signer) rekey(key config.Secret) error {
+	keys, err := keySet(key)
+	if err != nil {
+		return fmt.Errorf("rpc: %s → %s: %w", s.self, s.callee, err)
+	}
+	s.inForce.Store(&signing{key: keys[0]})
+	return nil
+}
+
 func (s *signer) header(method string) string {
-	sec := s.now().Unix()
-	if v, ok := s.last.Load(method); ok {
+	k, sec := s.inForce.Load(), s.now().Unix()
+	if v, ok := k.last.Load(method); ok {
 		if l := v.(*signed); l.sec == sec { //nolint:forcetypeassert // the map's only type
 			return l.header
 		}
 	}
-	h := "v1 " + s.self + " " + strconv.FormatInt(sec, 10) + " " + signature(s.key, s.self, s.callee, method, sec)
-	s.last.Store(method, &signed{sec: sec, header: h})
+	h := "v1 " + s.self + " " + strconv.FormatInt(sec, 10) + " " + signature(k.key, s.self, s.callee, method, sec)
+	k.last.Store(method, &signed{sec: sec, header: h})
 	return h
 }
 
 // verifier checks signatures for one callee.
 type verifier struct {
-	callee string
-	keys   map[string][]byte // by caller
-	now    func() time.Time
-	last   sync.Map // full method and caller → *signed, the last header found good
+	callee  string
+	now     func() time.Time
+	inForce atomic.Pointer[accepting]
+}
+
+// accepting are the keys by caller, with what they have verified.
+type accepting struct {
+	keys map[string][][]byte
+	last sync.Map // full method and caller → *signed, the last header found good
 }
 
 func newVerifier(callee string, accept map[string]config.Secret) (*verifier, error) {
-	v := &verifier{callee: callee, keys: make(map[string][]byte, len(accept)), now: time.Now}
-	for caller, key := range accept {
-		if len(key) < minKey {
-			return nil, fmt.Errorf("RPC_ACCEPT: the key of %q has %d bytes, at least %d are needed", caller, len(key), minKey)
+	v := &verifier{callee: callee, now: time.Now}
+	return v, v.rekey(accept)
+}
+
+// rekey verifies with other keys from now on: all callers' at once, or none of them.
+func (v *verifier) rekey(accept map[string]config.Secret) error {
+	next := &accepting{keys: make(map[string][][]byte, len(accept))}
+	for caller, set := range accept {
+		keys, err := keySet(set)
+		if err != nil {
+			return fmt.Errorf("RPC_ACCEPT: of %q %w", caller, err)
 		}
-		v.keys[caller] = []byte(key.Reveal())
+		next.keys[caller] = keys
 	}
-	return v, nil
+	v.inForce.Store(next)
+	return nil
+}
+
+func (v *verifier) knows(caller string) bool {
+	_, ok := v.inForce.Load().keys[caller]
+	return ok
 }
 
 // caller returns who made the call, when its signature is right.
@@ -103,7 +156,8 @@ func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 		return "", fmt.Errorf("a signature of an unknown form")
 	}
 	name := parts[1]
-	key, ok := v.keys[name]
+	accepted := v.inForce.Load()
+	keys, ok := accepted.keys[name]
 	if !ok {
 		return "", fmt.Errorf("no key for caller %q", name)
 	}
@@ -115,13 +169,14 @@ func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 		return "", fmt.Errorf("%q signed %v ago, allowed is %v: are the clocks right?", name, d.Round(time.Second), maxSkew)
 	}
 	id := method + " " + name
-	if l, ok := v.last.Load(id); ok && equal(l.(*signed).header, got[0]) { //nolint:forcetypeassert // the map's only type
+	if l, ok := accepted.last.Load(id); ok && equal(l.(*signed).header, got[0]) { //nolint:forcetypeassert // the map's only type
 		return name, nil
 	}
-	if !equal(parts[3], signature(key, name, v.callee, method, sec)) {
+	good := slices.ContainsFunc(keys, func(key []byte) bool { return equal(parts[3], signature(key, name, v.callee, method, sec)) })
+	if !good {
 		return "", fmt.Errorf("a wrong signature from %q", name)
 	}
-	v.last.Store(id, &signed{sec: sec, header: got[0]})
+	accepted.last.Store(id, &signed{sec: sec, header: got[0]})
 	return name, nil
 }
 

@@ -22,10 +22,13 @@ import (
 
 // Config says where SQS is and which queue is meant.
 type Config struct {
+	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
 	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"SQS_ENDPOINT"`
-	Enabled  bool   `env:"SQS_ENABLED"`
+	// Enabled announces admissions on the queue; it needs QueueURL.
+	Enabled bool `env:"SQS_ENABLED"`
+	// QueueURL names a FIFO queue: it ends in .fifo.
 	QueueURL string `env:"SQS_QUEUE_URL"`
 }
 

@@ -2,7 +2,11 @@
 // at every poll after that, so both must come to the same answer.
 package tier1
 
-import "math"
+import (
+	"math"
+
+	"urr.guru/pkg/poll"
+)
 
 // EstimatedWait is the whole seconds until a position that is `ahead` places behind the counter is served: by the measured rate
 // (positions per second), by the configured one until there is a measurement. 0 for a served position, or when no rate is known.
@@ -17,13 +21,11 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
 }
 
-// NextPoll is when a visitor should ask again, in whole seconds: 2 near the counter, 5, 10 and 15 farther away. spread is a random
-// number in [0, 1) that moves the advice by up to ±10 %, so that a crowd that came at once does not poll at once for ever.
-func NextPoll(ahead int64, spread float64) int64 {
-	return int64(math.Round(pollAfter(ahead) * (0.9 + 0.2*spread)))
-}
+// NextPoll is when a visitor should ask again, in whole seconds: about 2 near the counter, 5, 10 and
+// 15 farther away. spread is a random number in [0, 1); see poll.Spread.
+func NextPoll(ahead int64, spread float64) int64 { return poll.Spread(pollAfter(ahead), spread) }
 
-func pollAfter(ahead int64) float64 {
+func pollAfter(ahead int64) int64 {
 	switch {
 	case ahead <= 500:
 		return 2

@@ -29,8 +29,8 @@ func TestNextPoll(t *testing.T) {
 		ahead             int64
 		low, middle, high int64
 	}{
-		{0, 2, 2, 2}, {1, 2, 2, 2}, {500, 2, 2, 2}, {501, 5, 5, 5}, {2_000, 5, 5, 5}, {2_001, 9, 10, 11}, {10_000, 9, 10, 11},
-		{10_001, 14, 15, 16}, {1 << 40, 14, 15, 16},
+		{0, 1, 2, 3}, {1, 1, 2, 3}, {500, 1, 2, 3}, {501, 4, 5, 6}, {2_000, 4, 5, 6}, {2_001, 9, 10, 11}, {10_000, 9, 10, 11},
+		{10_001, 13, 15, 17}, {1 << 40, 13, 15, 17},
 	} {
 		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
 			require.Equal(t, want, tier1.NextPoll(c.ahead, spread), "%d ahead, spread %v", c.ahead, spread)

@@ -58,9 +58,7 @@ func TestGoldens(t *testing.T) {
 			if m.Has(m.Descriptor().Fields().ByName("occurred_at")) {
 				truncate(m)
 			}
-			if diff := cmp.Diff(m, back, protocmp.Transform()); diff != "" {
-				t.Error(diff)
-			}
+			require.Empty(t, cmp.Diff(m, back, protocmp.Transform()))
 		})
 	}
 }
@@ -271,22 +269,15 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		m := newMessage(t, "wiretest.All", "")
 		if err := wire.Unmarshal([]byte(in), m); err != nil {
-			if errs.From(err).Kind != errs.Invalid {
-				t.Fatalf("%q: %v", in, err)
-			}
+			require.Equal(t, errs.Invalid, errs.From(err).Kind, "%v", err)
 			return
 		}
 		out, err := wire.Marshal(m)
 		if err != nil {
 			return // a type that we read but never write
 		}
-		if !json.Valid(out) {
-			t.Fatalf("%q became %q", in, out)
-		}
-		back := newMessage(t, "wiretest.All", "")
-		if err := wire.Unmarshal(out, back); err != nil {
-			t.Fatalf("%q became %q: %v", in, out, err)
-		}
+		require.True(t, json.Valid(out), "became %q", out)
+		require.NoError(t, wire.Unmarshal(out, newMessage(t, "wiretest.All", "")), "became %q", out)
 	})
 }
 

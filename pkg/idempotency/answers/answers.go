@@ -33,10 +33,18 @@ type Prior struct {
 	Err    error
 }
 
+// store is what the functions of this package work by. Its time is the database's clock, unless a test has set it.
+type store struct{ now *time.Time }
+
 // Claim takes the key's lock until the end of tx and returns what was answered before, "" for a request that is to run. It never waits:
 // what somebody else has claimed is running. A nil key is always new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
-	priors, err := ClaimAll(ctx, tx, []*idempotency.Key{key})
+	return store{}.Claim(ctx, tx, key)
+}
+
+// Claim implements the function of this name, as do the following.
+func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
+	priors, err := s.ClaimAll(ctx, tx, []*idempotency.Key{key})
 	if err != nil {
 		return "", err
 	}
@@ -45,6 +53,10 @@ func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error)
 
 // ClaimAll is Claim for many requests, each by itself; keys may be nil. Of a key that is there twice the second one is running.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
+	return store{}.ClaimAll(ctx, tx, keys)
+}
+
+func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
 	priors := make([]Prior, len(keys))
 	byLock := make(map[int64]int, len(keys))
 	var locks []int64
@@ -78,7 +90,7 @@ func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior,
 		})
 		return err
 	})
-	b.Queue(find, asked.users, asked.routes, asked.keys).Query(func(rows pgx.Rows) error {
+	b.Queue(find, asked.users, asked.routes, asked.keys, s.now).Query(func(rows pgx.Rows) error {
 		var r row
 		_, err := pgx.ForEachRow(rows, r.fields(), func() error {
 			i := byLock[r.key.Lock()]
@@ -97,13 +109,13 @@ func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior,
 
 // LATERAL and LIMIT: each key by the primary key, also by a plan that was cached while the table was empty.
 const find = `
-	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > now(), false)
+	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > coalesce($4::timestamptz, now()), false)
 	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key)
 	CROSS JOIN LATERAL (
 	    SELECT k.fingerprint, k.answer, k.running_until, k.created_at FROM idempotency_keys AS k
 	    WHERE k.user_id = n.user_id AND k.route = n.route AND k.key = n.key
 	    LIMIT 1) AS i
-	WHERE i.created_at > now() - interval '24 hours'`
+	WHERE i.created_at > coalesce($4::timestamptz, now()) - interval '24 hours'`
 
 // row is what the table has of a key.
 type row struct {
@@ -133,11 +145,19 @@ func (r *row) prior(k *idempotency.Key) Prior {
 
 // Keep remembers the answer of a request that tx has claimed. It must not be empty.
 func Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
-	return KeepAll(ctx, tx, []*idempotency.Key{key}, []string{answer})
+	return store{}.Keep(ctx, tx, key, answer)
+}
+
+func (s store) Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
+	return s.KeepAll(ctx, tx, []*idempotency.Key{key}, []string{answer})
 }
 
 // KeepAll remembers the answers of many requests; those whose key is nil are passed over.
 func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
+	return store{}.KeepAll(ctx, tx, keys, answers)
+}
+
+func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
 	var c columns
 	var given []string
 	for i, k := range keys {
@@ -151,11 +171,13 @@ func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []
 	}
 	// What is still there after its 24 hours, or of a process that died, gives way: Claim has seen to that.
 	_, err := tx.Exec(ctx, `
-		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, answer)
-		SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bytea[]), unnest($5::text[])
+		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, answer, created_at)
+		SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bytea[]), unnest($5::text[]),
+		       coalesce($6::timestamptz, now())
 		ON CONFLICT (user_id, route, key) DO UPDATE
-		SET fingerprint = excluded.fingerprint, answer = excluded.answer, subject = NULL, running_until = NULL, created_at = now()`,
-		c.users, c.routes, c.keys, c.fingerprints, given)
+		SET fingerprint = excluded.fingerprint, answer = excluded.answer, subject = NULL, running_until = NULL,
+		    created_at = excluded.created_at`,
+		c.users, c.routes, c.keys, c.fingerprints, given, s.now)
 	if err != nil {
 		return fmt.Errorf("keep %d answers: %w", len(given), err)
 	}
@@ -165,13 +187,17 @@ func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []
 // Start notes, at the end of the first transaction of a request that tx has claimed, that it runs on: it works on subject, and has died
 // when it is not finished within the given time.
 func Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
+	return store{}.Start(ctx, tx, key, subject, within)
+}
+
+func (s store) Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, subject, running_until)
-		VALUES ($1, $2, $3, $4, $5, now() + make_interval(secs => $6))
+		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, subject, running_until, created_at)
+		VALUES ($1, $2, $3, $4, $5, coalesce($7::timestamptz, now()) + make_interval(secs => $6), coalesce($7::timestamptz, now()))
 		ON CONFLICT (user_id, route, key) DO UPDATE
 		SET fingerprint = excluded.fingerprint, answer = NULL, subject = excluded.subject, running_until = excluded.running_until,
-		    created_at = now()`,
-		key.UserID, key.Route, key.Key, key.Fingerprint[:], subject, within.Seconds())
+		    created_at = excluded.created_at`,
+		key.UserID, key.Route, key.Key, key.Fingerprint[:], subject, within.Seconds(), s.now)
 	if err != nil {
 		return fmt.Errorf("start a request on %s: %w", subject, err)
 	}
@@ -195,15 +221,17 @@ func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) er
 const pruneBatch = 5000
 
 // Prune forgets what is older than 24 hours. Any number of replicas may do so.
-func Prune(ctx context.Context, pool *pgxpool.Pool) error {
+func Prune(ctx context.Context, pool *pgxpool.Pool) error { return store{}.Prune(ctx, pool) }
+
+func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
 	for {
 		tag, err := pool.Exec(ctx, `
 			DELETE FROM idempotency_keys
 			WHERE (user_id, route, key) IN (
 			    SELECT user_id, route, key FROM idempotency_keys
-			    WHERE created_at <= now() - interval '24 hours'
+			    WHERE created_at <= coalesce($2::timestamptz, now()) - interval '24 hours'
 			    LIMIT $1
-			    FOR UPDATE SKIP LOCKED)`, pruneBatch)
+			    FOR UPDATE SKIP LOCKED)`, pruneBatch, s.now)
 		if err != nil || tag.RowsAffected() < pruneBatch {
 			return postgres.Err(err)
 		}

@@ -2,7 +2,6 @@ package answers_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -74,12 +73,6 @@ func requireAnswer(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, want st
 	require.Equal(t, want, got)
 }
 
-func age(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	_, err := pool.Exec(t.Context(), `UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'`)
-	require.NoError(t, err)
-}
-
 func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
@@ -89,10 +82,6 @@ func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
 	require.ErrorIs(t, err, idempotency.ErrReused)
 	requireAnswer(t, pool, key(t, "v", "k", "body"), "")
 	requireAnswer(t, pool, nil, "")
-
-	age(t, pool)
-	keep(t, pool, key(t, "u", "k", "another body"), "second")
-	requireAnswer(t, pool, key(t, "u", "k", "another body"), "second")
 }
 
 func TestWhatFailedMayBeRepeated(t *testing.T) {
@@ -192,23 +181,6 @@ func TestARequestThatDied(t *testing.T) {
 func TestAKeyIsFoundByItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, []postgres.MigrationSet{answers.Migrations}, map[string]string{"find": answers.Find})
-}
-
-func TestPruneForgetsAllThatIsOld(t *testing.T) {
-	t.Parallel()
-	pool := postgrestest.New(t, answers.Migrations)
-	const old = 10_001 // more than two batches
-	keys, kept := make([]*idempotency.Key, old), make([]string, old)
-	for i := range keys {
-		keys[i], kept[i] = key(t, "u", strconv.Itoa(i)), "answer"
-	}
-	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) { require.NoError(t, answers.KeepAll(ctx, tx, keys, kept)) })
-	age(t, pool)
-	keep(t, pool, key(t, "u", "young"), "answer")
-	require.NoError(t, answers.Prune(t.Context(), pool))
-	var left int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
-	require.Equal(t, 1, left)
 }
 
 // Services had tables of this name and other shapes once.

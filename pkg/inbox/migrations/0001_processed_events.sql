@@ -1,5 +1,5 @@
 -- +goose Up
--- Never pruned: the topics keep everything, so that a group whose offsets are lost reads from the start and must know what it has done.
+-- Pruned by age, see Keep.
 CREATE TABLE processed_events (
     event_key      text        NOT NULL,
     consumer_group text        NOT NULL,

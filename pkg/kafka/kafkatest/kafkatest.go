@@ -13,6 +13,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/waittest"
 )
 
 // Config is the development broker's.
@@ -31,7 +32,7 @@ func Topic(t testing.TB) string {
 func TopicOf(t testing.TB, partitions int32) string {
 	t.Helper()
 	name := Name("topic")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := waittest.Context(t)
 	defer cancel()
 	if err := kafka.EnsureTopics(ctx, Config(t), kafka.Topic{Name: name, Partitions: partitions}); err != nil {
 		t.Fatal(err)
@@ -43,15 +44,13 @@ func TopicOf(t testing.TB, partitions int32) string {
 // Delete deletes topics; for cleanups.
 func Delete(t testing.TB, topics ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
 	if err != nil {
 		t.Errorf("delete topics: %v", err)
 		return
 	}
 	defer cl.Close()
-	if _, err := kadm.NewClient(cl).DeleteTopics(ctx, topics...); err != nil {
+	if _, err := kadm.NewClient(cl).DeleteTopics(context.Background(), topics...); err != nil {
 		t.Errorf("delete topics %v: %v", topics, err)
 	}
 }
@@ -70,12 +69,24 @@ func Producer(t testing.TB) *kafka.Producer {
 	return p
 }
 
-// Read returns the first n records of a topic, in each partition's order; it fails the test when they do not come within 30 s.
+// Prober is Producer for what may hang.
+func Prober(t testing.TB) *kafka.Producer {
+	t.Helper()
+	p, err := kafka.NewProber(Config(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	return p
+}
+
+// Read returns the first n records of a topic, in each partition's order; it waits until they have come.
 func Read(t testing.TB, topic string, n int) []kafka.Record {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := waittest.Context(t)
 	defer cancel()
-	cl := client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl := client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	var recs []kafka.Record
 	for len(recs) < n {
 		fetches := cl.PollFetches(ctx)

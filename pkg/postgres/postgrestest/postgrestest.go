@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,6 +18,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/waittest"
 )
 
 // templateLock serializes the making of templates among all test processes of a server.
@@ -39,7 +39,7 @@ func New(t testing.TB, sets ...postgres.MigrationSet) *pgxpool.Pool {
 // the test ends.
 func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := waittest.Context(t)
 	defer cancel()
 	admin, err := pgx.Connect(ctx, backendtest.Postgres(t, "postgres"))
 	if err != nil {
@@ -51,7 +51,8 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 		t.Fatalf("template database: %v", err)
 	}
 	name := "urr_test_" + strings.ToLower(rand.Text()[:16])
-	if _, err := admin.Exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s`, name, template)); err != nil {
+	// A copy of files takes a third of the time that a copy by the log does, on a server without fsync.
+	if _, err := admin.Exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY`, name, template)); err != nil {
 		t.Fatalf("create a test database: %v", err)
 	}
 	t.Cleanup(func() { drop(t, name) })
@@ -60,8 +61,7 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 
 func drop(t testing.TB, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	ctx := context.Background() // the test's own has ended
 	admin, err := pgx.Connect(ctx, backendtest.Postgres(t, "postgres"))
 	if err != nil {
 		t.Errorf("drop %s: %v", name, err)

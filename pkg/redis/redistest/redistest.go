@@ -11,72 +11,76 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"urr.guru/pkg/backendtest"
-	"urr.guru/pkg/redis"
+	"urr.guru/pkg/redis/internal/client"
 )
 
-// patience is for a machine that compiles and tests much else: what a slow Redis leads to is tested where a test makes it slow.
-const patience = 20 * time.Second
+// unlimited is longer than a test run may take: what a slow Redis leads to is tested where a test makes it slow.
+const unlimited = 24 * time.Hour
 
 // Open makes a client of the single Redis, closed when the test ends.
 func Open(t testing.TB) goredis.UniversalClient {
 	t.Helper()
-	return open(t, redis.Config{Addrs: []string{backendtest.Redis(t)}, PoolSize: 16})
+	return open(t, single(t))
 }
 
 // OpenCluster makes a client of the three-node cluster, closed when the test ends.
 func OpenCluster(t testing.TB) goredis.UniversalClient {
 	t.Helper()
-	return open(t, redis.Config{Addrs: backendtest.RedisCluster(t), PoolSize: 16})
+	return open(t, cluster(t))
 }
 
-func open(t testing.TB, cfg redis.Config) goredis.UniversalClient {
+func single(t testing.TB) client.Options {
 	t.Helper()
-	cfg.Patience = patience
-	client, err := redis.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return options([]string{backendtest.Redis(t)})
+}
+
+func cluster(t testing.TB) client.Options {
+	t.Helper()
+	return options(backendtest.RedisCluster(t))
+}
+
+func options(addrs []string) client.Options {
+	return client.Options{Addrs: addrs, PoolSize: 16, Dialing: unlimited, Answering: unlimited}
+}
+
+func open(t testing.TB, opts client.Options) goredis.UniversalClient {
+	t.Helper()
+	c := client.New(opts)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // Prefix is an event id that no other test has; when the test ends, every key of the single Redis that contains it is deleted.
 func Prefix(t testing.TB) string {
 	t.Helper()
-	return prefix(t, redis.Config{Addrs: []string{backendtest.Redis(t)}, PoolSize: 2})
+	return prefix(t, single(t))
 }
 
 // ClusterPrefix is Prefix on the cluster.
 func ClusterPrefix(t testing.TB) string {
 	t.Helper()
-	return prefix(t, redis.Config{Addrs: backendtest.RedisCluster(t), PoolSize: 2})
+	return prefix(t, cluster(t))
 }
 
-func prefix(t testing.TB, cfg redis.Config) string {
+func prefix(t testing.TB, opts client.Options) string {
 	t.Helper()
 	id := "test-" + strings.ToLower(rand.Text()[:20])
-	t.Cleanup(func() { sweep(t, cfg, id) })
+	t.Cleanup(func() {
+		if err := sweep(opts, id); err != nil {
+			t.Errorf("sweep %s: %v", id, err)
+		}
+	})
 	return id
 }
 
-func sweep(t testing.TB, cfg redis.Config, prefix string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	client, err := redis.Open(ctx, cfg)
-	if err != nil {
-		t.Errorf("sweep %s: %v", prefix, err)
-		return
+func sweep(opts client.Options, prefix string) error {
+	ctx := context.Background() // the test's own has ended
+	c := client.New(opts)
+	defer func() { _ = c.Close() }()
+	if nodes, ok := c.(*goredis.ClusterClient); ok {
+		return nodes.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return sweepNode(ctx, node, prefix) })
 	}
-	defer func() { _ = client.Close() }()
-	if cluster, ok := client.(*goredis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return sweepNode(ctx, node, prefix) })
-	} else {
-		err = sweepNode(ctx, client, prefix)
-	}
-	if err != nil {
-		t.Errorf("sweep %s: %v", prefix, err)
-	}
+	return sweepNode(ctx, c, prefix)
 }
 
 func sweepNode(ctx context.Context, node goredis.UniversalClient, prefix string) error {

@@ -96,7 +96,7 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	return conns
 }
 
-func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.DialOption) *rpc.Conn {
 	t.Helper()
 	opts = append(opts, rpc.WithGRPC(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return l.DialContext(ctx)
@@ -110,7 +110,7 @@ func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.D
 }
 
 // router sends each method over the connection of the caller it lets in.
-type router map[string]*grpc.ClientConn
+type router map[string]*rpc.Conn
 
 var _ grpc.ClientConnInterface = router(nil)
 

@@ -44,8 +44,10 @@ type Caller struct {
 	Tier1  *Tier1 `protobuf:"bytes,7,opt,name=tier1,proto3" json:"tier1,omitempty"`
 	// The request's Idempotency-Key, as sent.
 	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The request's If-Match, as sent.
+	IfMatch       string `protobuf:"bytes,9,opt,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Caller) Reset() {
@@ -130,6 +132,13 @@ func (x *Caller) GetTier1() *Tier1 {
 func (x *Caller) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *Caller) GetIfMatch() string {
+	if x != nil {
+		return x.IfMatch
 	}
 	return ""
 }
@@ -293,7 +302,7 @@ var File_urr_common_v1_common_proto protoreflect.FileDescriptor
 
 const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\xef\x01\n" +
+	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\x8a\x02\n" +
 	"\x06Caller\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
@@ -302,7 +311,8 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\x05epoch\x18\x05 \x01(\x03R\x05epoch\x12\x17\n" +
 	"\aanon_id\x18\x06 \x01(\tR\x06anonId\x12*\n" +
 	"\x05tier1\x18\a \x01(\v2\x14.urr.common.v1.Tier1R\x05tier1\x12'\n" +
-	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\"t\n" +
+	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x12\x19\n" +
+	"\bif_match\x18\t \x01(\tR\aifMatch\"t\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +

@@ -70,7 +70,7 @@ func (x *Access) GetCallers() []string {
 	return nil
 }
 
-// What the gateway demands of a request before it reaches a public method (API.md's column "who").
+// What the gateway demands of a request before it reaches a public method.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "public", "visitor", "user", "entry", "staff" or "admin".

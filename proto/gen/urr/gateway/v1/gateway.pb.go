@@ -119,8 +119,10 @@ type Session struct {
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Roles  []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Only when it was just made; works as a Bearer token.
-	Token         *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Token     *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Absent from sessions that older releases have issued.
+	SessionId     *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,6 +185,68 @@ func (x *Session) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Session) GetSessionId() string {
+	if x != nil && x.SessionId != nil {
+		return *x.SessionId
+	}
+	return ""
+}
+
+// Either of both.
+type RevokeSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All sessions of the user.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// One session.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeSessionsRequest) Reset() {
+	*x = RevokeSessionsRequest{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeSessionsRequest) ProtoMessage() {}
+
+func (x *RevokeSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeSessionsRequest.ProtoReflect.Descriptor instead.
+func (*RevokeSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RevokeSessionsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RevokeSessionsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
 type AssignBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ignored: the signed cookie urr-anon decides who asks.
@@ -193,7 +257,7 @@ type AssignBody struct {
 
 func (x *AssignBody) Reset() {
 	*x = AssignBody{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +269,7 @@ func (x *AssignBody) String() string {
 func (*AssignBody) ProtoMessage() {}
 
 func (x *AssignBody) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[3]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +282,7 @@ func (x *AssignBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignBody.ProtoReflect.Descriptor instead.
 func (*AssignBody) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{3}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AssignBody) GetUserId() string {
@@ -233,16 +297,18 @@ type WaitingRoomStatus struct {
 	EventId  string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	IsActive bool                   `protobuf:"varint,2,opt,name=is_active,json=isActive,proto3" json:"is_active,omitempty"`
 	// Positions given out.
-	TotalInQueue  int64 `protobuf:"varint,3,opt,name=total_in_queue,json=totalInQueue,proto3" json:"total_in_queue,omitempty"`
-	Serving       int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
-	WaitingCount  int64 `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
+	TotalInQueue int64 `protobuf:"varint,3,opt,name=total_in_queue,json=totalInQueue,proto3" json:"total_in_queue,omitempty"`
+	Serving      int64 `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
+	WaitingCount int64 `protobuf:"varint,5,opt,name=waiting_count,json=waitingCount,proto3" json:"waiting_count,omitempty"`
+	// Where the event's sale stands, as in Place.
+	SaleStatus    *string `protobuf:"bytes,6,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WaitingRoomStatus) Reset() {
 	*x = WaitingRoomStatus{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +320,7 @@ func (x *WaitingRoomStatus) String() string {
 func (*WaitingRoomStatus) ProtoMessage() {}
 
 func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[4]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +333,7 @@ func (x *WaitingRoomStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingRoomStatus.ProtoReflect.Descriptor instead.
 func (*WaitingRoomStatus) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{4}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WaitingRoomStatus) GetEventId() string {
@@ -305,17 +371,26 @@ func (x *WaitingRoomStatus) GetWaitingCount() int64 {
 	return 0
 }
 
+func (x *WaitingRoomStatus) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
+	}
+	return ""
+}
+
 type ServingCounter struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ServingCounter int64                  `protobuf:"varint,1,opt,name=serving_counter,json=servingCounter,proto3" json:"serving_counter,omitempty"`
 	IsActive       bool                   `protobuf:"varint,2,opt,name=is_active,json=isActive,proto3" json:"is_active,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Where the event's sale stands, as in Place.
+	SaleStatus    *string `protobuf:"bytes,3,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServingCounter) Reset() {
 	*x = ServingCounter{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +402,7 @@ func (x *ServingCounter) String() string {
 func (*ServingCounter) ProtoMessage() {}
 
 func (x *ServingCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[5]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +415,7 @@ func (x *ServingCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServingCounter.ProtoReflect.Descriptor instead.
 func (*ServingCounter) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{5}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServingCounter) GetServingCounter() int64 {
@@ -357,6 +432,13 @@ func (x *ServingCounter) GetIsActive() bool {
 	return false
 }
 
+func (x *ServingCounter) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
+	}
+	return ""
+}
+
 type Beat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "active" while the slot lives.
@@ -364,14 +446,16 @@ type Beat struct {
 	// Only when it was renewed.
 	EntryToken *string `protobuf:"bytes,2,opt,name=entry_token,json=entryToken,proto3,oneof" json:"entry_token,omitempty"`
 	// End of the slot, epoch milliseconds.
-	ExpiresAt     *int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
+	ExpiresAt *int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
+	// Where the event's sale stands, as in Place.
+	SaleStatus    *string `protobuf:"bytes,4,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +467,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[6]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +480,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{6}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Beat) GetStatus() string {
@@ -420,6 +504,13 @@ func (x *Beat) GetExpiresAt() int64 {
 	return 0
 }
 
+func (x *Beat) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
+	}
+	return ""
+}
+
 var File_urr_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
@@ -428,34 +519,50 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\aNothing\"@\n" +
 	"\x0fDevLoginRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles\"\x98\x01\n" +
+	"\x05roles\x18\x02 \x03(\tR\x05roles\"\xcb\x01\n" +
 	"\aSession\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
 	"\x05token\x18\x03 \x01(\tH\x00R\x05token\x88\x01\x01\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAtB\b\n" +
-	"\x06_token\"%\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\"\n" +
+	"\n" +
+	"session_id\x18\x05 \x01(\tH\x01R\tsessionId\x88\x01\x01B\b\n" +
+	"\x06_tokenB\r\n" +
+	"\v_session_id\"O\n" +
+	"\x15RevokeSessionsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"%\n" +
 	"\n" +
 	"AssignBody\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xb0\x01\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xe6\x01\n" +
 	"\x11WaitingRoomStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12$\n" +
 	"\x0etotal_in_queue\x18\x03 \x01(\x03R\ftotalInQueue\x12\x18\n" +
 	"\aserving\x18\x04 \x01(\x03R\aserving\x12#\n" +
-	"\rwaiting_count\x18\x05 \x01(\x03R\fwaitingCount\"V\n" +
+	"\rwaiting_count\x18\x05 \x01(\x03R\fwaitingCount\x12$\n" +
+	"\vsale_status\x18\x06 \x01(\tH\x00R\n" +
+	"saleStatus\x88\x01\x01B\x0e\n" +
+	"\f_sale_status\"\x8c\x01\n" +
 	"\x0eServingCounter\x12'\n" +
 	"\x0fserving_counter\x18\x01 \x01(\x03R\x0eservingCounter\x12\x1b\n" +
-	"\tis_active\x18\x02 \x01(\bR\bisActive\"\x87\x01\n" +
+	"\tis_active\x18\x02 \x01(\bR\bisActive\x12$\n" +
+	"\vsale_status\x18\x03 \x01(\tH\x00R\n" +
+	"saleStatus\x88\x01\x01B\x0e\n" +
+	"\f_sale_status\"\xbd\x01\n" +
 	"\x04Beat\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12$\n" +
 	"\ventry_token\x18\x02 \x01(\tH\x00R\n" +
 	"entryToken\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\x03H\x01R\texpiresAt\x88\x01\x01B\x0e\n" +
+	"expires_at\x18\x03 \x01(\x03H\x01R\texpiresAt\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\x04 \x01(\tH\x02R\n" +
+	"saleStatus\x88\x01\x01B\x0e\n" +
 	"\f_entry_tokenB\r\n" +
-	"\v_expires_atB-Z+urr.guru/proto/gen/urr/gateway/v1;gatewayv1b\x06proto3"
+	"\v_expires_atB\x0e\n" +
+	"\f_sale_statusB-Z+urr.guru/proto/gen/urr/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_urr_gateway_v1_gateway_proto_rawDescOnce sync.Once
@@ -469,19 +576,20 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
 	(*Session)(nil),               // 2: urr.gateway.v1.Session
-	(*AssignBody)(nil),            // 3: urr.gateway.v1.AssignBody
-	(*WaitingRoomStatus)(nil),     // 4: urr.gateway.v1.WaitingRoomStatus
-	(*ServingCounter)(nil),        // 5: urr.gateway.v1.ServingCounter
-	(*Beat)(nil),                  // 6: urr.gateway.v1.Beat
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*RevokeSessionsRequest)(nil), // 3: urr.gateway.v1.RevokeSessionsRequest
+	(*AssignBody)(nil),            // 4: urr.gateway.v1.AssignBody
+	(*WaitingRoomStatus)(nil),     // 5: urr.gateway.v1.WaitingRoomStatus
+	(*ServingCounter)(nil),        // 6: urr.gateway.v1.ServingCounter
+	(*Beat)(nil),                  // 7: urr.gateway.v1.Beat
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	7, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	8, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -495,14 +603,16 @@ func file_urr_gateway_v1_gateway_proto_init() {
 		return
 	}
 	file_urr_gateway_v1_gateway_proto_msgTypes[2].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[5].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[6].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

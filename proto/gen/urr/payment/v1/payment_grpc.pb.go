@@ -38,8 +38,8 @@ type PaymentServiceClient interface {
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Charges. PENDING when the provider's answer is not known yet.
 	//
-	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE nothing was
-	// charged.
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE,
+	// PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was charged; the same request may be repeated.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
 	// One's own payment with its timeline; operators see all.
 	//
@@ -110,8 +110,8 @@ type PaymentServiceServer interface {
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Charges. PENDING when the provider's answer is not known yet.
 	//
-	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE nothing was
-	// charged.
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE,
+	// PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was charged; the same request may be repeated.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
 	// One's own payment with its timeline; operators see all.
 	//

@@ -360,7 +360,9 @@ type Place struct {
 	// End of the slot, milliseconds since 1970.
 	ExpiresAt *int64 `protobuf:"varint,14,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// Signed queue ticket, while waiting.
-	Ticket        *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
+	Ticket *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
+	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent when the id has no sale, or while that is not known.
+	SaleStatus    *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,6 +498,13 @@ func (x *Place) GetExpiresAt() int64 {
 func (x *Place) GetTicket() string {
 	if x != nil && x.Ticket != nil {
 		return *x.Ticket
+	}
+	return ""
+}
+
+func (x *Place) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
 	}
 	return ""
 }
@@ -898,7 +907,11 @@ type Line struct {
 	// µs since 1970. Tokens of another epoch are not accepted once the pause is over.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Milliseconds since 1970 until which the line recovers and holders of the last epoch are taken over.
-	PauseUntil    int64 `protobuf:"varint,3,opt,name=pause_until,json=pauseUntil,proto3" json:"pause_until,omitempty"`
+	PauseUntil int64 `protobuf:"varint,3,opt,name=pause_until,json=pauseUntil,proto3" json:"pause_until,omitempty"`
+	// The last epoch, whose tokens are accepted until then; older ones are not. 0 = not known: all are.
+	PrevEpoch int64 `protobuf:"varint,4,opt,name=prev_epoch,json=prevEpoch,proto3" json:"prev_epoch,omitempty"`
+	// As Place.sale_status; empty when absent.
+	SaleStatus    string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -952,6 +965,20 @@ func (x *Line) GetPauseUntil() int64 {
 		return x.PauseUntil
 	}
 	return 0
+}
+
+func (x *Line) GetPrevEpoch() int64 {
+	if x != nil {
+		return x.PrevEpoch
+	}
+	return 0
+}
+
+func (x *Line) GetSaleStatus() string {
+	if x != nil {
+		return x.SaleStatus
+	}
+	return ""
 }
 
 type OpenLineRequest struct {
@@ -1155,6 +1182,94 @@ func (x *GetLoadResponse) GetArrived() int64 {
 	return 0
 }
 
+type GetSaleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSaleRequest) Reset() {
+	*x = GetSaleRequest{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSaleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSaleRequest) ProtoMessage() {}
+
+func (x *GetSaleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSaleRequest.ProtoReflect.Descriptor instead.
+func (*GetSaleRequest) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetSaleRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type GetSaleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closed        bool                   `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSaleResponse) Reset() {
+	*x = GetSaleResponse{}
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSaleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSaleResponse) ProtoMessage() {}
+
+func (x *GetSaleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSaleResponse.ProtoReflect.Descriptor instead.
+func (*GetSaleResponse) Descriptor() ([]byte, []int) {
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetSaleResponse) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
 type SetThresholdRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1167,7 +1282,7 @@ type SetThresholdRequest struct {
 
 func (x *SetThresholdRequest) Reset() {
 	*x = SetThresholdRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1294,7 @@ func (x *SetThresholdRequest) String() string {
 func (*SetThresholdRequest) ProtoMessage() {}
 
 func (x *SetThresholdRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[19]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1307,7 @@ func (x *SetThresholdRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetThresholdRequest.ProtoReflect.Descriptor instead.
 func (*SetThresholdRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetThresholdRequest) GetCaller() *v1.Caller {
@@ -1226,7 +1341,7 @@ type GetLineRequest struct {
 
 func (x *GetLineRequest) Reset() {
 	*x = GetLineRequest{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1353,7 @@ func (x *GetLineRequest) String() string {
 func (*GetLineRequest) ProtoMessage() {}
 
 func (x *GetLineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[20]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1366,7 @@ func (x *GetLineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLineRequest.ProtoReflect.Descriptor instead.
 func (*GetLineRequest) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetLineRequest) GetCaller() *v1.Caller {
@@ -1287,7 +1402,7 @@ type LineStatus struct {
 
 func (x *LineStatus) Reset() {
 	*x = LineStatus{}
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1414,7 @@ func (x *LineStatus) String() string {
 func (*LineStatus) ProtoMessage() {}
 
 func (x *LineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_queue_v1_queue_proto_msgTypes[21]
+	mi := &file_urr_queue_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1427,7 @@ func (x *LineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineStatus.ProtoReflect.Descriptor instead.
 func (*LineStatus) Descriptor() ([]byte, []int) {
-	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_urr_queue_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LineStatus) GetEventId() string {
@@ -1395,7 +1510,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"LineResult\x12+\n" +
 	"\x05place\x18\x01 \x01(\v2\x13.urr.queue.v1.PlaceH\x00R\x05place\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xbe\x04\n" +
+	"\x06result\"\xf4\x04\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12\x1a\n" +
@@ -1417,12 +1532,15 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"entryToken\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"expires_at\x18\x0e \x01(\x03H\x03R\texpiresAt\x88\x01\x01\x12\x1b\n" +
-	"\x06ticket\x18\x0f \x01(\tH\x04R\x06ticket\x88\x01\x01B\x0e\n" +
+	"\x06ticket\x18\x0f \x01(\tH\x04R\x06ticket\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\x10 \x01(\tH\x05R\n" +
+	"saleStatus\x88\x01\x01B\x0e\n" +
 	"\f_event_titleB\x0e\n" +
 	"\f_artist_nameB\x0e\n" +
 	"\f_entry_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
-	"\a_ticket\"\xa7\x01\n" +
+	"\a_ticketB\x0e\n" +
+	"\f_sale_status\"\xa7\x01\n" +
 	"\fLeaveRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
@@ -1444,12 +1562,16 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x11WatchLinesRequest\"Z\n" +
 	"\x12WatchLinesResponse\x12(\n" +
 	"\x05lines\x18\x01 \x03(\v2\x12.urr.queue.v1.LineR\x05lines\x12\x1a\n" +
-	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"X\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"\x98\x01\n" +
 	"\x04Line\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1f\n" +
 	"\vpause_until\x18\x03 \x01(\x03R\n" +
-	"pauseUntil\"y\n" +
+	"pauseUntil\x12\x1d\n" +
+	"\n" +
+	"prev_epoch\x18\x04 \x01(\x03R\tprevEpoch\x12\x1f\n" +
+	"\vsale_status\x18\x05 \x01(\tR\n" +
+	"saleStatus\"y\n" +
 	"\x0fOpenLineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x12\n" +
@@ -1460,7 +1582,11 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\awaiting\x18\x01 \x01(\x03R\awaiting\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\x03R\x06active\x12\x16\n" +
 	"\x06parked\x18\x03 \x01(\x03R\x06parked\x12\x18\n" +
-	"\aarrived\x18\x04 \x01(\x03R\aarrived\"\xbf\x01\n" +
+	"\aarrived\x18\x04 \x01(\x03R\aarrived\"I\n" +
+	"\x0eGetSaleRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\")\n" +
+	"\x0fGetSaleResponse\x12\x16\n" +
+	"\x06closed\x18\x01 \x01(\bR\x06closed\"\xbf\x01\n" +
 	"\x13SetThresholdRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x122\n" +
@@ -1479,7 +1605,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\tthreshold\x18\x05 \x01(\x03R\tthreshold\x12.\n" +
 	"\x13admitted_per_minute\x18\x06 \x01(\x01R\x11admittedPerMinute\x12\x14\n" +
 	"\x05epoch\x18\a \x01(\x03R\x05epoch\x12\x16\n" +
-	"\x06paused\x18\b \x01(\bR\x06paused2\xdb\x05\n" +
+	"\x06paused\x18\b \x01(\bR\x06paused2\xb1\x06\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +
@@ -1497,6 +1623,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\bOpenLine\x12\x1d.urr.queue.v1.OpenLineRequest\x1a\x1e.urr.queue.v1.OpenLineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12T\n" +
 	"\aGetLoad\x12\x1c.urr.queue.v1.GetLoadRequest\x1a\x1d.urr.queue.v1.GetLoadResponse\"\f\xa2\xbb\x18\x05\n" +
+	"\x03vwr\x90\x02\x01\x12T\n" +
+	"\aGetSale\x12\x1c.urr.queue.v1.GetSaleRequest\x1a\x1d.urr.queue.v1.GetSaleResponse\"\f\xa2\xbb\x18\x05\n" +
 	"\x03vwr\x90\x02\x012\xb8\x02\n" +
 	"\x11QueueAdminService\x12\x9b\x01\n" +
 	"\fSetThreshold\x12!.urr.queue.v1.SetThresholdRequest\x1a\x18.urr.queue.v1.LineStatus\"N\xa2\xbb\x18\t\n" +
@@ -1518,7 +1646,7 @@ func file_urr_queue_v1_queue_proto_rawDescGZIP() []byte {
 	return file_urr_queue_v1_queue_proto_rawDescData
 }
 
-var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_urr_queue_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*LineRequest)(nil),         // 0: urr.queue.v1.LineRequest
 	(*LineItem)(nil),            // 1: urr.queue.v1.LineItem
@@ -1539,28 +1667,30 @@ var file_urr_queue_v1_queue_proto_goTypes = []any{
 	(*OpenLineResponse)(nil),    // 16: urr.queue.v1.OpenLineResponse
 	(*GetLoadRequest)(nil),      // 17: urr.queue.v1.GetLoadRequest
 	(*GetLoadResponse)(nil),     // 18: urr.queue.v1.GetLoadResponse
-	(*SetThresholdRequest)(nil), // 19: urr.queue.v1.SetThresholdRequest
-	(*GetLineRequest)(nil),      // 20: urr.queue.v1.GetLineRequest
-	(*LineStatus)(nil),          // 21: urr.queue.v1.LineStatus
-	(*v1.Caller)(nil),           // 22: urr.common.v1.Caller
-	(*v1.Problem)(nil),          // 23: urr.common.v1.Problem
+	(*GetSaleRequest)(nil),      // 19: urr.queue.v1.GetSaleRequest
+	(*GetSaleResponse)(nil),     // 20: urr.queue.v1.GetSaleResponse
+	(*SetThresholdRequest)(nil), // 21: urr.queue.v1.SetThresholdRequest
+	(*GetLineRequest)(nil),      // 22: urr.queue.v1.GetLineRequest
+	(*LineStatus)(nil),          // 23: urr.queue.v1.LineStatus
+	(*v1.Caller)(nil),           // 24: urr.common.v1.Caller
+	(*v1.Problem)(nil),          // 25: urr.common.v1.Problem
 }
 var file_urr_queue_v1_queue_proto_depIdxs = []int32{
 	1,  // 0: urr.queue.v1.LineRequest.items:type_name -> urr.queue.v1.LineItem
-	22, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
+	24, // 1: urr.queue.v1.LineItem.caller:type_name -> urr.common.v1.Caller
 	2,  // 2: urr.queue.v1.LineItem.entry:type_name -> urr.queue.v1.EntryClaims
 	4,  // 3: urr.queue.v1.LineResponse.results:type_name -> urr.queue.v1.LineResult
 	5,  // 4: urr.queue.v1.LineResult.place:type_name -> urr.queue.v1.Place
-	23, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
-	22, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
+	25, // 5: urr.queue.v1.LineResult.problem:type_name -> urr.common.v1.Problem
+	24, // 6: urr.queue.v1.LeaveRequest.caller:type_name -> urr.common.v1.Caller
 	2,  // 7: urr.queue.v1.LeaveRequest.entry:type_name -> urr.queue.v1.EntryClaims
 	9,  // 8: urr.queue.v1.VerifySlotsRequest.items:type_name -> urr.queue.v1.SlotItem
 	11, // 9: urr.queue.v1.VerifySlotsResponse.results:type_name -> urr.queue.v1.SlotResult
-	23, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
+	25, // 10: urr.queue.v1.SlotResult.problem:type_name -> urr.common.v1.Problem
 	14, // 11: urr.queue.v1.WatchLinesResponse.lines:type_name -> urr.queue.v1.Line
-	22, // 12: urr.queue.v1.OpenLineRequest.caller:type_name -> urr.common.v1.Caller
-	22, // 13: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
-	22, // 14: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 12: urr.queue.v1.OpenLineRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 13: urr.queue.v1.SetThresholdRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 14: urr.queue.v1.GetLineRequest.caller:type_name -> urr.common.v1.Caller
 	0,  // 15: urr.queue.v1.QueueService.Check:input_type -> urr.queue.v1.LineRequest
 	0,  // 16: urr.queue.v1.QueueService.Status:input_type -> urr.queue.v1.LineRequest
 	0,  // 17: urr.queue.v1.QueueService.Heartbeat:input_type -> urr.queue.v1.LineRequest
@@ -1569,20 +1699,22 @@ var file_urr_queue_v1_queue_proto_depIdxs = []int32{
 	12, // 20: urr.queue.v1.QueueService.WatchLines:input_type -> urr.queue.v1.WatchLinesRequest
 	15, // 21: urr.queue.v1.QueueService.OpenLine:input_type -> urr.queue.v1.OpenLineRequest
 	17, // 22: urr.queue.v1.QueueService.GetLoad:input_type -> urr.queue.v1.GetLoadRequest
-	19, // 23: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
-	20, // 24: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
-	3,  // 25: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
-	3,  // 26: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
-	3,  // 27: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
-	7,  // 28: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
-	10, // 29: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
-	13, // 30: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
-	16, // 31: urr.queue.v1.QueueService.OpenLine:output_type -> urr.queue.v1.OpenLineResponse
-	18, // 32: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
-	21, // 33: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
-	21, // 34: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
-	25, // [25:35] is the sub-list for method output_type
-	15, // [15:25] is the sub-list for method input_type
+	19, // 23: urr.queue.v1.QueueService.GetSale:input_type -> urr.queue.v1.GetSaleRequest
+	21, // 24: urr.queue.v1.QueueAdminService.SetThreshold:input_type -> urr.queue.v1.SetThresholdRequest
+	22, // 25: urr.queue.v1.QueueAdminService.GetLine:input_type -> urr.queue.v1.GetLineRequest
+	3,  // 26: urr.queue.v1.QueueService.Check:output_type -> urr.queue.v1.LineResponse
+	3,  // 27: urr.queue.v1.QueueService.Status:output_type -> urr.queue.v1.LineResponse
+	3,  // 28: urr.queue.v1.QueueService.Heartbeat:output_type -> urr.queue.v1.LineResponse
+	7,  // 29: urr.queue.v1.QueueService.Leave:output_type -> urr.queue.v1.LeaveResponse
+	10, // 30: urr.queue.v1.QueueService.VerifySlots:output_type -> urr.queue.v1.VerifySlotsResponse
+	13, // 31: urr.queue.v1.QueueService.WatchLines:output_type -> urr.queue.v1.WatchLinesResponse
+	16, // 32: urr.queue.v1.QueueService.OpenLine:output_type -> urr.queue.v1.OpenLineResponse
+	18, // 33: urr.queue.v1.QueueService.GetLoad:output_type -> urr.queue.v1.GetLoadResponse
+	20, // 34: urr.queue.v1.QueueService.GetSale:output_type -> urr.queue.v1.GetSaleResponse
+	23, // 35: urr.queue.v1.QueueAdminService.SetThreshold:output_type -> urr.queue.v1.LineStatus
+	23, // 36: urr.queue.v1.QueueAdminService.GetLine:output_type -> urr.queue.v1.LineStatus
+	26, // [26:37] is the sub-list for method output_type
+	15, // [15:26] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
 	15, // [15:15] is the sub-list for extension extendee
 	0,  // [0:15] is the sub-list for field type_name
@@ -1598,14 +1730,14 @@ func file_urr_queue_v1_queue_proto_init() {
 		(*LineResult_Problem)(nil),
 	}
 	file_urr_queue_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
-	file_urr_queue_v1_queue_proto_msgTypes[19].OneofWrappers = []any{}
+	file_urr_queue_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_queue_v1_queue_proto_rawDesc), len(file_urr_queue_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -29,6 +29,7 @@ const (
 	QueueService_WatchLines_FullMethodName  = "/urr.queue.v1.QueueService/WatchLines"
 	QueueService_OpenLine_FullMethodName    = "/urr.queue.v1.QueueService/OpenLine"
 	QueueService_GetLoad_FullMethodName     = "/urr.queue.v1.QueueService/GetLoad"
+	QueueService_GetSale_FullMethodName     = "/urr.queue.v1.QueueService/GetSale"
 )
 
 // QueueServiceClient is the client API for QueueService service.
@@ -63,6 +64,10 @@ type QueueServiceClient interface {
 	OpenLine(ctx context.Context, in *OpenLineRequest, opts ...grpc.CallOption) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
+	// Whether there is such an event, on sale or with a line alone, and whether its sale has ended, as ticket says now.
+	//
+	// Errors: EVENT_NOT_FOUND.
+	GetSale(ctx context.Context, in *GetSaleRequest, opts ...grpc.CallOption) (*GetSaleResponse, error)
 }
 
 type queueServiceClient struct {
@@ -162,6 +167,16 @@ func (c *queueServiceClient) GetLoad(ctx context.Context, in *GetLoadRequest, op
 	return out, nil
 }
 
+func (c *queueServiceClient) GetSale(ctx context.Context, in *GetSaleRequest, opts ...grpc.CallOption) (*GetSaleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSaleResponse)
+	err := c.cc.Invoke(ctx, QueueService_GetSale_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QueueServiceServer is the server API for QueueService service.
 // All implementations must embed UnimplementedQueueServiceServer
 // for forward compatibility.
@@ -194,6 +209,10 @@ type QueueServiceServer interface {
 	OpenLine(context.Context, *OpenLineRequest) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)
+	// Whether there is such an event, on sale or with a line alone, and whether its sale has ended, as ticket says now.
+	//
+	// Errors: EVENT_NOT_FOUND.
+	GetSale(context.Context, *GetSaleRequest) (*GetSaleResponse, error)
 	mustEmbedUnimplementedQueueServiceServer()
 }
 
@@ -227,6 +246,9 @@ func (UnimplementedQueueServiceServer) OpenLine(context.Context, *OpenLineReques
 }
 func (UnimplementedQueueServiceServer) GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLoad not implemented")
+}
+func (UnimplementedQueueServiceServer) GetSale(context.Context, *GetSaleRequest) (*GetSaleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSale not implemented")
 }
 func (UnimplementedQueueServiceServer) mustEmbedUnimplementedQueueServiceServer() {}
 func (UnimplementedQueueServiceServer) testEmbeddedByValue()                      {}
@@ -386,6 +408,24 @@ func _QueueService_GetLoad_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueueService_GetSale_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSaleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).GetSale(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_GetSale_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).GetSale(ctx, req.(*GetSaleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QueueService_ServiceDesc is the grpc.ServiceDesc for QueueService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -420,6 +460,10 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetLoad",
 			Handler:    _QueueService_GetLoad_Handler,
+		},
+		{
+			MethodName: "GetSale",
+			Handler:    _QueueService_GetSale_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -195,7 +195,13 @@ type Event struct {
 	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED".
 	Status string `protobuf:"bytes,12,opt,name=status,proto3" json:"status,omitempty"`
 	// Filled in by the gateway, which holds the state of every waiting room.
-	WaitingRoom   *WaitingRoom `protobuf:"bytes,13,opt,name=waiting_room,json=waitingRoom,proto3" json:"waiting_room,omitempty"`
+	WaitingRoom *WaitingRoom `protobuf:"bytes,13,opt,name=waiting_room,json=waitingRoom,proto3" json:"waiting_room,omitempty"`
+	// What is in force, in operators' answers only; absent: the service's default.
+	HoldSeconds *int32 `protobuf:"varint,14,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	SlotSeconds *int64 `protobuf:"varint,15,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
+	Threshold   *int64 `protobuf:"varint,16,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	// Of the settings, bare, in operators' answers only; the gateway makes the header of it.
+	Etag          *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +325,34 @@ func (x *Event) GetWaitingRoom() *WaitingRoom {
 		return x.WaitingRoom
 	}
 	return nil
+}
+
+func (x *Event) GetHoldSeconds() int32 {
+	if x != nil && x.HoldSeconds != nil {
+		return *x.HoldSeconds
+	}
+	return 0
+}
+
+func (x *Event) GetSlotSeconds() int64 {
+	if x != nil && x.SlotSeconds != nil {
+		return *x.SlotSeconds
+	}
+	return 0
+}
+
+func (x *Event) GetThreshold() int64 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *Event) GetEtag() string {
+	if x != nil && x.Etag != nil {
+		return *x.Etag
+	}
+	return ""
 }
 
 type WaitingRoom struct {
@@ -939,6 +973,183 @@ func (x *EventInfo) GetSeating() string {
 	return ""
 }
 
+type GetSaleStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventIds      []string               `protobuf:"bytes,1,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSaleStatusRequest) Reset() {
+	*x = GetSaleStatusRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSaleStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSaleStatusRequest) ProtoMessage() {}
+
+func (x *GetSaleStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSaleStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetSaleStatusRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetSaleStatusRequest) GetEventIds() []string {
+	if x != nil {
+		return x.EventIds
+	}
+	return nil
+}
+
+type GetSaleStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sales []*SaleStatus          `protobuf:"bytes,1,rep,name=sales,proto3" json:"sales,omitempty"`
+	// How long ago this replica measured that the ids left out have no sale: the oldest of them, 0 when
+	// none is left out.
+	MeasuredAgoMs int64 `protobuf:"varint,2,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSaleStatusResponse) Reset() {
+	*x = GetSaleStatusResponse{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSaleStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSaleStatusResponse) ProtoMessage() {}
+
+func (x *GetSaleStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSaleStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetSaleStatusResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetSaleStatusResponse) GetSales() []*SaleStatus {
+	if x != nil {
+		return x.Sales
+	}
+	return nil
+}
+
+func (x *GetSaleStatusResponse) GetMeasuredAgoMs() int64 {
+	if x != nil {
+		return x.MeasuredAgoMs
+	}
+	return 0
+}
+
+type SaleStatus struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// As Event.status.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// From when somebody may buy, and until when.
+	OpensAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// How long ago this replica measured it: of the words of several, the one that was measured last counts.
+	MeasuredAgoMs int64 `protobuf:"varint,5,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaleStatus) Reset() {
+	*x = SaleStatus{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaleStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaleStatus) ProtoMessage() {}
+
+func (x *SaleStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaleStatus.ProtoReflect.Descriptor instead.
+func (*SaleStatus) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SaleStatus) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *SaleStatus) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *SaleStatus) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
+	}
+	return nil
+}
+
+func (x *SaleStatus) GetClosesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return nil
+}
+
+func (x *SaleStatus) GetMeasuredAgoMs() int64 {
+	if x != nil {
+		return x.MeasuredAgoMs
+	}
+	return 0
+}
+
 type GetLineSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -948,7 +1159,7 @@ type GetLineSettingsRequest struct {
 
 func (x *GetLineSettingsRequest) Reset() {
 	*x = GetLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1171,7 @@ func (x *GetLineSettingsRequest) String() string {
 func (*GetLineSettingsRequest) ProtoMessage() {}
 
 func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1184,7 @@ func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetLineSettingsRequest) GetEventId() string {
@@ -992,16 +1203,18 @@ type LineSettings struct {
 	// Seconds; unset: the queue's default.
 	SlotSeconds *int64 `protobuf:"varint,3,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
 	// Entry slots end with the sale.
-	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	Paused        bool                   `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
-	BlockedUsers  []string               `protobuf:"bytes,6,rep,name=blocked_users,json=blockedUsers,proto3" json:"blocked_users,omitempty"`
+	ClosesAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	Paused       bool                   `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
+	BlockedUsers []string               `protobuf:"bytes,6,rep,name=blocked_users,json=blockedUsers,proto3" json:"blocked_users,omitempty"`
+	// The sale has ended: its closing time is over, or the event is cancelled.
+	Closed        bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LineSettings) Reset() {
 	*x = LineSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1226,7 @@ func (x *LineSettings) String() string {
 func (*LineSettings) ProtoMessage() {}
 
 func (x *LineSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1239,7 @@ func (x *LineSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineSettings.ProtoReflect.Descriptor instead.
 func (*LineSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LineSettings) GetEventId() string {
@@ -1071,6 +1284,13 @@ func (x *LineSettings) GetBlockedUsers() []string {
 	return nil
 }
 
+func (x *LineSettings) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
 type PutLineSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -1083,7 +1303,7 @@ type PutLineSettingsRequest struct {
 
 func (x *PutLineSettingsRequest) Reset() {
 	*x = PutLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1315,7 @@ func (x *PutLineSettingsRequest) String() string {
 func (*PutLineSettingsRequest) ProtoMessage() {}
 
 func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1328,7 @@ func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*PutLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PutLineSettingsRequest) GetEventId() string {
@@ -1139,6 +1359,213 @@ func (x *PutLineSettingsRequest) GetBlockUser() string {
 	return ""
 }
 
+type GetEventSettingsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEventSettingsRequest) Reset() {
+	*x = GetEventSettingsRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEventSettingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEventSettingsRequest) ProtoMessage() {}
+
+func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEventSettingsRequest.ProtoReflect.Descriptor instead.
+func (*GetEventSettingsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetEventSettingsRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetEventSettingsRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+// What PutEvent takes, but for the id.
+type EventSettings struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Title        string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	Artist       string                 `protobuf:"bytes,2,opt,name=artist,proto3" json:"artist,omitempty"`
+	Venue        string                 `protobuf:"bytes,3,opt,name=venue,proto3" json:"venue,omitempty"`
+	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
+	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
+	// "ASSIGNED" or "GENERAL".
+	Seating string `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
+	// ISO 4217.
+	Currency   string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
+	MaxPerUser int32  `protobuf:"varint,9,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
+	// Seconds; absent: the service's default.
+	HoldSeconds *int32 `protobuf:"varint,10,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	// Seconds; absent: the queue's default.
+	SlotSeconds *int64 `protobuf:"varint,11,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
+	// Absent: the queue's default.
+	Threshold *int64         `protobuf:"varint,12,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
+	// Bare; the gateway makes the header of it.
+	Etag          *string `protobuf:"bytes,14,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventSettings) Reset() {
+	*x = EventSettings{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventSettings) ProtoMessage() {}
+
+func (x *EventSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventSettings.ProtoReflect.Descriptor instead.
+func (*EventSettings) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *EventSettings) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *EventSettings) GetArtist() string {
+	if x != nil {
+		return x.Artist
+	}
+	return ""
+}
+
+func (x *EventSettings) GetVenue() string {
+	if x != nil {
+		return x.Venue
+	}
+	return ""
+}
+
+func (x *EventSettings) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *EventSettings) GetSalesOpenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SalesOpenAt
+	}
+	return nil
+}
+
+func (x *EventSettings) GetSalesCloseAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SalesCloseAt
+	}
+	return nil
+}
+
+func (x *EventSettings) GetSeating() string {
+	if x != nil {
+		return x.Seating
+	}
+	return ""
+}
+
+func (x *EventSettings) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *EventSettings) GetMaxPerUser() int32 {
+	if x != nil {
+		return x.MaxPerUser
+	}
+	return 0
+}
+
+func (x *EventSettings) GetHoldSeconds() int32 {
+	if x != nil && x.HoldSeconds != nil {
+		return *x.HoldSeconds
+	}
+	return 0
+}
+
+func (x *EventSettings) GetSlotSeconds() int64 {
+	if x != nil && x.SlotSeconds != nil {
+		return *x.SlotSeconds
+	}
+	return 0
+}
+
+func (x *EventSettings) GetThreshold() int64 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *EventSettings) GetSections() []*SectionSpec {
+	if x != nil {
+		return x.Sections
+	}
+	return nil
+}
+
+func (x *EventSettings) GetEtag() string {
+	if x != nil && x.Etag != nil {
+		return *x.Etag
+	}
+	return ""
+}
+
 type CreateEventRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1162,7 +1589,7 @@ type CreateEventRequest struct {
 
 func (x *CreateEventRequest) Reset() {
 	*x = CreateEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1601,7 @@ func (x *CreateEventRequest) String() string {
 func (*CreateEventRequest) ProtoMessage() {}
 
 func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1614,7 @@ func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEventRequest.ProtoReflect.Descriptor instead.
 func (*CreateEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateEventRequest) GetCaller() *v1.Caller {
@@ -1311,7 +1738,7 @@ type PutEventRequest struct {
 
 func (x *PutEventRequest) Reset() {
 	*x = PutEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1750,7 @@ func (x *PutEventRequest) String() string {
 func (*PutEventRequest) ProtoMessage() {}
 
 func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1763,7 @@ func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEventRequest.ProtoReflect.Descriptor instead.
 func (*PutEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutEventRequest) GetCaller() *v1.Caller {
@@ -1459,7 +1886,7 @@ type SectionSpec struct {
 
 func (x *SectionSpec) Reset() {
 	*x = SectionSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1898,7 @@ func (x *SectionSpec) String() string {
 func (*SectionSpec) ProtoMessage() {}
 
 func (x *SectionSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1911,7 @@ func (x *SectionSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SectionSpec.ProtoReflect.Descriptor instead.
 func (*SectionSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SectionSpec) GetSection() string {
@@ -1535,7 +1962,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x84\x04\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc9\x05\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -1551,7 +1978,16 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fmax_per_user\x18\v \x01(\x05R\n" +
 	"maxPerUser\x12\x16\n" +
 	"\x06status\x18\f \x01(\tR\x06status\x12=\n" +
-	"\fwaiting_room\x18\r \x01(\v2\x1a.urr.ticket.v1.WaitingRoomR\vwaitingRoom\"%\n" +
+	"\fwaiting_room\x18\r \x01(\v2\x1a.urr.ticket.v1.WaitingRoomR\vwaitingRoom\x12&\n" +
+	"\fhold_seconds\x18\x0e \x01(\x05H\x00R\vholdSeconds\x88\x01\x01\x12&\n" +
+	"\fslot_seconds\x18\x0f \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
+	"\tthreshold\x18\x10 \x01(\x03H\x02R\tthreshold\x88\x01\x01\x12\x17\n" +
+	"\x04etag\x18\x11 \x01(\tH\x03R\x04etag\x88\x01\x01B\x0f\n" +
+	"\r_hold_secondsB\x0f\n" +
+	"\r_slot_secondsB\f\n" +
+	"\n" +
+	"_thresholdB\a\n" +
+	"\x05_etag\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"i\n" +
 	"\aSection\x12\x18\n" +
@@ -1593,16 +2029,29 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
 	"\x06artist\x18\x03 \x01(\tR\x06artist\x12\x18\n" +
-	"\aseating\x18\x04 \x01(\tR\aseating\"Q\n" +
+	"\aseating\x18\x04 \x01(\tR\aseating\"[\n" +
+	"\x14GetSaleStatusRequest\x12C\n" +
+	"\tevent_ids\x18\x01 \x03(\tB&\xbaH#\x92\x01 \b\x01\x10\xe8\a\"\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\beventIds\"p\n" +
+	"\x15GetSaleStatusResponse\x12/\n" +
+	"\x05sales\x18\x01 \x03(\v2\x19.urr.ticket.v1.SaleStatusR\x05sales\x12&\n" +
+	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\xd7\x01\n" +
+	"\n" +
+	"SaleStatus\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x125\n" +
+	"\bopens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x127\n" +
+	"\tcloses_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12&\n" +
+	"\x0fmeasured_ago_ms\x18\x05 \x01(\x03R\rmeasuredAgoMs\"Q\n" +
 	"\x16GetLineSettingsRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x89\x02\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa1\x02\n" +
 	"\fLineSettings\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12!\n" +
 	"\tthreshold\x18\x02 \x01(\x03H\x00R\tthreshold\x88\x01\x01\x12&\n" +
 	"\fslot_seconds\x18\x03 \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x127\n" +
 	"\tcloses_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12\x16\n" +
 	"\x06paused\x18\x05 \x01(\bR\x06paused\x12#\n" +
-	"\rblocked_users\x18\x06 \x03(\tR\fblockedUsersB\f\n" +
+	"\rblocked_users\x18\x06 \x03(\tR\fblockedUsers\x12\x16\n" +
+	"\x06closed\x18\a \x01(\bR\x06closedB\f\n" +
 	"\n" +
 	"_thresholdB\x0f\n" +
 	"\r_slot_seconds\"\xd7\x01\n" +
@@ -1614,7 +2063,32 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"block_user\x18\x04 \x01(\tR\tblockUserB\f\n" +
 	"\n" +
 	"_thresholdB\t\n" +
-	"\a_paused\"\x9a\x06\n" +
+	"\a_paused\"\x81\x01\n" +
+	"\x17GetEventSettingsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe3\x04\n" +
+	"\rEventSettings\x12\x14\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
+	"\x06artist\x18\x02 \x01(\tR\x06artist\x12\x14\n" +
+	"\x05venue\x18\x03 \x01(\tR\x05venue\x127\n" +
+	"\tstarts_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12>\n" +
+	"\rsales_open_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vsalesOpenAt\x12@\n" +
+	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fsalesCloseAt\x12\x18\n" +
+	"\aseating\x18\a \x01(\tR\aseating\x12\x1a\n" +
+	"\bcurrency\x18\b \x01(\tR\bcurrency\x12 \n" +
+	"\fmax_per_user\x18\t \x01(\x05R\n" +
+	"maxPerUser\x12&\n" +
+	"\fhold_seconds\x18\n" +
+	" \x01(\x05H\x00R\vholdSeconds\x88\x01\x01\x12&\n" +
+	"\fslot_seconds\x18\v \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
+	"\tthreshold\x18\f \x01(\x03H\x02R\tthreshold\x88\x01\x01\x126\n" +
+	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecR\bsections\x12\x17\n" +
+	"\x04etag\x18\x0e \x01(\tH\x03R\x04etag\x88\x01\x01B\x0f\n" +
+	"\r_hold_secondsB\x0f\n" +
+	"\r_slot_secondsB\f\n" +
+	"\n" +
+	"_thresholdB\a\n" +
+	"\x05_etag\"\x9a\x06\n" +
 	"\x12CreateEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -1676,7 +2150,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01B\a\n" +
 	"\x05_rowsB\x10\n" +
 	"\x0e_seats_per_rowB\v\n" +
-	"\t_capacity2\x8f\x06\n" +
+	"\t_capacity2\xfb\x06\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -1692,15 +2166,20 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\agateway\x90\x02\x01\x12e\n" +
 	"\fGetEventInfo\x12\".urr.ticket.v1.GetEventInfoRequest\x1a\x18.urr.ticket.v1.EventInfo\"\x17\xa2\xbb\x18\x10\n" +
 	"\x05queue\n" +
-	"\agateway\x90\x02\x01\x12e\n" +
+	"\agateway\x90\x02\x01\x12j\n" +
+	"\rGetSaleStatus\x12#.urr.ticket.v1.GetSaleStatusRequest\x1a$.urr.ticket.v1.GetSaleStatusResponse\"\x0e\xa2\xbb\x18\a\n" +
+	"\x05queue\x90\x02\x01\x12e\n" +
 	"\x0fGetLineSettings\x12%.urr.ticket.v1.GetLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x01\x12e\n" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
-	"\x05queue\x90\x02\x022\x9e\x02\n" +
+	"\x05queue\x90\x02\x022\xbd\x03\n" +
 	"\x11EventAdminService\x12\x7f\n" +
 	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\"7\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/admin/events\x12\x87\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/admin/events\x12\x9c\x01\n" +
+	"\x10GetEventSettings\x12&.urr.ticket.v1.GetEventSettingsRequest\x1a\x1c.urr.ticket.v1.EventSettings\"B\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x87\x01\n" +
 	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"E\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02$:\x01*\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
@@ -1717,77 +2196,94 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
-	(*ListEventsRequest)(nil),      // 0: urr.ticket.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),     // 1: urr.ticket.v1.ListEventsResponse
-	(*GetEventRequest)(nil),        // 2: urr.ticket.v1.GetEventRequest
-	(*Event)(nil),                  // 3: urr.ticket.v1.Event
-	(*WaitingRoom)(nil),            // 4: urr.ticket.v1.WaitingRoom
-	(*Section)(nil),                // 5: urr.ticket.v1.Section
-	(*GetSeatMapRequest)(nil),      // 6: urr.ticket.v1.GetSeatMapRequest
-	(*SeatMap)(nil),                // 7: urr.ticket.v1.SeatMap
-	(*SeatMapSection)(nil),         // 8: urr.ticket.v1.SeatMapSection
-	(*SeatMapRow)(nil),             // 9: urr.ticket.v1.SeatMapRow
-	(*GetAvailabilityRequest)(nil), // 10: urr.ticket.v1.GetAvailabilityRequest
-	(*Availability)(nil),           // 11: urr.ticket.v1.Availability
-	(*GetEventInfoRequest)(nil),    // 12: urr.ticket.v1.GetEventInfoRequest
-	(*EventInfo)(nil),              // 13: urr.ticket.v1.EventInfo
-	(*GetLineSettingsRequest)(nil), // 14: urr.ticket.v1.GetLineSettingsRequest
-	(*LineSettings)(nil),           // 15: urr.ticket.v1.LineSettings
-	(*PutLineSettingsRequest)(nil), // 16: urr.ticket.v1.PutLineSettingsRequest
-	(*CreateEventRequest)(nil),     // 17: urr.ticket.v1.CreateEventRequest
-	(*PutEventRequest)(nil),        // 18: urr.ticket.v1.PutEventRequest
-	(*SectionSpec)(nil),            // 19: urr.ticket.v1.SectionSpec
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
-	(*v1.Caller)(nil),              // 21: urr.common.v1.Caller
+	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
+	(*GetEventRequest)(nil),         // 2: urr.ticket.v1.GetEventRequest
+	(*Event)(nil),                   // 3: urr.ticket.v1.Event
+	(*WaitingRoom)(nil),             // 4: urr.ticket.v1.WaitingRoom
+	(*Section)(nil),                 // 5: urr.ticket.v1.Section
+	(*GetSeatMapRequest)(nil),       // 6: urr.ticket.v1.GetSeatMapRequest
+	(*SeatMap)(nil),                 // 7: urr.ticket.v1.SeatMap
+	(*SeatMapSection)(nil),          // 8: urr.ticket.v1.SeatMapSection
+	(*SeatMapRow)(nil),              // 9: urr.ticket.v1.SeatMapRow
+	(*GetAvailabilityRequest)(nil),  // 10: urr.ticket.v1.GetAvailabilityRequest
+	(*Availability)(nil),            // 11: urr.ticket.v1.Availability
+	(*GetEventInfoRequest)(nil),     // 12: urr.ticket.v1.GetEventInfoRequest
+	(*EventInfo)(nil),               // 13: urr.ticket.v1.EventInfo
+	(*GetSaleStatusRequest)(nil),    // 14: urr.ticket.v1.GetSaleStatusRequest
+	(*GetSaleStatusResponse)(nil),   // 15: urr.ticket.v1.GetSaleStatusResponse
+	(*SaleStatus)(nil),              // 16: urr.ticket.v1.SaleStatus
+	(*GetLineSettingsRequest)(nil),  // 17: urr.ticket.v1.GetLineSettingsRequest
+	(*LineSettings)(nil),            // 18: urr.ticket.v1.LineSettings
+	(*PutLineSettingsRequest)(nil),  // 19: urr.ticket.v1.PutLineSettingsRequest
+	(*GetEventSettingsRequest)(nil), // 20: urr.ticket.v1.GetEventSettingsRequest
+	(*EventSettings)(nil),           // 21: urr.ticket.v1.EventSettings
+	(*CreateEventRequest)(nil),      // 22: urr.ticket.v1.CreateEventRequest
+	(*PutEventRequest)(nil),         // 23: urr.ticket.v1.PutEventRequest
+	(*SectionSpec)(nil),             // 24: urr.ticket.v1.SectionSpec
+	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 26: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	20, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	20, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	20, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	25, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	25, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	25, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	21, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 7: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
 	9,  // 8: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	21, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
 	5,  // 10: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	20, // 11: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	21, // 12: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 13: urr.ticket.v1.CreateEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	20, // 14: urr.ticket.v1.CreateEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	20, // 15: urr.ticket.v1.CreateEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	19, // 16: urr.ticket.v1.CreateEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
-	21, // 17: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 18: urr.ticket.v1.PutEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	20, // 19: urr.ticket.v1.PutEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	20, // 20: urr.ticket.v1.PutEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	19, // 21: urr.ticket.v1.PutEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
-	0,  // 22: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 23: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 24: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 25: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 26: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 27: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	16, // 28: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	17, // 29: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	18, // 30: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	1,  // 31: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 32: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 33: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 34: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 35: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 36: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	15, // 37: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	3,  // 38: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	3,  // 39: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	31, // [31:40] is the sub-list for method output_type
-	22, // [22:31] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	16, // 11: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	25, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	25, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	25, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	26, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	25, // 16: urr.ticket.v1.EventSettings.starts_at:type_name -> google.protobuf.Timestamp
+	25, // 17: urr.ticket.v1.EventSettings.sales_open_at:type_name -> google.protobuf.Timestamp
+	25, // 18: urr.ticket.v1.EventSettings.sales_close_at:type_name -> google.protobuf.Timestamp
+	24, // 19: urr.ticket.v1.EventSettings.sections:type_name -> urr.ticket.v1.SectionSpec
+	26, // 20: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	25, // 21: urr.ticket.v1.CreateEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	25, // 22: urr.ticket.v1.CreateEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
+	25, // 23: urr.ticket.v1.CreateEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	24, // 24: urr.ticket.v1.CreateEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
+	26, // 25: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	25, // 26: urr.ticket.v1.PutEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	25, // 27: urr.ticket.v1.PutEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
+	25, // 28: urr.ticket.v1.PutEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	24, // 29: urr.ticket.v1.PutEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
+	0,  // 30: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 31: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	6,  // 32: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	10, // 33: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	12, // 34: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	14, // 35: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	17, // 36: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	19, // 37: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	22, // 38: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	20, // 39: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	23, // 40: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	1,  // 41: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 42: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 43: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 44: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 45: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 46: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 47: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 48: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	3,  // 49: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	21, // 50: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 51: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	41, // [41:52] is the sub-list for method output_type
+	30, // [30:41] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -1795,18 +2291,20 @@ func file_urr_ticket_v1_event_proto_init() {
 	if File_urr_ticket_v1_event_proto != nil {
 		return
 	}
-	file_urr_ticket_v1_event_proto_msgTypes[15].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[16].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[17].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[18].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[19].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[21].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[22].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

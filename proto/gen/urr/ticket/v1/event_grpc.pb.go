@@ -26,6 +26,7 @@ const (
 	EventService_GetSeatMap_FullMethodName      = "/urr.ticket.v1.EventService/GetSeatMap"
 	EventService_GetAvailability_FullMethodName = "/urr.ticket.v1.EventService/GetAvailability"
 	EventService_GetEventInfo_FullMethodName    = "/urr.ticket.v1.EventService/GetEventInfo"
+	EventService_GetSaleStatus_FullMethodName   = "/urr.ticket.v1.EventService/GetSaleStatus"
 	EventService_GetLineSettings_FullMethodName = "/urr.ticket.v1.EventService/GetLineSettings"
 	EventService_PutLineSettings_FullMethodName = "/urr.ticket.v1.EventService/PutLineSettings"
 )
@@ -34,7 +35,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type EventServiceClient interface {
-	// Events, the one that starts last first.
+	// Events, the one that starts last first. What is free of them was counted up to 5 s ago.
 	//
 	// Errors: INVALID_CURSOR.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
@@ -54,6 +55,9 @@ type EventServiceClient interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(ctx context.Context, in *GetEventInfoRequest, opts ...grpc.CallOption) (*EventInfo, error)
+	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale are
+	// left out.
+	GetSaleStatus(ctx context.Context, in *GetSaleStatusRequest, opts ...grpc.CallOption) (*GetSaleStatusResponse, error)
 	// Durable settings of a line.
 	//
 	// Errors: EVENT_NOT_FOUND for an id that neither an event nor settings have.
@@ -122,6 +126,16 @@ func (c *eventServiceClient) GetEventInfo(ctx context.Context, in *GetEventInfoR
 	return out, nil
 }
 
+func (c *eventServiceClient) GetSaleStatus(ctx context.Context, in *GetSaleStatusRequest, opts ...grpc.CallOption) (*GetSaleStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSaleStatusResponse)
+	err := c.cc.Invoke(ctx, EventService_GetSaleStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *eventServiceClient) GetLineSettings(ctx context.Context, in *GetLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LineSettings)
@@ -146,7 +160,7 @@ func (c *eventServiceClient) PutLineSettings(ctx context.Context, in *PutLineSet
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
 type EventServiceServer interface {
-	// Events, the one that starts last first.
+	// Events, the one that starts last first. What is free of them was counted up to 5 s ago.
 	//
 	// Errors: INVALID_CURSOR.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
@@ -166,6 +180,9 @@ type EventServiceServer interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(context.Context, *GetEventInfoRequest) (*EventInfo, error)
+	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale are
+	// left out.
+	GetSaleStatus(context.Context, *GetSaleStatusRequest) (*GetSaleStatusResponse, error)
 	// Durable settings of a line.
 	//
 	// Errors: EVENT_NOT_FOUND for an id that neither an event nor settings have.
@@ -198,6 +215,9 @@ func (UnimplementedEventServiceServer) GetAvailability(context.Context, *GetAvai
 }
 func (UnimplementedEventServiceServer) GetEventInfo(context.Context, *GetEventInfoRequest) (*EventInfo, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEventInfo not implemented")
+}
+func (UnimplementedEventServiceServer) GetSaleStatus(context.Context, *GetSaleStatusRequest) (*GetSaleStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSaleStatus not implemented")
 }
 func (UnimplementedEventServiceServer) GetLineSettings(context.Context, *GetLineSettingsRequest) (*LineSettings, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLineSettings not implemented")
@@ -316,6 +336,24 @@ func _EventService_GetEventInfo_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_GetSaleStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSaleStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).GetSaleStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_GetSaleStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).GetSaleStatus(ctx, req.(*GetSaleStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EventService_GetLineSettings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetLineSettingsRequest)
 	if err := dec(in); err != nil {
@@ -380,6 +418,10 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _EventService_GetEventInfo_Handler,
 		},
 		{
+			MethodName: "GetSaleStatus",
+			Handler:    _EventService_GetSaleStatus_Handler,
+		},
+		{
 			MethodName: "GetLineSettings",
 			Handler:    _EventService_GetLineSettings_Handler,
 		},
@@ -393,8 +435,9 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	EventAdminService_CreateEvent_FullMethodName = "/urr.ticket.v1.EventAdminService/CreateEvent"
-	EventAdminService_PutEvent_FullMethodName    = "/urr.ticket.v1.EventAdminService/PutEvent"
+	EventAdminService_CreateEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/CreateEvent"
+	EventAdminService_GetEventSettings_FullMethodName = "/urr.ticket.v1.EventAdminService/GetEventSettings"
+	EventAdminService_PutEvent_FullMethodName         = "/urr.ticket.v1.EventAdminService/PutEvent"
 )
 
 // EventAdminServiceClient is the client API for EventAdminService service.
@@ -407,9 +450,15 @@ type EventAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(ctx context.Context, in *CreateEventRequest, opts ...grpc.CallOption) (*Event, error)
-	// Creates the event when absent, else changes it; what is held or sold never changes under its owner.
+	// All settings of an event as they are in force, in the form in which PutEvent takes them. The answer's ETag is for its If-Match.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	GetEventSettings(ctx context.Context, in *GetEventSettingsRequest, opts ...grpc.CallOption) (*EventSettings, error)
+	// Creates the event when absent, else changes it; what is held or sold never changes under its owner. An optional setting that is left
+	// out stays as it is in force, whoever set it; one that is given counts. With If-Match (an ETag of GetEventSettings, or of this answer)
+	// only if nobody has changed the settings since. The answer tells what is in force then.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
 }
 
@@ -425,6 +474,16 @@ func (c *eventAdminServiceClient) CreateEvent(ctx context.Context, in *CreateEve
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Event)
 	err := c.cc.Invoke(ctx, EventAdminService_CreateEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) GetEventSettings(ctx context.Context, in *GetEventSettingsRequest, opts ...grpc.CallOption) (*EventSettings, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventSettings)
+	err := c.cc.Invoke(ctx, EventAdminService_GetEventSettings_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -451,9 +510,15 @@ type EventAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(context.Context, *CreateEventRequest) (*Event, error)
-	// Creates the event when absent, else changes it; what is held or sold never changes under its owner.
+	// All settings of an event as they are in force, in the form in which PutEvent takes them. The answer's ETag is for its If-Match.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	GetEventSettings(context.Context, *GetEventSettingsRequest) (*EventSettings, error)
+	// Creates the event when absent, else changes it; what is held or sold never changes under its owner. An optional setting that is left
+	// out stays as it is in force, whoever set it; one that is given counts. With If-Match (an ETag of GetEventSettings, or of this answer)
+	// only if nobody has changed the settings since. The answer tells what is in force then.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)
 	mustEmbedUnimplementedEventAdminServiceServer()
 }
@@ -467,6 +532,9 @@ type UnimplementedEventAdminServiceServer struct{}
 
 func (UnimplementedEventAdminServiceServer) CreateEvent(context.Context, *CreateEventRequest) (*Event, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) GetEventSettings(context.Context, *GetEventSettingsRequest) (*EventSettings, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEventSettings not implemented")
 }
 func (UnimplementedEventAdminServiceServer) PutEvent(context.Context, *PutEventRequest) (*Event, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutEvent not implemented")
@@ -510,6 +578,24 @@ func _EventAdminService_CreateEvent_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventAdminService_GetEventSettings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEventSettingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).GetEventSettings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_GetEventSettings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).GetEventSettings(ctx, req.(*GetEventSettingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EventAdminService_PutEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutEventRequest)
 	if err := dec(in); err != nil {
@@ -538,6 +624,10 @@ var EventAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateEvent",
 			Handler:    _EventAdminService_CreateEvent_Handler,
+		},
+		{
+			MethodName: "GetEventSettings",
+			Handler:    _EventAdminService_GetEventSettings_Handler,
 		},
 		{
 			MethodName: "PutEvent",

@@ -1039,6 +1039,96 @@ func (x *BeginPaymentRequest) GetUserId() string {
 	return ""
 }
 
+type GetSettlementRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSettlementRequest) Reset() {
+	*x = GetSettlementRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSettlementRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSettlementRequest) ProtoMessage() {}
+
+func (x *GetSettlementRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSettlementRequest.ProtoReflect.Descriptor instead.
+func (*GetSettlementRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{15}
+}
+
+type Settlement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Age of the oldest event of payment-events that ticket has not applied; 0 when there is none. It grows while that cannot be told.
+	OldestUnappliedMs int64 `protobuf:"varint,1,opt,name=oldest_unapplied_ms,json=oldestUnappliedMs,proto3" json:"oldest_unapplied_ms,omitempty"`
+	// How long ago this replica measured it: of the words of several, the one that was measured last counts.
+	MeasuredAgoMs int64 `protobuf:"varint,2,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Settlement) Reset() {
+	*x = Settlement{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Settlement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Settlement) ProtoMessage() {}
+
+func (x *Settlement) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
+func (*Settlement) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Settlement) GetOldestUnappliedMs() int64 {
+	if x != nil {
+		return x.OldestUnappliedMs
+	}
+	return 0
+}
+
+func (x *Settlement) GetMeasuredAgoMs() int64 {
+	if x != nil {
+		return x.MeasuredAgoMs
+	}
+	return 0
+}
+
 type AbortPaymentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PaymentType   string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
@@ -1050,7 +1140,7 @@ type AbortPaymentRequest struct {
 
 func (x *AbortPaymentRequest) Reset() {
 	*x = AbortPaymentRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1152,7 @@ func (x *AbortPaymentRequest) String() string {
 func (*AbortPaymentRequest) ProtoMessage() {}
 
 func (x *AbortPaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1165,7 @@ func (x *AbortPaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortPaymentRequest.ProtoReflect.Descriptor instead.
 func (*AbortPaymentRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AbortPaymentRequest) GetPaymentType() string {
@@ -1182,7 +1272,12 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12'\n" +
 	"\n" +
 	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x12 \n" +
-	"\auser_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\xb8\x01\n" +
+	"\auser_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x16\n" +
+	"\x14GetSettlementRequest\"d\n" +
+	"\n" +
+	"Settlement\x12.\n" +
+	"\x13oldest_unapplied_ms\x18\x01 \x01(\x03R\x11oldestUnappliedMs\x12&\n" +
+	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\xb8\x01\n" +
 	"\x13AbortPaymentRequest\x12K\n" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
@@ -1209,7 +1304,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02**(/api/v1/my/reservations/{reservation_id}\x90\x02\x02\x12\xa4\x01\n" +
 	"\x12ListMyReservations\x12(.urr.ticket.v1.ListMyReservationsRequest\x1a).urr.ticket.v1.ListMyReservationsResponse\"9\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xa6\x02\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\x89\x03\n" +
 	"\x0ePayableService\x12X\n" +
 	"\n" +
 	"GetPayable\x12 .urr.ticket.v1.GetPayableRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
@@ -1217,7 +1312,9 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\fBeginPayment\x12\".urr.ticket.v1.BeginPaymentRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12\\\n" +
 	"\fAbortPayment\x12\".urr.ticket.v1.AbortPaymentRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
-	"\apayment\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\apayment\x90\x02\x02\x12a\n" +
+	"\rGetSettlement\x12#.urr.ticket.v1.GetSettlementRequest\x1a\x19.urr.ticket.v1.Settlement\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_reservation_proto_rawDescOnce sync.Once
@@ -1231,7 +1328,7 @@ func file_urr_ticket_v1_reservation_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_reservation_proto_rawDescData
 }
 
-var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*HoldSeatsRequest)(nil),           // 0: urr.ticket.v1.HoldSeatsRequest
 	(*HoldSeatsItem)(nil),              // 1: urr.ticket.v1.HoldSeatsItem
@@ -1248,28 +1345,30 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*GetPayableRequest)(nil),          // 12: urr.ticket.v1.GetPayableRequest
 	(*Payable)(nil),                    // 13: urr.ticket.v1.Payable
 	(*BeginPaymentRequest)(nil),        // 14: urr.ticket.v1.BeginPaymentRequest
-	(*AbortPaymentRequest)(nil),        // 15: urr.ticket.v1.AbortPaymentRequest
-	(*v1.Caller)(nil),                  // 16: urr.common.v1.Caller
-	(*v1.Problem)(nil),                 // 17: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),              // 19: google.protobuf.Empty
+	(*GetSettlementRequest)(nil),       // 15: urr.ticket.v1.GetSettlementRequest
+	(*Settlement)(nil),                 // 16: urr.ticket.v1.Settlement
+	(*AbortPaymentRequest)(nil),        // 17: urr.ticket.v1.AbortPaymentRequest
+	(*v1.Caller)(nil),                  // 18: urr.common.v1.Caller
+	(*v1.Problem)(nil),                 // 19: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),              // 21: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
-	16, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
+	18, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.ticket.v1.HoldBestRequest.items:type_name -> urr.ticket.v1.HoldBestItem
-	16, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
+	18, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.ticket.v1.HoldResponse.results:type_name -> urr.ticket.v1.HoldResult
 	6,  // 5: urr.ticket.v1.HoldResult.reservation:type_name -> urr.ticket.v1.Reservation
-	17, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
+	19, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
 	7,  // 7: urr.ticket.v1.Reservation.seats:type_name -> urr.ticket.v1.Seat
-	18, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	16, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
-	16, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
-	16, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	18, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
+	18, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
+	18, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
 	6,  // 13: urr.ticket.v1.ListMyReservationsResponse.items:type_name -> urr.ticket.v1.Reservation
-	18, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
 	2,  // 16: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
 	8,  // 17: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
@@ -1279,19 +1378,21 @@ var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	10, // 21: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
 	12, // 22: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
 	14, // 23: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
-	15, // 24: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
-	4,  // 25: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 26: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 27: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	19, // 28: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 29: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	19, // 30: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 31: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 32: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 33: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	19, // 34: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	25, // [25:35] is the sub-list for method output_type
-	15, // [15:25] is the sub-list for method input_type
+	17, // 24: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
+	15, // 25: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 26: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 27: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 28: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	21, // 29: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 30: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	21, // 31: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 32: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 33: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 34: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	21, // 35: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	16, // 36: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	26, // [26:37] is the sub-list for method output_type
+	15, // [15:26] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
 	15, // [15:15] is the sub-list for extension extendee
 	0,  // [0:15] is the sub-list for field type_name
@@ -1313,7 +1414,7 @@ func file_urr_ticket_v1_reservation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_reservation_proto_rawDesc), len(file_urr_ticket_v1_reservation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

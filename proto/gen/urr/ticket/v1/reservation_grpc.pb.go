@@ -466,9 +466,10 @@ var ReservationService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	PayableService_GetPayable_FullMethodName   = "/urr.ticket.v1.PayableService/GetPayable"
-	PayableService_BeginPayment_FullMethodName = "/urr.ticket.v1.PayableService/BeginPayment"
-	PayableService_AbortPayment_FullMethodName = "/urr.ticket.v1.PayableService/AbortPayment"
+	PayableService_GetPayable_FullMethodName    = "/urr.ticket.v1.PayableService/GetPayable"
+	PayableService_BeginPayment_FullMethodName  = "/urr.ticket.v1.PayableService/BeginPayment"
+	PayableService_AbortPayment_FullMethodName  = "/urr.ticket.v1.PayableService/AbortPayment"
+	PayableService_GetSettlement_FullMethodName = "/urr.ticket.v1.PayableService/GetSettlement"
 )
 
 // PayableServiceClient is the client API for PayableService service.
@@ -489,6 +490,9 @@ type PayableServiceClient interface {
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(ctx context.Context, in *AbortPaymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// How far behind ticket is with what payment tells it, so that payment charges nobody whose payment would not be settled in time.
+	// Errors: UNAVAILABLE while the replica that is asked has not measured it yet.
+	GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error)
 }
 
 type payableServiceClient struct {
@@ -529,6 +533,16 @@ func (c *payableServiceClient) AbortPayment(ctx context.Context, in *AbortPaymen
 	return out, nil
 }
 
+func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Settlement)
+	err := c.cc.Invoke(ctx, PayableService_GetSettlement_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PayableServiceServer is the server API for PayableService service.
 // All implementations must embed UnimplementedPayableServiceServer
 // for forward compatibility.
@@ -547,6 +561,9 @@ type PayableServiceServer interface {
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error)
+	// How far behind ticket is with what payment tells it, so that payment charges nobody whose payment would not be settled in time.
+	// Errors: UNAVAILABLE while the replica that is asked has not measured it yet.
+	GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error)
 	mustEmbedUnimplementedPayableServiceServer()
 }
 
@@ -565,6 +582,9 @@ func (UnimplementedPayableServiceServer) BeginPayment(context.Context, *BeginPay
 }
 func (UnimplementedPayableServiceServer) AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method AbortPayment not implemented")
+}
+func (UnimplementedPayableServiceServer) GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSettlement not implemented")
 }
 func (UnimplementedPayableServiceServer) mustEmbedUnimplementedPayableServiceServer() {}
 func (UnimplementedPayableServiceServer) testEmbeddedByValue()                        {}
@@ -641,6 +661,24 @@ func _PayableService_AbortPayment_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PayableService_GetSettlement_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSettlementRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).GetSettlement(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_GetSettlement_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).GetSettlement(ctx, req.(*GetSettlementRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PayableService_ServiceDesc is the grpc.ServiceDesc for PayableService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -659,6 +697,10 @@ var PayableService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AbortPayment",
 			Handler:    _PayableService_AbortPayment_Handler,
+		},
+		{
+			MethodName: "GetSettlement",
+			Handler:    _PayableService_GetSettlement_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

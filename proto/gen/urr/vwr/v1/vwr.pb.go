@@ -594,7 +594,10 @@ type Checked struct {
 	// Unix seconds at which the token ends.
 	ExpiresAt *int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// The signed ticket again, for who had lost it.
-	Ticket        *string `protobuf:"bytes,9,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
+	Ticket *string `protobuf:"bytes,9,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
+	// Where the event's sale stands, as in Place of urr.queue.v1. Filled in by the gateway, which
+	// queue tells it.
+	SaleStatus    *string `protobuf:"bytes,10,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -688,6 +691,13 @@ func (x *Checked) GetExpiresAt() int64 {
 func (x *Checked) GetTicket() string {
 	if x != nil && x.Ticket != nil {
 		return *x.Ticket
+	}
+	return ""
+}
+
+func (x *Checked) GetSaleStatus() string {
+	if x != nil && x.SaleStatus != nil {
+		return *x.SaleStatus
 	}
 	return ""
 }
@@ -1401,7 +1411,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vCheckResult\x12/\n" +
 	"\achecked\x18\x01 \x01(\v2\x13.urr.vwr.v1.CheckedH\x00R\achecked\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xc4\x02\n" +
+	"\x06result\"\xfa\x02\n" +
 	"\aChecked\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12'\n" +
@@ -1412,10 +1422,14 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05token\x18\a \x01(\tH\x00R\x05token\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"expires_at\x18\b \x01(\x03H\x01R\texpiresAt\x88\x01\x01\x12\x1b\n" +
-	"\x06ticket\x18\t \x01(\tH\x02R\x06ticket\x88\x01\x01B\b\n" +
+	"\x06ticket\x18\t \x01(\tH\x02R\x06ticket\x88\x01\x01\x12$\n" +
+	"\vsale_status\x18\n" +
+	" \x01(\tH\x03R\n" +
+	"saleStatus\x88\x01\x01B\b\n" +
 	"\x06_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
-	"\a_ticket\"\x16\n" +
+	"\a_ticketB\x0e\n" +
+	"\f_sale_status\"\x16\n" +
 	"\x14WatchCountersRequest\"d\n" +
 	"\x15WatchCountersResponse\x12/\n" +
 	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\x12\x1a\n" +

@@ -275,9 +275,9 @@ const (
 //
 // Operators' calls.
 type VwrAdminServiceClient interface {
-	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	// Starts a new round on an inactive event; on an active one it only changes the given settings. The room ends by itself with the sale.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has the id).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -347,9 +347,9 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 //
 // Operators' calls.
 type VwrAdminServiceServer interface {
-	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	// Starts a new round on an inactive event; on an active one it only changes the given settings. The room ends by itself with the sale.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has the id).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//

@@ -1,4 +1,4 @@
-package redis
+package client
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// dialer is how the client connects.
-type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+// Dialer is how a client connects.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // once makes connections whose failures the client does not answer by sending the command again: to another connection, in a cluster up to
 // eight times. What failed before it was sent (no connection could be made, none was free) is still tried again.
-func (d dialer) once(ctx context.Context, network, addr string) (net.Conn, error) {
+func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -43,11 +43,12 @@ func lost(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &lostError{err.Error()}
+	return &LostError{err.Error()}
 }
 
-// lostError says that a command may or may not have been carried out. It unwraps to nothing, since the client repeats what ended with
+// LostError says that a command may or may not have been carried out. It unwraps to nothing, since the client repeats what ended with
 // io.EOF or a time-out.
-type lostError struct{ text string }
+type LostError struct{ text string }
 
-func (e *lostError) Error() string { return "connection lost: " + e.text }
+// Error implements error.
+func (e *LostError) Error() string { return "connection lost: " + e.text }

@@ -1,0 +1,91 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+)
+
+// Groups runs a Coalescer for each key, so that a slow key delays no other: its batches, its queue
+// and what is in flight are its own. A key that is idle keeps nothing.
+type Groups[K comparable, I, O any] struct {
+	cfg  Config
+	most int
+	run  func(ctx context.Context, key K, items []I) ([]Result[O], error)
+
+	mu     sync.Mutex
+	keys   map[K]*keyed[I, O]
+	closed bool
+}
+
+type keyed[I, O any] struct {
+	calls   *Coalescer[I, O]
+	callers int
+}
+
+// NewGroups makes Groups: cfg bounds each key, most the keys in use at once (at least 1). fn
+// answers a batch of one key as that of NewItems.
+func NewGroups[K comparable, I, O any](cfg Config, most int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
+	return &Groups[K, I, O]{cfg: cfg, most: max(most, 1), run: fn, keys: make(map[K]*keyed[I, O])}
+}
+
+// Do is Coalescer.Do within the key. It also fails with errs.ErrOverloaded when too many other keys
+// are in use.
+func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
+	k, err := g.enter(key)
+	if err != nil {
+		var zero O
+		return zero, err
+	}
+	defer g.leave(key, k, 1)
+	return k.calls.Do(ctx, in)
+}
+
+func (g *Groups[K, I, O]) enter(key K) (*keyed[I, O], error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, errs.ErrUnavailable
+	}
+	k := g.keys[key]
+	if k == nil {
+		if len(g.keys) >= g.most {
+			return nil, errs.ErrOverloaded.WithRetry(time.Second)
+		}
+		k = &keyed[I, O]{calls: NewItems(g.cfg, func(ctx context.Context, items []I) ([]Result[O], error) { return g.run(ctx, key, items) })}
+		k.calls.onIdle = func() { g.leave(key, k, 0) }
+		g.keys[key] = k
+	}
+	k.callers++
+	return k, nil
+}
+
+// leave forgets a key that nobody uses any more. A caller may give up before its batch has ended;
+// then the end of the batch does it.
+func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k.callers -= callers
+	if k.callers == 0 && g.keys[key] == k && k.calls.quiet() {
+		delete(g.keys, key)
+	}
+}
+
+// Close refuses new items and waits until those in the queues are served, or ctx ends.
+func (g *Groups[K, I, O]) Close(ctx context.Context) error {
+	g.mu.Lock()
+	g.closed = true
+	open := make([]*keyed[I, O], 0, len(g.keys))
+	for _, k := range g.keys {
+		open = append(open, k)
+	}
+	g.mu.Unlock()
+	var all []error
+	for _, k := range open {
+		all = append(all, k.calls.Close(ctx))
+	}
+	return errors.Join(all...)
+}

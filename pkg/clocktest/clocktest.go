@@ -1,0 +1,38 @@
+// Package clocktest gives tests a clock that moves only when they say so.
+package clocktest
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is a time that stands still until Advance or Set moves it. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// New makes a clock that stands at start.
+func New(start time.Time) *Clock { return &Clock{now: start} }
+
+// Now is the clock's time, in place of time.Now.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock by d and returns its new time; a negative d moves it back.
+func (c *Clock) Advance(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+// Set moves the clock to t.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+)
+
+// FileSuffix ends the variable that says where a secret is: SESSION_SECRET_FILE=/etc/urr/session.
+const FileSuffix = "_FILE"
+
+// maxSecretFile bounds what is read of a file, in bytes: more is no secret.
+const maxSecretFile = 64 << 10
+
+// File is a secret that the environment gives as a file, by the variable X_FILE in place of X.
+type File struct {
+	Variable, Path string
+
+	folder bool // of a map: the path may be a folder with a file for each entry
+}
+
+// Files lists the secrets of a C that the environment gives as files, in the order of its fields.
+func Files[C any]() []File {
+	var files []File
+	env := envconfig.OsLookuper()
+	for _, v := range walk(reflect.TypeFor[C]()) {
+		if path, _ := env.Lookup(v.name + FileSuffix); v.secret() && path != "" {
+			files = append(files, v.file(path))
+		}
+	}
+	return files
+}
+
+// Contents are the secrets of c by variable, as the files would hold them.
+func Contents[C any](c *C) map[string]Secret {
+	contents := map[string]Secret{}
+	for _, v := range walk(reflect.TypeFor[C]()) {
+		switch value := reflect.ValueOf(c).Elem().FieldByIndex(v.at).Interface().(type) {
+		case Secret:
+			contents[v.name] = value
+		case map[string]Secret:
+			contents[v.name] = joined(value)
+		}
+	}
+	return contents
+}
+
+// joined is the text of a map, in the order of the names.
+func joined(entries map[string]Secret) Secret {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		pairs = append(pairs, name+":"+entries[name].Reveal())
+	}
+	return Secret(strings.Join(pairs, ","))
+}
+
+// Latest is a secret as its file holds it at this moment, or as given where it is no file: for what
+// signs in again and again.
+func Latest(variable, path string, given Secret) (Secret, error) {
+	if path == "" {
+		return given, nil
+	}
+	return File{Variable: variable, Path: path}.Read()
+}
+
+// Read returns the content without the end of its last line. Of a folder it is name:content of each
+// file, joined by commas: the text of a map. Errors name the variable and the path, never the content.
+func (f File) Read() (Secret, error) {
+	content, err := f.read()
+	if err != nil {
+		return "", fmt.Errorf("%s=%q: %w", f.Variable+FileSuffix, f.Path, err)
+	}
+	return Secret(content), nil
+}
+
+func (f File) read() (string, error) {
+	if info, err := os.Stat(f.Path); err == nil && info.IsDir() && f.folder {
+		return readFolder(f.Path)
+	}
+	return readFile(f.Path)
+}
+
+func readFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", plain(err)
+	}
+	defer func() { _ = file.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	content := strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case err != nil:
+		return "", plain(err)
+	case len(raw) > maxSecretFile:
+		return "", fmt.Errorf("is larger than %d bytes", maxSecretFile)
+	case content == "":
+		return "", errors.New("is empty")
+	}
+	return content, nil
+}
+
+func readFolder(path string) (string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return "", plain(err)
+	}
+	found := map[string]Secret{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") { // Kubernetes keeps what the names lead to under ..data
+			continue
+		}
+		content, err := readFile(filepath.Join(path, e.Name()))
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		if strings.Contains(content, ",") {
+			return "", fmt.Errorf("%s: must not contain a comma", e.Name())
+		}
+		found[e.Name()] = Secret(content)
+	}
+	if len(found) == 0 {
+		return "", errors.New("has no files")
+	}
+	return joined(found).Reveal(), nil
+}
+
+// plain leaves out the path, which the sentence around it names.
+func plain(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

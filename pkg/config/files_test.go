@@ -1,0 +1,101 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+)
+
+// write makes a file of the test, with its folders, and returns its path.
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestASecretMayBeAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	got, err := config.LoadFrom[sample](t.Context(), map[string]string{
+		"SECRET_FILE":     write(t, filepath.Join(dir, "secret"), "in a file\n"),
+		"TICKET_KEY_FILE": write(t, filepath.Join(dir, "key"), "of ticket"),
+		"ACCEPT_FILE":     write(t, filepath.Join(dir, "accept"), "gateway:a|b,vwr:c\r\n"),
+		"LEVEL_FILE":      "not read: LEVEL is no secret",
+	})
+	require.NoError(t, err)
+	require.Equal(t, "in a file", got.Secret.Reveal())
+	require.Equal(t, "of ticket", got.Ticket.Key.Reveal())
+	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
+}
+
+// A Secret that Kubernetes mounts: names that lead to ..data, which leads to a folder of that moment.
+func TestAMapMayBeAFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, key := range map[string]string{"gateway": "a|b\n", "vwr": "c"} {
+		write(t, filepath.Join(dir, "..2030", name), key)
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+	}
+	require.NoError(t, os.Symlink("..2030", filepath.Join(dir, "..data")))
+	got, err := config.LoadFrom[sample](t.Context(), map[string]string{"SECRET": "s", "ACCEPT_FILE": dir})
+	require.NoError(t, err)
+	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
+}
+
+func TestFilesThatHoldNoSecretAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write(t, path("empty"), "\n")
+	write(t, path("large"), strings.Repeat("hush", 20_000))
+	write(t, path("folder/gateway"), "hush,vwr:hush")
+	require.NoError(t, os.Mkdir(path("nobody"), 0o700))
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"missing":    {map[string]string{"SECRET_FILE": path("missing")}, `SECRET_FILE="` + path("missing") + `": no such file or directory`},
+		"empty":      {map[string]string{"SECRET_FILE": path("empty")}, `SECRET_FILE="` + path("empty") + `": is empty`},
+		"large":      {map[string]string{"SECRET_FILE": path("large")}, `SECRET_FILE="` + path("large") + `": is larger than 65536 bytes`},
+		"folder":     {map[string]string{"SECRET_FILE": dir}, `SECRET_FILE="` + dir + `": is a directory`},
+		"both":       {map[string]string{"SECRET": "hush", "SECRET_FILE": path("empty")}, `SECRET and SECRET_FILE are both set: one of them must go`},
+		"comma":      {map[string]string{"SECRET": "s", "ACCEPT_FILE": path("folder")}, `ACCEPT_FILE="` + path("folder") + `": gateway: must not contain a comma`},
+		"no entries": {map[string]string{"SECRET": "s", "ACCEPT_FILE": path("nobody")}, `ACCEPT_FILE="` + path("nobody") + `": has no files`},
+	} {
+		_, err := config.LoadFrom[sample](t.Context(), tc.env)
+		require.EqualError(t, err, tc.want, name)
+		require.NotContains(t, err.Error(), "hush", name)
+	}
+}
+
+func TestFilesOfTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SECRET_FILE", write(t, filepath.Join(dir, "secret"), "first"))
+	t.Setenv("TICKET_KEY_FILE", write(t, filepath.Join(dir, "key"), "of ticket"))
+	files := config.Files[sample]()
+	require.Len(t, files, 2)
+	require.Equal(t, []string{"SECRET", "TICKET_KEY"}, []string{files[0].Variable, files[1].Variable})
+	content, err := files[0].Read()
+	require.NoError(t, err)
+	require.Equal(t, "first", content.Reveal())
+
+	got, err := config.LoadWith[sample](t.Context(), map[string]config.Secret{"SECRET": "given"})
+	require.NoError(t, err)
+	require.Equal(t, "given", got.Secret.Reveal(), "not the file's")
+	require.Equal(t, "of ticket", got.Ticket.Key.Reveal())
+	require.Equal(t, []string{"ACCEPT", "SECRET", "TICKET_KEY"}, config.Secrets[sample]())
+}
+
+func TestContentsAreWhatFilesWouldHold(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"SECRET": "s", "ACCEPT": "vwr:c,gateway:a|b", "TICKET_KEY": "k"}
+	got, err := config.LoadFrom[sample](t.Context(), env)
+	require.NoError(t, err)
+	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.Contents(got))
+}

@@ -1,0 +1,4 @@
+package dynamo
+
+// EnsureTablePausing is EnsureTable with the longest pause between two tries to turn the recovery on.
+var EnsureTablePausing = ensureTable

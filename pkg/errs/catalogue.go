@@ -1,0 +1,30 @@
+package errs
+
+import "slices"
+
+// The catalogue has every stable code of the HTTP API, its kind and its one English sentence (the
+// member `error` of a problem document): those of every request in codes_request.go, the others in
+// the file of the service that owns them. Codes and sentences are a contract with clients: a code is
+// never renamed or given another meaning. A domain names its errors by aliasing these
+// (var ErrSoldOut = errs.ErrSoldOut), so that there is one place to read.
+var catalogue []*Error //nolint:gochecknoglobals // filled by declare while the package is initialized
+
+// declare makes a sentinel of the catalogue.
+func declare(kind Kind, reason, message string) *Error {
+	e := New(kind, reason, message)
+	catalogue = append(catalogue, e)
+	return e
+}
+
+// Catalogue lists every code.
+func Catalogue() []*Error { return slices.Clone(catalogue) }
+
+// Lookup finds a code of the catalogue.
+func Lookup(reason string) (*Error, bool) {
+	for _, e := range catalogue {
+		if e.Reason == reason {
+			return e, true
+		}
+	}
+	return nil, false
+}

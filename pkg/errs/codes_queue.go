@@ -1,0 +1,10 @@
+package errs
+
+// Tier 2: the line.
+var (
+	ErrPassUsed           = declare(Conflict, "PASS_USED", "This waiting room position was used by another user")
+	ErrQueueTokenRequired = declare(Forbidden, "QUEUE_TOKEN_REQUIRED", "Queue entry token required")
+	ErrSlotEnded          = declare(Forbidden, "SLOT_ENDED", "Your time in the shop has ended")
+	ErrUserBlocked        = declare(Forbidden, "USER_BLOCKED", "You may not join this line")
+	ErrLineRecovering     = declare(Unavailable, "LINE_RECOVERING", "The line is being restored")
+)

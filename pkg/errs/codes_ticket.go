@@ -1,0 +1,26 @@
+package errs
+
+// Events and their sale.
+var (
+	ErrEventNotFound   = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
+	ErrEventLocked     = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
+	ErrEventCancelled  = declare(Conflict, "EVENT_CANCELLED", "The event is cancelled")
+	ErrWrongEvent      = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
+	ErrSaleNotOpen     = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")
+	ErrSeatingMismatch = declare(Conflict, "SEATING_MISMATCH", "The event is not sold this way")
+	ErrSectionNotFound = declare(NotFound, "SECTION_NOT_FOUND", "The section does not exist")
+	ErrSeatNotFound    = declare(NotFound, "SEAT_NOT_FOUND", "The seat does not exist")
+	ErrSeatTaken       = declare(Conflict, "SEAT_TAKEN", "The seat is taken")
+	ErrLimitExceeded   = declare(Conflict, "LIMIT_EXCEEDED", "The limit per person is reached")
+	ErrSoldOut         = declare(Conflict, "SOLD_OUT", "Not enough seats are left")
+	ErrTryAgain        = declare(Conflict, "TRY_AGAIN", "Seats are being chosen by others, try again")
+)
+
+// Reservations and tickets.
+var (
+	ErrReservationNotFound = declare(NotFound, "RESERVATION_NOT_FOUND", "The reservation does not exist")
+	ErrReservationNotHeld  = declare(Conflict, "RESERVATION_NOT_HELD", "The reservation is not held any more")
+	ErrHoldExpired         = declare(Conflict, "HOLD_EXPIRED", "The hold has expired")
+	ErrTicketNotFound      = declare(NotFound, "TICKET_NOT_FOUND", "The ticket does not exist")
+	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
+)

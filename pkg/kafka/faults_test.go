@@ -1,0 +1,221 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
+)
+
+// sqlstate is an error of PostgreSQL as an adapter returns it.
+func sqlstate(code string) error { return fmt.Errorf("settle: %w", &pgconn.PgError{Code: code}) }
+
+// faults are failures of the platform: no event is to blame for them, and none may be put aside for them.
+var faults = map[string]error{
+	"connection lost":             sqlstate("08006"),
+	"read only":                   sqlstate("25006"),
+	"idle in transaction":         sqlstate("25P03"),
+	"prepared statement gone":     sqlstate("26000"),
+	"no such role":                sqlstate("28000"),
+	"wrong password":              sqlstate("28P01"),
+	"no such database":            sqlstate("3D000"),
+	"serialization failure":       sqlstate("40001"),
+	"permission denied":           sqlstate("42501"),
+	"no such table":               sqlstate("42P01"),
+	"no such column":              sqlstate("42703"),
+	"too many connections":        sqlstate("53300"),
+	"disk full":                   sqlstate("53100"),
+	"lock timeout":                sqlstate("55P03"),
+	"statement timeout":           sqlstate("57014"),
+	"starting up":                 sqlstate("57P03"),
+	"input or output error":       sqlstate("58030"),
+	"wrapped as an internal one":  errs.ErrInternal.Wrap(sqlstate("28P01")),
+	"end of file":                 io.ErrUnexpectedEOF,
+	"deadline":                    context.DeadlineExceeded,
+	"another service unavailable": errs.ErrUnavailable,
+	"another service overloaded":  errs.ErrOverloaded,
+}
+
+// A failover to a server that is not ready yet must not put paid orders aside one by one: no number of attempts does.
+func TestAFaultOfOursIsTriedForEver(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	const attempts = 45 // more than twice what a record of its own fault gets
+	for name := range faults {
+		publish(t, topic, "k", name)
+	}
+	var done seen
+	failures := map[string]int{}
+	c := consumer(t, kafkatest.Name("group"), topic, kafka.Each(func(_ context.Context, r kafka.Record) error {
+		name := string(r.Value)
+		if failures[name]++; failures[name] < attempts {
+			return faults[name]
+		}
+		done.add(r)
+		return nil
+	}))
+	c.Impatient()
+	run(t, c)
+	var want []string
+	for _, r := range kafkatest.Read(t, topic, len(faults)) {
+		want = append(want, string(r.Value))
+	}
+	waittest.NoError(t, func() error {
+		if got := done.values(); len(got) != len(want) {
+			return fmt.Errorf("%d of %d are done; put aside or waiting: %s", len(got), len(want), cmp.Diff(want, got))
+		}
+		return nil
+	})
+	require.Empty(t, cmp.Diff(want, done.values()))
+}
+
+// The count that puts a record aside is of its own attempts: those in a batch may be its neighbour's fault.
+func TestOnlyAttemptsAloneCount(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 1)
+	publish(t, topic, "k", "1", "late", "2", "stuck", "3")
+	var done seen
+	alone, together := map[string]int{}, 0
+	c := consumer(t, kafkatest.Name("group"), topic, kafka.Batch(100, func(_ context.Context, recs []kafka.Record) error {
+		if len(recs) > 1 {
+			together++
+			return errors.New("one of them is bad")
+		}
+		value := string(recs[0].Value)
+		alone[value]++
+		if value == "stuck" || value == "late" && alone[value] < 20 {
+			return errors.New("bad")
+		}
+		done.add(recs...)
+		return nil
+	}))
+	c.Impatient()
+	run(t, c)
+	eventually(t, []string{"1", "late", "2", "3"}, done.values)
+	require.Empty(t, cmp.Diff(map[string]int{"1": 1, "late": 20, "2": 1, "stuck": 20, "3": 1}, alone))
+	require.Equal(t, 1, together, "a batch that fails is taken apart at once: others wait behind it")
+	require.Equal(t, "stuck", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
+}
+
+// A batch that is too much for one call's time must not be asked for as a whole for ever.
+func TestABatchThatTakesTooLongIsTakenApart(t *testing.T) {
+	t.Parallel()
+	for name, slow := range map[string]error{
+		"deadline": context.DeadlineExceeded, "statement timeout": errs.ErrUnavailable.Wrap(sqlstate("57014")),
+		"transaction's limit": errs.ErrUnavailable.Wrap(fmt.Errorf("it took too long: %w", context.DeadlineExceeded)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			topic := kafkatest.TopicOf(t, 1)
+			publish(t, topic, "k", "1", "2", "3")
+			var done seen
+			c := consumer(t, kafkatest.Name("group"), topic, kafka.Batch(100, func(_ context.Context, recs []kafka.Record) error {
+				if len(recs) > 1 {
+					return slow
+				}
+				done.add(recs...)
+				return nil
+			}))
+			c.Impatient()
+			run(t, c)
+			eventually(t, []string{"1", "2", "3"}, done.values)
+		})
+	}
+}
+
+// Operators see since when a partition fails, and that something was put aside, also the first time.
+func TestFailuresAreMeasured(t *testing.T) {
+	t.Parallel()
+	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
+	failed, mended := make(chan struct{}), make(chan struct{})
+	var done seen
+	c := consumer(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error {
+		if string(r.Value) == "unreadable" {
+			return kafka.Poison(errors.New("bad"))
+		}
+		select {
+		case <-mended:
+			done.add(r)
+			return nil
+		case failed <- struct{}{}:
+			return errs.ErrUnavailable
+		}
+	}))
+	c.Impatient()
+	letters := func() float64 {
+		n, ok := metric(t, "urr_dead_letters_total", group, topic)
+		require.True(t, ok, "a counter that begins with its first increment is no increase for an alert")
+		return n
+	}
+	require.Zero(t, letters())
+	stop := run(t, c)
+	publish(t, topic, "k", "unreadable", "waits")
+	for range 2 { // what is told of a failure is told before the next attempt
+		waittest.Receive(t, failed, "the failures")
+	}
+	since, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
+	require.True(t, ok)
+	require.Positive(t, since)
+	require.InDelta(t, 1, letters(), 0)
+
+	close(mended)
+	eventually(t, []string{"waits"}, done.values)
+	waittest.Until(t, func() bool {
+		_, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
+		return !ok
+	}, "the end of the failure")
+	stop()
+}
+
+// A partition that is given up while it fails is the next owner's to tell of.
+func TestAStoppedConsumerTellsOfNoFailure(t *testing.T) {
+	t.Parallel()
+	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
+	publish(t, topic, "k", "waits")
+	failed := make(chan struct{}, 10)
+	c := consumer(t, group, topic, kafka.Each(func(context.Context, kafka.Record) error {
+		select {
+		case failed <- struct{}{}:
+		default:
+		}
+		return errs.ErrUnavailable
+	}))
+	c.Impatient()
+	stop := run(t, c)
+	for range 2 {
+		waittest.Receive(t, failed, "the failures")
+	}
+	stop()
+	_, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
+	require.False(t, ok)
+}
+
+// metric reads the one value of a metric that a group's topic has.
+func metric(t *testing.T, name, group, topic string) (value float64, ok bool) {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if f.GetName() == name && labels["group"] == group && labels["topic"] == topic {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
+			}
+		}
+	}
+	return 0, false
+}

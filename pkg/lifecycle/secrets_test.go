@@ -1,0 +1,207 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/lifecycle"
+)
+
+// followed is a service with a secret of its own and keys of its callers.
+type followed struct {
+	lifecycle.Config
+
+	Key    config.Secret            `env:"FOLLOWED_KEY, required"`
+	Accept map[string]config.Secret `env:"FOLLOWED_ACCEPT"`
+}
+
+func (c *followed) Validate() error {
+	if !strings.HasPrefix(c.Key.Reveal(), "good") {
+		return config.Bad("FOLLOWED_KEY", c.Key, "must be good")
+	}
+	return nil
+}
+
+// witness keeps what an app logs and what it applies.
+type witness struct {
+	mu      sync.Mutex
+	log     bytes.Buffer
+	applied []*followed
+}
+
+// Write implements io.Writer.
+func (w *witness) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(b)
+}
+
+func (w *witness) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+// apply refuses one key of the gateway.
+func (w *witness) apply(next *followed) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if next.Accept["gateway"] == "too short" {
+		return errors.New("a key is too short")
+	}
+	w.applied = append(w.applied, next)
+	return nil
+}
+
+// last is what was applied last, and the how manieth it was.
+func (w *witness) last() (*followed, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.applied) == 0 {
+		return nil, 0
+	}
+	return w.applied[len(w.applied)-1], len(w.applied)
+}
+
+// follow runs an app inside the bubble; the files are below dir.
+func follow(t *testing.T, dir string) *witness {
+	t.Helper()
+	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
+	t.Setenv("FOLLOWED_ACCEPT_FILE", filepath.Join(dir, "accept"))
+	cfg, err := config.Load[followed](t.Context())
+	require.NoError(t, err)
+	w := new(witness)
+	a := lifecycle.New("test", lifecycle.Config{ShutdownTimeout: time.Minute}, slog.New(slog.NewTextHandler(w, nil)))
+	lifecycle.FollowSecrets(a, cfg, w.apply)
+	ctx, stop := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = a.Run(ctx) })
+	t.Cleanup(func() { stop(); ended.Wait() })
+	return w
+}
+
+// mount writes a Secret as the kubelet does: all of its members appear at once.
+func mount(t *testing.T, dir string, members map[string]string) {
+	t.Helper()
+	data := filepath.Join(dir, "..data-"+rand.Text())
+	require.NoError(t, os.Mkdir(data, 0o700))
+	for name, content := range members {
+		path := filepath.Join(data, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		top, _, _ := strings.Cut(name, "/")
+		_ = os.Symlink(filepath.Join("..data", top), filepath.Join(dir, top)) // is there from the second time on
+	}
+	require.NoError(t, os.Symlink(filepath.Base(data), filepath.Join(dir, "..next")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
+}
+
+// rounds lets the files be read n times.
+func rounds(n int) {
+	time.Sleep(time.Duration(n) * time.Second)
+	synctest.Wait()
+}
+
+// metric is a sample of the process, which other tests may have counted before.
+func metric(t *testing.T, name, variable string) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == variable {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func TestSecretsChangeWhileTheProcessRuns(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1", "accept/vwr": "v1"})
+	synctest.Test(t, func(t *testing.T) {
+		before := metric(t, "urr_secret_reloads_total", "FOLLOWED_KEY")
+		w := follow(t, dir)
+		rounds(5)
+		_, n := w.last()
+		require.Zero(t, n, "nothing has changed")
+		require.NotContains(t, w.logged(), "secret")
+
+		mount(t, dir, map[string]string{"key": "good 2", "accept/gateway": "g1|g2", "accept/vwr": "v1"})
+		rounds(3)
+		last, n := w.last()
+		require.Equal(t, 2, n, "each file by itself")
+		require.Equal(t, "good 2", last.Key.Reveal())
+		require.Equal(t, map[string]config.Secret{"gateway": "g1|g2", "vwr": "v1"}, last.Accept)
+		require.InDelta(t, before+1, metric(t, "urr_secret_reloads_total", "FOLLOWED_KEY"), 0)
+		require.Equal(t, 2, strings.Count(w.logged(), "secret changed"))
+		require.NotContains(t, w.logged(), "good 2")
+	})
+}
+
+func TestABadContentChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1"})
+	synctest.Test(t, func(t *testing.T) {
+		w := follow(t, dir)
+		refused := func() float64 { return metric(t, "urr_secret_refused", "FOLLOWED_KEY") }
+		inForce := func() []string {
+			last, _ := w.last()
+			return []string{last.Key.Reveal(), last.Accept["gateway"].Reveal()}
+		}
+		mount(t, dir, map[string]string{"key": "bad", "accept/gateway": "g2"})
+		rounds(10)
+		require.Equal(t, []string{"good 1", "g2"}, inForce(), "one that is wrong holds up no other")
+		require.InDelta(t, 1, refused(), 0)
+		require.Equal(t, 1, strings.Count(w.logged(), "secret refused"), "once, not each second")
+		require.Contains(t, w.logged(), filepath.Join(dir, "key"))
+		require.Contains(t, w.logged(), "must be good")
+
+		mount(t, dir, map[string]string{"key": "good 2", "accept/gateway": "too short"})
+		rounds(10)
+		require.Equal(t, []string{"good 2", "g2"}, inForce())
+		require.Zero(t, refused())
+		require.Contains(t, w.logged(), "a key is too short")
+
+		require.NoError(t, os.Remove(filepath.Join(dir, "key")))
+		rounds(10)
+		require.InDelta(t, 1, refused(), 0)
+		require.Contains(t, w.logged(), "no such file or directory")
+		require.Equal(t, []string{"good 2", "g2"}, inForce())
+	})
+}
+
+// Whoever writes in place may be half way when the file is read, and half of a set may look whole.
+func TestAHalfWrittenFileDoesNotCount(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1"})
+	synctest.Test(t, func(t *testing.T) {
+		w := follow(t, dir)
+		rounds(1)
+		for _, part := range []string{"good", "good 2", "good 2,go", "good 2,good 1"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte(part), 0o600))
+			rounds(1)
+		}
+		_, n := w.last()
+		require.Zero(t, n)
+		rounds(1)
+		last, n := w.last()
+		require.Equal(t, 1, n)
+		require.Equal(t, "good 2,good 1", last.Key.Reveal())
+	})
+}

@@ -1,0 +1,145 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/loop"
+)
+
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		var at []time.Duration
+		err := loop.Every(ctx, 10*time.Second, func(context.Context) {
+			at = append(at, time.Since(begun))
+			switch len(at) {
+			case 2:
+				time.Sleep(14 * time.Second) // the round that was due meanwhile follows at once
+			case 4:
+				cancel()
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{0, 10 * time.Second, 24 * time.Second, 30 * time.Second}, at)
+	})
+}
+
+func TestAfterWaitsFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		var at []time.Duration
+		require.NoError(t, loop.After(ctx, 10*time.Second, func(context.Context) {
+			if at = append(at, time.Since(begun)); len(at) == 2 {
+				cancel()
+			}
+		}))
+		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second}, at)
+	})
+}
+
+func TestEveryDoesNothingAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, loop.Every(ctx, time.Hour, func(context.Context) { t.Error("called") }))
+}
+
+// Attempts in vain move apart, up to 3 s; after a stream that was any good the next follows soon.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var pauses []time.Duration
+		last := time.Now()
+		err := loop.Follow(ctx, slog.New(slog.DiscardHandler), "test", func(context.Context) (bool, error) {
+			pauses = append(pauses, time.Since(last))
+			last = time.Now()
+			if len(pauses) == 10 {
+				cancel()
+			}
+			return len(pauses) == 8, io.ErrUnexpectedEOF
+		})
+		require.NoError(t, err)
+		longest := []int{0, 100, 200, 400, 800, 1600, 3000, 3000, 100, 200} // ms
+		for i, p := range pauses {
+			most := time.Duration(longest[i]) * time.Millisecond
+			require.LessOrEqual(t, p, most, "pause %d", i)
+			require.GreaterOrEqual(t, p, most/2, "pause %d", i)
+		}
+	})
+}
+
+// messages is a stream that sends what a test gives it, and ends with the context it was opened with.
+type messages struct {
+	ctx  context.Context //nolint:containedctx // as a gRPC stream's
+	sent <-chan string
+}
+
+func (m messages) Recv() (string, error) {
+	select {
+	case <-m.ctx.Done():
+		return "", errors.New("transport is closing")
+	case s, ok := <-m.sent:
+		if !ok {
+			return "", io.EOF
+		}
+		return s, nil
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	for name, tc := range map[string]struct {
+		messages []string
+		open     error
+		heard    bool
+		want     string
+	}{
+		"it cannot be opened":                  {open: refused, want: "refused"},
+		"the peer ends it":                     {messages: []string{"a", "end"}, heard: true, want: "ended by the other side"},
+		"the peer hangs at once":               {want: "silent for too long"},
+		"the peer hangs after a while":         {messages: []string{"a", "pause", "b", "pause", "c"}, heard: true, want: "silent for too long"},
+		"a message is not what it ought to be": {messages: []string{"a", "bad", "b"}, heard: true, want: "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sent := make(chan string, len(tc.messages))
+				go func() {
+					for _, m := range tc.messages {
+						switch m {
+						case "pause":
+							time.Sleep(4 * time.Second)
+						case "end":
+							close(sent)
+						default:
+							sent <- m
+						}
+					}
+				}()
+				open := func(ctx context.Context) (loop.Stream[string], error) { return messages{ctx, sent}, tc.open }
+				heard, err := loop.Read(t.Context(), 5*time.Second, open, func(_ context.Context, m string) error {
+					if m == "bad" {
+						return refused
+					}
+					return nil
+				})
+				require.ErrorContains(t, err, tc.want)
+				require.Equal(t, tc.heard, heard)
+			})
+		})
+	}
+}

@@ -1,0 +1,31 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Quick shortens the pauses between two sessions, and between two attempts to get the shards that nobody serves.
+func (r *Relay) Quick() {
+	r.reconnect, r.lockEvery, r.retryMin = 10*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
+}
+
+// Scan replaces the 5,000 rows that a read looks at while partitions are in back-off.
+func (r *Relay) Scan(rows int) { r.scan = rows }
+
+// SessionIdle replaces the 10 s after which the server ends the session of a relay that hangs.
+func (r *Relay) SessionIdle(d time.Duration) { r.sessionIdle = d }
+
+// Pass is one pass in a session of its own. It returns how many events it published, and whether some wait for a transaction's end.
+func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err error) {
+	s, err := r.open(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer s.close(ctx)
+	published, err = r.pass(ctx, s)
+	return published, s.blocked, err
+}
+
+// Measure sets the gauges as of now.
+func (r *Relay) Measure(ctx context.Context, now time.Time) error { return r.measure(ctx, &now) }

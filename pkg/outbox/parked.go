@@ -1,0 +1,87 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/postgres"
+)
+
+// Parked is a key that waits for an operator, since the broker refuses one of its events for good.
+type Parked struct {
+	Topic, Key string
+	// EventID and Error are of the event that was refused; Type is its type.
+	EventID, Error, Type string
+	At                   time.Time
+	// Events of the key that wait, the refused one included.
+	Events int64
+}
+
+// ParkedKeys lists them, oldest first.
+func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
+	rows, err := pool.Query(ctx, `
+		SELECT p.topic, p.key, p.event_id::text, p.error, coalesce(min(o.type) FILTER (WHERE o.event_id = p.event_id), ''), p.parked_at, count(o.id)
+		FROM outbox_parked AS p LEFT JOIN outbox AS o ON o.topic = p.topic AND o.key = p.key
+		GROUP BY p.topic, p.key, p.event_id, p.error, p.parked_at ORDER BY p.parked_at`)
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	return parked, postgres.Err(err)
+}
+
+// Redrive has the serving relay publish the events of a key again, in their order; all keys of the
+// topic when key is empty. What is still refused is parked again. It returns how many keys there
+// were.
+func Redrive(ctx context.Context, pool *pgxpool.Pool, topic, key string) (int64, error) {
+	tag, err := pool.Exec(ctx, `DELETE FROM outbox_parked WHERE topic = $1 AND $2 IN ('', key)`, topic, key)
+	return tag.RowsAffected(), postgres.Err(err)
+}
+
+// Usage of Command.
+const Usage = "outbox [parked | redrive <topic> [<key>]]"
+
+// ErrUsage says that Command was not called as Usage has it.
+var ErrUsage = errors.New("usage: " + Usage)
+
+// Command is what an operator calls by `<service> outbox …`: it lists the parked keys, or redrives
+// a key or those of a topic.
+func Command(ctx context.Context, pool *pgxpool.Pool, args []string, out io.Writer) error {
+	switch {
+	case len(args) == 0, len(args) == 1 && args[0] == "parked":
+		return list(ctx, pool, out)
+	case args[0] == "redrive" && (len(args) == 2 || len(args) == 3):
+		key := ""
+		if len(args) == 3 {
+			key = args[2]
+		}
+		n, err := Redrive(ctx, pool, args[1], key)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%d keys are published again, each in its order\n", n)
+		return err
+	default:
+		return ErrUsage
+	}
+}
+
+func list(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
+	parked, err := ParkedKeys(ctx, pool)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TOPIC\tKEY\tEVENTS\tSINCE\tREFUSED\tTYPE\tERROR")
+	for _, p := range parked {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", p.Topic, p.Key, p.Events, p.At.UTC().Format(time.RFC3339), p.EventID, p.Type, p.Error)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,163 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/kafka"
+)
+
+// probeTimeout bounds the attempt to reach the partitions in back-off.
+const probeTimeout = time.Second
+
+// probe is one attempt, under way, to publish the first row of each partition that is due.
+type probe struct {
+	heads []row
+	// results are to be read when done is closed.
+	results []error
+	done    chan struct{}
+}
+
+// tryStalled takes in the results of the last probe and starts the next one. It never waits for the
+// broker. It returns how many rows it is done with.
+func (r *Relay) tryStalled(ctx context.Context, s *session) (int, error) {
+	n := 0
+	if s.probe != nil {
+		select {
+		case <-s.probe.done:
+		default:
+			return 0, nil
+		}
+		ended := s.probe
+		s.probe = nil
+		var err error
+		if n, err = r.probed(ctx, s, ended); err != nil {
+			return 0, err
+		}
+		observe(s.stalls)
+	}
+	_, due, _ := s.stalls.left(time.Now())
+	if len(due) == 0 {
+		return n, nil
+	}
+	heads, err := s.heads(ctx, due)
+	if err != nil {
+		return 0, err
+	}
+	r.startProbe(ctx, s, r.ready(ctx, s, due, heads))
+	return n, nil
+}
+
+// ready are the heads to publish. A partition without rows works as far as anybody knows; one whose
+// first row is not settled yet waits.
+func (r *Relay) ready(ctx context.Context, s *session, due []partition, heads []row) []row {
+	now := time.Now()
+	ready := make([]row, 0, len(heads))
+	waiting := make(map[partition]bool)
+	for _, h := range heads {
+		for _, p := range due {
+			if p.topic != h.Topic || h.KeyHash%p.of != p.number {
+				continue
+			}
+			waiting[p] = true
+			if !h.Settled {
+				s.stalls.postpone(p, now)
+				s.blocked = true
+			} else if len(ready) == 0 || ready[len(ready)-1].ID != h.ID {
+				ready = append(ready, h)
+			}
+		}
+	}
+	for _, p := range due {
+		if !waiting[p] {
+			r.lifted(ctx, s, p, maxID, now)
+		}
+	}
+	return ready
+}
+
+// maxID is behind every row.
+const maxID = 1<<63 - 1
+
+func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
+	if len(heads) == 0 {
+		return
+	}
+	p := &probe{heads: heads, results: make([]error, len(heads)), done: make(chan struct{})}
+	s.probe = p
+	go func() { // ended by its time-out, and waited for by the session's close
+		defer close(p.done)
+		defer r.Signal()
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		recs, at := make([]kafka.Record, 0, len(heads)), make([]int, 0, len(heads))
+		for i, h := range heads {
+			rec, err := h.record()
+			if p.results[i] = err; err == nil {
+				recs, at = append(recs, rec), append(at, i)
+			}
+		}
+		for i, err := range r.prober.PublishEach(ctx, recs) {
+			p.results[at[i]] = err
+		}
+	}()
+}
+
+// probed writes what came of a probe.
+func (r *Relay) probed(ctx context.Context, s *session, p *probe) (int, error) {
+	now := time.Now()
+	acked := make([]int64, 0, len(p.heads))
+	for i, h := range p.heads {
+		err := p.results[i]
+		switch {
+		case err == nil:
+			acked = append(acked, h.ID)
+		case kafka.Refused(err), isUnreadable(err):
+			if err := s.park(ctx, h, err); err != nil {
+				return 0, err
+			}
+			r.log.ErrorContext(ctx, "event refused for good, its key waits for an operator", "topic", h.Topic, "key", h.Key,
+				"event_id", h.EventID, "error", err)
+		}
+	}
+	if err := s.delete(ctx, acked); err != nil {
+		return 0, err
+	}
+	for i, h := range p.heads {
+		r.concluded(ctx, s, h, p.results[i], now)
+	}
+	return len(acked), nil
+}
+
+// concluded notes what a probe says of the head's partition.
+func (r *Relay) concluded(ctx context.Context, s *session, head row, err error, now time.Time) {
+	exact := r.partitionOf(head)
+	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
+	for _, p := range s.stalls.matching(head) {
+		switch {
+		case settled:
+			r.lifted(ctx, s, p, head.ID, now)
+		case p != exact:
+			// Now that it is known among how many partitions the key has its place, the others need
+			// not wait with it.
+			s.stalls.forget(p)
+		}
+	}
+	if !settled {
+		r.stalled(ctx, s, exact, err, now)
+	}
+}
+
+func isUnreadable(err error) bool {
+	var e *unreadableError
+	return errors.As(err, &e)
+}
+
+// lifted notes that the partition took row id.
+func (r *Relay) lifted(ctx context.Context, s *session, p partition, id int64, now time.Time) {
+	if stalled, over := s.stalls.passed(p, id, now); over {
+		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))
+	}
+}

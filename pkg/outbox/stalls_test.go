@@ -1,0 +1,79 @@
+package outbox
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBackOffOfAPartition(t *testing.T) {
+	t.Parallel()
+	s := newStalls(100 * time.Millisecond)
+	now := time.Unix(1_800_000_000, 0)
+	p := partition{topic: "t", of: 3, number: 1}
+	due := func(at time.Time) bool {
+		all, due, _ := s.left(at)
+		require.Len(t, all, 1)
+		return len(due) == 1
+	}
+	require.True(t, s.fail(p, now), "the first failure is said")
+	require.False(t, due(now.Add(49*time.Millisecond)))
+	require.True(t, due(now.Add(150*time.Millisecond)))
+	for range 10 {
+		require.False(t, s.fail(p, now), "the others are not, for a while")
+	}
+	require.False(t, due(now.Add(2499*time.Millisecond)))
+	require.True(t, due(now.Add(7500*time.Millisecond)), "never longer than 5 s and half as much again")
+	_, _, next := s.left(now)
+	require.WithinRange(t, next, now.Add(2500*time.Millisecond), now.Add(7500*time.Millisecond))
+	require.True(t, s.fail(p, now.Add(logEvery)))
+
+	now = now.Add(2 * time.Minute)
+	stalled, over := s.passed(p, 1, now)
+	require.True(t, over)
+	require.Equal(t, 2*time.Minute, stalled)
+	all, _, _ := s.left(now)
+	require.Empty(t, all)
+	s.fail(p, now.Add(relapse))
+	require.False(t, due(now.Add(relapse+2499*time.Millisecond)), "a relapse goes on with the back-off that there was")
+	s.passed(p, 1, now)
+	s.left(now.Add(relapse + 1))
+	require.Empty(t, s.of, "it is forgotten")
+	s.fail(p, now)
+	require.True(t, due(now.Add(150*time.Millisecond)))
+}
+
+func TestARefusedBatchIsSentRowByRow(t *testing.T) {
+	t.Parallel()
+	s := newStalls(time.Second)
+	now := time.Unix(1_800_000_000, 0)
+	p := partition{topic: "t", of: 1}
+	s.refused(p, 7, now)
+	s.refused(p, 9, now)
+	for _, id := range []int64{3, 7} {
+		_, over := s.passed(p, id, now)
+		require.False(t, over)
+		_, due, _ := s.left(now)
+		require.Equal(t, []partition{p}, due, "at once")
+	}
+	s.fail(p, now)
+	_, due, _ := s.left(now)
+	require.Empty(t, due, "another failure waits")
+	_, over := s.passed(p, 9, now)
+	require.True(t, over)
+}
+
+func TestRowsBelongToTheirPartitions(t *testing.T) {
+	t.Parallel()
+	s := newStalls(time.Second)
+	now := time.Unix(1_800_000_000, 0)
+	whole, one, other := partition{"t", 1, 0}, partition{"t", 3, 1}, partition{"t", 3, 2}
+	for _, p := range []partition{whole, one, other, {"u", 1, 0}} {
+		s.fail(p, now)
+	}
+	require.ElementsMatch(t, []partition{whole, one}, s.matching(row{Topic: "t", KeyHash: 4}))
+	s.forget(whole)
+	s.passed(one, 1, now)
+	require.Empty(t, s.matching(row{Topic: "t", KeyHash: 4}))
+}

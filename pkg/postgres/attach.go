@@ -1,0 +1,34 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/lifecycle"
+)
+
+// Attach opens the pool of a service: it is closed with the service, which is ready while the
+// database answers.
+func Attach(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
+	pool, err := attach(ctx, a, cfg, a.Name(), opts)
+	if err != nil {
+		return nil, err
+	}
+	a.Ready("postgres", pool.Ping)
+	return pool, nil
+}
+
+// AttachReads opens one more pool, for reads that must not use up the connections of the others.
+func AttachReads(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
+	return attach(ctx, a, cfg, a.Name()+"-reads", opts)
+}
+
+func attach(ctx context.Context, a *lifecycle.App, cfg Config, name string, opts []Option) (*pgxpool.Pool, error) {
+	pool, err := Open(ctx, cfg, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	a.OnClose(name, func(context.Context) error { pool.Close(); return nil })
+	return pool, nil
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pressly/goose/v3/lock"
+)
+
+const (
+	migrationLockEvery = 100 * time.Millisecond
+	migrationLockWait  = 5 * time.Minute
+)
+
+// migrationLock is goose's session lock, by the same advisory lock but asked for more often than every second. It polls: a session that
+// waited for the lock would hold a snapshot, for which CREATE INDEX CONCURRENTLY of the one that has the lock would wait in turn.
+type migrationLock struct{}
+
+var _ lock.SessionLocker = migrationLock{}
+
+// SessionLock implements lock.SessionLocker.
+func (migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, migrationLockWait)
+	defer cancel()
+	for {
+		var got bool
+		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, lock.DefaultLockID).Scan(&got); err != nil {
+			return fmt.Errorf("migration lock: %w", err)
+		}
+		if got {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("migration lock: %w", ctx.Err())
+		case <-time.After(migrationLockEvery):
+		}
+	}
+}
+
+// SessionUnlock implements lock.SessionLocker.
+func (migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	var had bool
+	if err := conn.QueryRowContext(ctx, `SELECT pg_advisory_unlock($1)`, lock.DefaultLockID).Scan(&had); err != nil {
+		return fmt.Errorf("migration unlock: %w", err)
+	}
+	if !had {
+		return errors.New("migration unlock: the session did not have the lock")
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// Package client makes Redis clients that send a command once and trace it. What they may wait for is up to the caller: package redis
+// has the platform's limits, redistest none.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are a client's.
+type Options struct {
+	Addrs              []string
+	Cluster, TLS       bool
+	DB                 int
+	Credentials        func(context.Context) (username, password string, err error) // nil: none are asked for
+	PoolSize           int
+	Dialing, Answering time.Duration // Answering also bounds writing and waiting for a connection
+	Dialer             Dialer        // nil: the network's
+}
+
+// New makes a client. It dials when it is first used.
+func New(o Options) redis.UniversalClient {
+	opts := &redis.UniversalOptions{
+		Addrs:                 o.Addrs,
+		IsClusterMode:         o.Cluster,
+		DB:                    o.DB,
+		PoolSize:              o.PoolSize,
+		DialTimeout:           o.Dialing,
+		DialerRetries:         1, // the command itself is tried twice
+		ReadTimeout:           o.Answering,
+		WriteTimeout:          o.Answering,
+		PoolTimeout:           o.Answering,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            1,
+		DisableIdentity:       true,
+
+		CredentialsProviderContext: o.Credentials,
+	}
+	if o.TLS {
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	dial := o.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(&redis.Options{DialTimeout: opts.DialTimeout, TLSConfig: opts.TLSConfig})
+	}
+	opts.Dialer = dial.once
+	client := redis.NewUniversalClient(opts)
+	client.AddHook(hook{})
+	return client
+}

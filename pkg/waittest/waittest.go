@@ -1,0 +1,96 @@
+// Package waittest waits in tests for a state that something else brings about. It knows no time
+// limit of its own: a slow machine makes a test slow, never red. Only the deadline of the test run
+// (`go test -timeout`) ends a wait, shortly before the run itself would be killed, so that the test
+// that waits is named. Inside a testing/synctest bubble use synctest.Wait instead.
+package waittest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+const (
+	// Polls begin close together, for what comes at once, and move apart.
+	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond
+	// margin is left of the run's time when a wait gives up: for the failure's message and clean-ups.
+	margin = 20 * time.Second
+)
+
+// Until polls until condition holds. The message (a format with its arguments) says what was waited
+// for, should it never come.
+func Until(t testing.TB, condition func() bool, message ...any) {
+	t.Helper()
+	poll(t, func() error {
+		if condition() {
+			return nil
+		}
+		return errNotYet
+	}, message)
+}
+
+// NoError polls until attempt returns nil; the last error is part of the failure.
+func NoError(t testing.TB, attempt func() error, message ...any) {
+	t.Helper()
+	poll(t, attempt, message)
+}
+
+// Receive returns the next value of a channel, or the zero value once it is closed.
+func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
+	t.Helper()
+	ctx, cancel := Context(t)
+	defer cancel()
+	select {
+	case v := <-from:
+		return v
+	case <-ctx.Done():
+		t.Fatalf("nothing was received: %s", text(message))
+		panic("unreachable")
+	}
+}
+
+// Context ends with the test, or shortly before the deadline of the run: for calls that need a bound.
+func Context(t testing.TB) (context.Context, context.CancelFunc) {
+	t.Helper()
+	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, limited := run.Deadline(); limited {
+			return context.WithDeadline(t.Context(), deadline.Add(-margin))
+		}
+	}
+	return context.WithCancel(t.Context())
+}
+
+type notYet struct{}
+
+func (notYet) Error() string { return "the condition does not hold" }
+
+var errNotYet = notYet{}
+
+func poll(t testing.TB, attempt func() error, message []any) {
+	t.Helper()
+	ctx, cancel := Context(t)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := attempt()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%v: %s", err, text(message))
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func text(message []any) string {
+	if len(message) == 0 {
+		return "waited until the end of the test run"
+	}
+	if format, ok := message[0].(string); ok {
+		return fmt.Sprintf(format, message[1:]...)
+	}
+	return fmt.Sprint(message...)
+}

@@ -1,0 +1,23 @@
+// Package wiretest spoils JSON bodies for tests of what refuses them.
+package wiretest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Changed is a JSON object with one member set to a raw value, or without it when the value is "".
+func Changed(t testing.TB, body, member, value string) string {
+	t.Helper()
+	object := map[string]json.RawMessage{}
+	require.NoError(t, json.Unmarshal([]byte(body), &object), body)
+	delete(object, member)
+	if value != "" {
+		object[member] = json.RawMessage(value)
+	}
+	out, err := json.Marshal(object)
+	require.NoError(t, err)
+	return string(out)
+}
