@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/ticket/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("ticket", app.Run, app.Migrate)) }
+func main() { os.Exit(lifecycle.Main("ticket", app.Run, app.Migrate, app.Outbox())) }

@@ -2,14 +2,15 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"time"
 
+	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
-	pkgrpc "urr.guru/pkg/rpc"
+	topics "urr.guru/proto/events"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
@@ -23,43 +24,40 @@ const name = "ticket"
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	a := lifecycle.New(name, cfg.Config, log)
-	if err := a.Telemetry(ctx); err != nil {
-		return err
-	}
-	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, pkgpostgres.Indexed())
+	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
 	}
-	a.OnClose("postgres", func(context.Context) error { pool.Close(); return nil })
-	a.Ready("postgres", pool.Ping)
-
-	producer, err := pkgkafka.NewProducer(cfg.Kafka, name)
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
 	if err != nil {
 		return err
 	}
-	a.OnClose("producer", producer.Close)
-	relay := outbox.NewRelay(pool, producer, log, outbox.Options{})
-
-	store := postgres.NewStore(pool, postgres.Options{
-		ReservationTopic: kafka.ReservationEvents, HoldFor: cfg.holdFor(), Published: relay.Signal,
-	})
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.reads(), pkgpostgres.Indexed())
+	if err != nil {
+		return err
+	}
+	relay, err := outbox.Attach(a, cfg.Kafka, pool)
+	if err != nil {
+		return err
+	}
+	store := postgres.NewStore(pool, postgres.Options{Reads: reads, HoldFor: cfg.holdFor(), Published: relay.Signal})
 	holds := postgres.NewHolds(store, cfg.HoldConcurrency)
+	a.OnClose("holds", holds.Close)
 	events := event.NewService(store, store, store)
 	reservations := reservation.NewService(events, holds, store, cfg.HoldMaxExtension)
-
-	consumer, err := kafka.NewConsumer(cfg.Kafka, store, log)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, reservations, log)
 	if err != nil {
 		return err
 	}
-	// Workers end in the opposite order: the relay last, so that it still publishes what the others have left.
-	a.Go("outbox", relay.Run)
-	a.OnClose("holds", holds.Close)
-	a.Go("sweeper", (&sweeper{store: store, every: cfg.SweepInterval, log: log}).run)
-	a.Go("sold", (&soldGauge{store: store, log: log}).run)
+	unapplied := pkgkafka.NewUnapplied(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
+	sweeper := &reservation.Sweeper{Store: store, Every: cfg.SweepInterval, Inconsistent: observeInconsistent, Log: log}
+	a.Go("sweeper", sweeper.Run)
+	a.Go("sold", store.MeasureSold(log))
 	a.Go("consumer", consumer.Run)
+	a.Go("unapplied", unapplied.Run)
+	a.Go("inbox", inbox.Pruner(pool, log))
 
-	server, err := pkgrpc.NewServer(name, cfg.RPC, log)
+	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
@@ -67,26 +65,27 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(events))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservations))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservations))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservations))
-	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticket.NewService(store, cfg.keys)))
-	a.ServeGRPC(server)
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservations, unapplied))
+	tickets := ticket.NewService(store, cfg.keys)
+	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(tickets))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		tickets.Rekey(next.keys)
+		log.InfoContext(ctx, "ticket codes are signed", "public_keys", next.keys.Public())
+		return server.Rekey(next.RPC.Accept)
+	})
 	return a.Run(ctx)
 }
 
-// Migrate brings the tables and the topics of this service up to date.
-func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name)
-	if err != nil {
+// Outbox is the operators' command on events whose key is parked.
+func Outbox() lifecycle.Extra[Config] {
+	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+}
+
+// Migrate brings the tables and the topic of this service up to date.
+func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
+	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := pkgpostgres.Migrate(ctx, pool, postgres.Migrations...); err != nil {
-		return err
-	}
-	if err := pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: kafka.ReservationEvents}); err != nil {
-		return fmt.Errorf("topics: %w", err)
-	}
-	log.InfoContext(ctx, "tables and topics are there", "topic", kafka.ReservationEvents)
-	return nil
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: topics.Reservations})
 }

@@ -30,12 +30,13 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, 300, cfg.HoldSeconds)
 	require.Equal(t, 30*time.Minute, cfg.HoldMaxExtension)
 	require.Equal(t, time.Second, cfg.SweepInterval)
+	require.Equal(t, 8, cfg.ReadMaxConns)
 	require.Equal(t, 12, cfg.HoldConcurrency, "three quarters of the connections")
 
 	for name, value := range map[string]string{
 		"DATABASE_URL": "", "KAFKA_BROKERS": "", "TICKET_CODE_KEY": "1:" + codeSeed[:20], "HOLD_SECONDS": "4", "SWEEP_INTERVAL": "1",
 		"HOLD_MAX_EXTENSION": "9m59s",
-		"HOLD_CONCURRENCY":   "16", "DATABASE_MAX_CONNS": "0", "KAFKA_REPLICATION_FACTOR": "0",
+		"HOLD_CONCURRENCY":   "16", "DATABASE_READ_MAX_CONNS": "4", "DATABASE_MAX_CONNS": "0", "KAFKA_REPLICATION_FACTOR": "0",
 	} {
 		env := environment()
 		maps.Copy(env, map[string]string{name: value})

@@ -4,23 +4,48 @@ package app_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	"urr.guru/pkg/processtest"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/postgres"
 )
 
-func (p *process) dies(ended chan error) {
-	p.t.Helper()
-	select {
-	case err := <-ended:
-		require.ErrorContains(p.t, err, "killed")
-	case <-time.After(60 * time.Second):
-		p.t.Fatal("the failpoint was never reached")
+// newReadyService is newService after its migration.
+func newReadyService(t *testing.T) *service {
+	t.Helper()
+	s := newService(t, postgres.Migrations...)
+	s.ensureTopic("reservation-events")
+	return s
+}
+
+// dies waits until the process has died at its failpoint.
+func (s *service) dies(p *processtest.Process) {
+	s.t.Helper()
+	require.ErrorContains(s.t, p.Wait(), "killed")
+	s.evict()
+}
+
+// evict takes the consumer of a killed process out of its group. The broker would do so too, but
+// only after the 10 seconds of its session.
+func (s *service) evict() {
+	s.t.Helper()
+	client, name := s.client(), s.kafka.GroupPrefix+group
+	groups, err := kadm.NewClient(client).DescribeGroups(s.t.Context(), name)
+	require.NoError(s.t, err)
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = name
+	for _, m := range groups[name].Members {
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		req.Members = append(req.Members, member)
 	}
+	_, err = req.RequestWith(s.t.Context(), client)
+	require.NoError(s.t, err)
 }
 
 // Whoever's answer was lost with the process asks again, and gets the hold that was made.
@@ -30,42 +55,39 @@ func TestCrashAfterAHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		seating string
 		section *ticketv1.SectionSpec
-		hold    func(p *process) (*ticketv1.HoldResponse, error)
+		hold    func(s *service) (*ticketv1.Reservation, error)
 	}{
-		"named seats": {"ASSIGNED", rows("A", 1, 10), func(p *process) (*ticketv1.HoldResponse, error) {
-			return p.HoldSeats(p.t.Context(), &ticketv1.HoldSeatsRequest{
-				Items: []*ticketv1.HoldSeatsItem{{Caller: inside("ann"), EventId: "e", SeatIds: []string{"A-1-1"}}},
-			})
+		"named seats": {"ASSIGNED", rows("A", 1, 10), func(s *service) (*ticketv1.Reservation, error) {
+			return s.hold("ann", "A-1-1")
 		}},
-		"general admission": {"GENERAL", &ticketv1.SectionSpec{Section: "A", Price: 5, Capacity: &general}, func(p *process) (*ticketv1.HoldResponse, error) {
-			return p.HoldBest(p.t.Context(), &ticketv1.HoldBestRequest{
-				Items: []*ticketv1.HoldBestItem{{Caller: inside("ann"), EventId: "e", Section: "A", Quantity: 2}},
-			})
+		"general admission": {"GENERAL", &ticketv1.SectionSpec{Section: "A", Price: 5, Capacity: &general}, func(s *service) (*ticketv1.Reservation, error) {
+			return onlyResult(s.HoldBest(s.t.Context(), &ticketv1.HoldBestRequest{
+				Items: []*ticketv1.HoldBestItem{{Caller: s.inside("ann"), EventId: s.event, Section: "A", Quantity: 2}},
+			}))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProcess(t)
-			ended, _ := p.start("ticket.hold.after_commit@1=exit")
-			p.putSale(c.seating, 300, c.section)
-			_, err := c.hold(p)
+			s := newReadyService(t)
+			p := s.start("ticket.hold.after_commit@1=exit")
+			s.putSale(c.seating, c.section)
+			_, err := c.hold(s)
 			require.Error(t, err)
-			p.dies(ended)
-			require.Equal(t, 1, p.count(`SELECT count(*) FROM reservations`))
+			s.dies(p)
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM reservations`))
 
-			p.start("")
-			res, err := c.hold(p)
+			s.start("")
+			r, err := c.hold(s)
 			require.NoError(t, err)
-			r := res.GetResults()[0].GetReservation()
-			require.NotNil(t, r, "%v", res.GetResults()[0].GetProblem())
-			require.Equal(t, 1, p.count(`SELECT count(*) FROM reservations WHERE reservation_id = $1`, r.GetReservationId()))
-			require.Equal(t, 1, p.count(`SELECT count(*) FROM reservations`))
-			require.Equal(t, []string{"RESERVATION_CREATED"}, p.published(r.GetReservationId()))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM reservations WHERE reservation_id = $1`, r.GetReservationId()))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM reservations`))
+			require.Equal(t, []string{"RESERVATION_CREATED"}, s.published(r))
 		})
 	}
 }
 
-// Wherever the process dies on the way, a payment ends in its tickets, once, and everybody hears of it.
+// Wherever the process dies on the way, a payment ends in its tickets, once, and everybody hears
+// of it.
 func TestCrashWhileConfirming(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
@@ -73,24 +95,22 @@ func TestCrashWhileConfirming(t *testing.T) {
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			p := newProcess(t)
-			_, stop := p.start("")
-			p.putSale("ASSIGNED", 300, rows("A", 1, 10))
-			r := p.mustHold("ann", "A-1-1", "A-1-2")
-			require.Equal(t, []string{"RESERVATION_CREATED"}, p.published(r.GetReservationId()))
-			stop()
+			s := newReadyService(t)
+			p := s.start("")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			require.Equal(t, []string{"RESERVATION_CREATED"}, s.published(r))
+			p.Stop()
 
-			ended, _ := p.start(point + "@1=exit")
-			p.pay(r, uuid.NewString())
-			p.dies(ended)
-			p.start("")
-			p.becomes(r.GetReservationId(), "CONFIRMED")
-			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, p.published(r.GetReservationId()))
-			require.Equal(t, 2, p.count(`SELECT count(*) FROM tickets WHERE status = 'VALID'`))
-			require.Equal(t, 2, p.count(`SELECT count(*) FROM seats WHERE status = 'SOLD'`))
-			page, err := p.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: &commonv1.Caller{UserId: "ann"}})
-			require.NoError(t, err)
-			require.Len(t, page.GetItems(), 2)
+			p = s.start(point + "@1=exit")
+			s.pay(r, uuid.NewString())
+			s.dies(p)
+			s.start("")
+			s.becomes(r, "CONFIRMED")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, s.published(r))
+			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID'`))
+			require.Equal(t, 2, s.count(`SELECT count(*) FROM seats WHERE status = 'SOLD'`))
+			require.Len(t, s.ticketsOf("ann"), 2)
 		})
 	}
 }

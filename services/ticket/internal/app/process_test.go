@@ -3,18 +3,13 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"syscall"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/backendtest"
@@ -22,24 +17,18 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/rpc"
-	"urr.guru/pkg/wire"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
-	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/app"
-	"urr.guru/services/ticket/internal/postgres"
 )
 
-// child makes this test program be the service instead.
-const child = "URR_TICKET_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(child) != "" {
-		os.Exit(lifecycle.Main("ticket", app.Run, app.Migrate))
-	}
-	os.Exit(m.Run())
+	processtest.Main(m, func() int { return lifecycle.Main("ticket", app.Run, app.Migrate) })
 }
 
 const (
@@ -48,12 +37,15 @@ const (
 	paymentKey = config.Secret("payment-ticket-key-of-thirty-two-b")
 )
 
-// process is the whole service as a process of its own, on a database and topics of its own.
-type process struct {
-	t      *testing.T
-	env    map[string]string
-	prefix string
-	db     *pgx.Conn
+// service is the whole service, as processes of its own, on a database and topics of its own. Each
+// test of one service has its own event.
+type service struct {
+	t        *testing.T
+	env      map[string]string
+	kafka    kafka.Config
+	db       *pgx.Conn
+	producer *kafka.Producer
+	event    string
 	ticketv1.EventAdminServiceClient
 	ticketv1.HoldServiceClient
 	ticketv1.ReservationServiceClient
@@ -61,119 +53,113 @@ type process struct {
 	payables ticketv1.PayableServiceClient
 }
 
-func newProcess(t *testing.T) *process {
+// newService prepares all that the service needs; sets are the migrations that its database has.
+func newService(t *testing.T, sets ...postgres.MigrationSet) *service {
 	t.Helper()
-	p := &process{t: t, env: environment(), prefix: kafkatest.Name("ticket") + "."}
+	s := &service{t: t, env: environment(), kafka: kafkatest.Config(t), event: "e"}
+	prefix := kafkatest.Name("ticket") + "."
+	s.kafka.TopicPrefix, s.kafka.GroupPrefix = prefix, prefix
 	address := backendtest.FreeAddr(t)
-	for name, value := range map[string]string{
-		"DATABASE_URL":       postgrestest.URL(t, postgres.Migrations...).Reveal(),
-		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
-		"KAFKA_TOPIC_PREFIX": p.prefix, "KAFKA_GROUP_PREFIX": p.prefix,
-		"GRPC_ADDR": address, "SWEEP_INTERVAL": "100ms", "DRAIN": "0s", child: "1",
-	} {
-		p.env[name] = value
-	}
+	maps.Copy(s.env, map[string]string{
+		"DATABASE_URL":       postgrestest.URL(t, sets...).Reveal(),
+		"KAFKA_BROKERS":      s.kafka.Brokers[0],
+		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
+		"GRPC_ADDR": address, "SWEEP_INTERVAL": "100ms", "DRAIN": "0s",
+	})
 	t.Cleanup(func() {
 		var topics []string
 		for _, topic := range []string{"payment-events", "reservation-events"} {
-			topics = append(topics, p.prefix+topic, p.prefix+topic+kafka.DLQSuffix)
+			topics = append(topics, prefix+topic, prefix+topic+kafka.DLQSuffix)
 		}
 		kafkatest.Delete(t, topics...)
 	})
-	out, err := p.command("migrate", "").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	// The other topic is payment's.
-	require.NoError(t, kafka.EnsureTopics(t.Context(), p.kafka(), kafka.Topic{Name: "payment-events"}))
-	p.db, err = pgx.Connect(t.Context(), p.env["DATABASE_URL"])
+	s.ensureTopic("payment-events") // payment's
+	var err error
+	s.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = p.db.Close(context.Background()) })
+	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
+	s.producer, err = kafka.NewProducer(s.kafka, "test")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.producer.Close(context.Background()) })
+	s.dial(address)
+	return s
+}
 
-	gateway, err := rpc.Dial("gateway", "ticket", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(30*time.Second))
+func (s *service) ensureTopic(name string) {
+	s.t.Helper()
+	require.NoError(s.t, kafka.EnsureTopics(s.t.Context(), s.kafka, kafka.Topic{Name: name}))
+}
+
+func (s *service) dial(address string) {
+	s.t.Helper()
+	gateway, err := rpc.Dial("gateway", "ticket", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(time.Minute))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = gateway.Close() })
+	payment, err := rpc.Dial("payment", "ticket", rpc.Peer{Addr: address, Key: paymentKey}, rpc.WithTimeout(time.Minute))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = payment.Close() })
+	s.EventAdminServiceClient, s.HoldServiceClient = ticketv1.NewEventAdminServiceClient(gateway), ticketv1.NewHoldServiceClient(gateway)
+	s.ReservationServiceClient, s.TicketServiceClient = ticketv1.NewReservationServiceClient(gateway), ticketv1.NewTicketServiceClient(gateway)
+	s.payables = ticketv1.NewPayableServiceClient(payment)
+}
+
+// in is the same service in another test, which sells an event of its own.
+func (s *service) in(t *testing.T, event string) *service {
+	t.Helper()
+	own := *s
+	own.t, own.event = t, event
+	var err error
+	own.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = gateway.Close() })
-	payment, err := rpc.Dial("payment", "ticket", rpc.Peer{Addr: address, Key: paymentKey}, rpc.WithTimeout(30*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = payment.Close() })
-	p.EventAdminServiceClient, p.HoldServiceClient = ticketv1.NewEventAdminServiceClient(gateway), ticketv1.NewHoldServiceClient(gateway)
-	p.ReservationServiceClient, p.TicketServiceClient = ticketv1.NewReservationServiceClient(gateway), ticketv1.NewTicketServiceClient(gateway)
-	p.payables = ticketv1.NewPayableServiceClient(payment)
+	t.Cleanup(func() { _ = own.db.Close(context.Background()) })
+	return &own
+}
+
+// start starts a process of the service and waits until it answers. Failpoints are those at which
+// it fails or dies, if any.
+func (s *service) start(failpoints string) *processtest.Process {
+	s.t.Helper()
+	env := maps.Clone(s.env)
+	if failpoints != "" {
+		env["URR_FAILPOINTS"] = failpoints
+	}
+	p := processtest.Start(s.t, env, "serve")
+	waittest.NoError(s.t, func() error {
+		select {
+		case <-p.Ended():
+			require.FailNow(s.t, "the service ended while it started")
+		default:
+		}
+		_, err := s.ListMyTickets(s.t.Context(), &ticketv1.ListMyTicketsRequest{Caller: &commonv1.Caller{UserId: "u"}})
+		return err
+	}, "the service answers")
 	return p
 }
 
-func (p *process) kafka() kafka.Config {
-	cfg := kafkatest.Config(p.t)
-	cfg.TopicPrefix, cfg.GroupPrefix = p.prefix, p.prefix
-	return cfg
-}
-
-func (p *process) command(command, failpoints string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], command)
-	cmd.Env = append(os.Environ(), "URR_FAILPOINTS="+failpoints)
-	for name, value := range p.env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	return cmd
-}
-
-// start runs the service until the test ends, and waits until it answers. The channel tells how it ended.
-func (p *process) start(failpoints string) (ended chan error, stop func()) {
-	p.t.Helper()
-	log, err := os.CreateTemp(p.t.TempDir(), "ticket-*.log")
-	require.NoError(p.t, err)
-	cmd := p.command("serve", failpoints)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(p.t, cmd.Start())
-	ended = make(chan error, 1)
-	exited := make(chan struct{})
-	go func() {
-		ended <- cmd.Wait()
-		close(exited)
-	}()
-	stop = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-exited:
-		case <-time.After(30 * time.Second):
-			_ = cmd.Process.Kill()
-			<-exited
-		}
-	}
-	p.t.Cleanup(func() {
-		stop()
-		_ = log.Close()
-		if p.t.Failed() {
-			out, _ := os.ReadFile(log.Name())
-			p.t.Logf("%s", out)
-		}
-	})
-	require.Eventually(p.t, func() bool {
-		_, err := p.ListMyTickets(p.t.Context(), &ticketv1.ListMyTicketsRequest{Caller: &commonv1.Caller{UserId: "u"}})
-		return err == nil
-	}, 60*time.Second, 50*time.Millisecond, "the service does not answer")
-	return ended, stop
-}
-
-func (p *process) putSale(seating string, hold int32, sections ...*ticketv1.SectionSpec) {
-	p.t.Helper()
+func (s *service) putSale(seating string, sections ...*ticketv1.SectionSpec) {
+	s.t.Helper()
 	now := time.Now()
-	_, err := p.PutEvent(p.t.Context(), &ticketv1.PutEventRequest{
-		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: "e", Title: "Concert",
+	_, err := s.PutEvent(s.t.Context(), &ticketv1.PutEventRequest{
+		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: s.event, Title: "Concert",
 		StartsAt: timestamppb.New(now.Add(48 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Hour)),
-		SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating, Currency: "KRW", MaxPerUser: 4, HoldSeconds: &hold,
+		SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating, Currency: "KRW", MaxPerUser: 4,
 		Sections: sections,
 	})
-	require.NoError(p.t, err)
+	require.NoError(s.t, err)
 }
 
-func inside(user string) *commonv1.Caller {
-	return &commonv1.Caller{UserId: user, EventId: "e", SlotId: "slot-" + user, IdempotencyKey: "hold"}
+func (s *service) inside(user string) *commonv1.Caller {
+	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user, IdempotencyKey: "hold"}
 }
 
 // hold asks for seats; the answer may be lost with the process.
-func (p *process) hold(user string, seats ...string) (*ticketv1.Reservation, error) {
-	res, err := p.HoldSeats(p.t.Context(), &ticketv1.HoldSeatsRequest{
-		Items: []*ticketv1.HoldSeatsItem{{Caller: inside(user), EventId: "e", SeatIds: seats}},
-	})
+func (s *service) hold(user string, seats ...string) (*ticketv1.Reservation, error) {
+	return onlyResult(s.HoldSeats(s.t.Context(), &ticketv1.HoldSeatsRequest{
+		Items: []*ticketv1.HoldSeatsItem{{Caller: s.inside(user), EventId: s.event, SeatIds: seats}},
+	}))
+}
+
+func onlyResult(res *ticketv1.HoldResponse, err error) (*ticketv1.Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -183,92 +169,41 @@ func (p *process) hold(user string, seats ...string) (*ticketv1.Reservation, err
 	return res.GetResults()[0].GetReservation(), nil
 }
 
-func (p *process) mustHold(user string, seats ...string) *ticketv1.Reservation {
-	p.t.Helper()
-	r, err := p.hold(user, seats...)
-	require.NoError(p.t, err)
+func (s *service) mustHold(user string, seats ...string) *ticketv1.Reservation {
+	s.t.Helper()
+	r, err := s.hold(user, seats...)
+	require.NoError(s.t, err)
 	return r
 }
 
-// pay publishes what payment would: the reservation's whole amount was taken.
-func (p *process) pay(r *ticketv1.Reservation, payment string) {
-	p.t.Helper()
-	p.publish(&eventsv1.PaymentEvent{
-		Type: "PAYMENT_CONFIRMED", PaymentId: payment, OrderId: "order-" + payment, SagaId: payment, ReferenceId: r.GetReservationId(),
-		UserId: r.GetUserId(), EventId: r.GetEventId(), Amount: r.GetAmount(), Currency: r.GetCurrency(), Version: 1, OccurredAt: timestamppb.Now(),
-	})
+func (s *service) ticketsOf(user string) []*ticketv1.Ticket {
+	s.t.Helper()
+	page, err := s.ListMyTickets(s.t.Context(), &ticketv1.ListMyTicketsRequest{Caller: &commonv1.Caller{UserId: user}})
+	require.NoError(s.t, err)
+	return page.GetItems()
 }
 
-func (p *process) refund(r *ticketv1.Reservation, payment, cause string) {
-	p.t.Helper()
-	p.publish(&eventsv1.PaymentEvent{
-		Type: "PAYMENT_REFUNDED", PaymentType: "reservation", PaymentId: payment, OrderId: "order-" + payment, ReferenceId: r.GetReservationId(),
-		UserId: r.GetUserId(), EventId: r.GetEventId(), Amount: r.GetAmount(), Currency: r.GetCurrency(), Version: 2, OccurredAt: timestamppb.Now(),
-		RefundId: proto.String(uuid.NewString()), Cause: &cause,
-	})
-}
-
-func (p *process) publish(e *eventsv1.PaymentEvent) {
-	p.t.Helper()
-	value, err := wire.Marshal(e)
-	require.NoError(p.t, err)
-	p.publishRaw(e.GetOrderId(), value, kafka.EventHeaders(uuid.New(), "payment", e.GetType(), time.Now()))
-}
-
-func (p *process) publishRaw(key string, value []byte, headers map[string]string) {
-	p.t.Helper()
-	producer, err := kafka.NewProducer(p.kafka(), "test")
-	require.NoError(p.t, err)
-	defer func() { _ = producer.Close(context.Background()) }()
-	require.NoError(p.t, producer.Publish(p.t.Context(), kafka.Record{Topic: "payment-events", Key: []byte(key), Value: value, Headers: headers}))
+// lapse puts the end of a hold into the past. The clock of a process is the database's, which no
+// test can move.
+func (s *service) lapse(r *ticketv1.Reservation) {
+	s.t.Helper()
+	_, err := s.db.Exec(s.t.Context(), `
+		WITH r AS (UPDATE reservations SET expires_at = now() WHERE reservation_id = $1 RETURNING expires_at)
+		UPDATE seats SET held_until = r.expires_at FROM r WHERE reservation_id = $1`, r.GetReservationId())
+	require.NoError(s.t, err)
 }
 
 // becomes waits until the reservation has the status.
-func (p *process) becomes(id, status string) {
-	p.t.Helper()
-	var last string
-	require.Eventually(p.t, func() bool {
-		err := p.db.QueryRow(p.t.Context(), `SELECT status FROM reservations WHERE reservation_id = $1`, id).Scan(&last)
-		return err == nil && last == status
-	}, 60*time.Second, 50*time.Millisecond, "still not %s", status)
+func (s *service) becomes(r *ticketv1.Reservation, status string) {
+	s.t.Helper()
+	id := uuid.MustParse(r.GetReservationId())
+	waittest.Until(s.t, func() bool {
+		return s.count(`SELECT count(*) FROM reservations WHERE reservation_id = $1 AND status = $2`, id, status) == 1
+	}, "the reservation becomes %s", status)
 }
 
-// settled waits until n payment events have been settled.
-func (p *process) settled(n int) {
-	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.count(`SELECT count(*) FROM processed_events`) == n }, 60*time.Second, 50*time.Millisecond)
-}
-
-func (p *process) count(sql string, args ...any) (n int) {
-	p.t.Helper()
-	require.NoError(p.t, p.db.QueryRow(p.t.Context(), sql, args...).Scan(&n))
+func (s *service) count(sql string, args ...any) (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n))
 	return n
-}
-
-// published waits until the outbox is empty, and returns the types of a reservation's events in their order, repetitions left out.
-func (p *process) published(id string) []string {
-	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.count(`SELECT count(*) FROM outbox`) == 0 }, 60*time.Second, 50*time.Millisecond)
-	var types []string
-	seen := make(map[string]bool)
-	for _, rec := range p.all("reservation-events") {
-		if string(rec.Key) == id && !seen[rec.EventID] {
-			seen[rec.EventID] = true
-			types = append(types, rec.Type)
-		}
-	}
-	return types
-}
-
-// all reads a topic from its beginning to its present end.
-func (p *process) all(topic string) []kafka.Record {
-	p.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.kafka().Brokers...))
-	require.NoError(p.t, err)
-	defer client.Close()
-	ends, err := kadm.NewClient(client).ListEndOffsets(p.t.Context(), p.prefix+topic)
-	require.NoError(p.t, err)
-	n := 0
-	ends.Each(func(o kadm.ListedOffset) { n += int(o.Offset) })
-	return kafkatest.Read(p.t, p.prefix+topic, n)
 }

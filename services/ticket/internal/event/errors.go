@@ -6,6 +6,7 @@ import "urr.guru/pkg/errs"
 var (
 	ErrNotFound        = errs.ErrEventNotFound
 	ErrLocked          = errs.ErrEventLocked
+	ErrChanged         = errs.ErrPreconditionFailed
 	ErrCancelled       = errs.ErrEventCancelled
 	ErrWrongEvent      = errs.ErrWrongEvent
 	ErrSaleNotOpen     = errs.ErrSaleNotOpen

@@ -54,6 +54,8 @@ type Event struct {
 	HoldFor  time.Duration
 	State    State
 	Sections []Section
+	// Version grows with every change.
+	Version int64
 }
 
 // Section is a part of the venue with one price.
@@ -66,70 +68,18 @@ type Section struct {
 	Rows, SeatsPerRow, First int
 }
 
-// Sale is what a hold needs to know of an event's sale.
-type Sale struct {
-	State      State
-	OpenAt     time.Time
-	CloseAt    time.Time
-	MaxPerUser int
-}
+// Count is how many places of a section are not free, and how many of them are sold.
+type Count struct{ Taken, Sold int64 }
 
-// Sale returns the event's.
-func (e *Event) Sale() Sale {
-	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
-}
+// Counts are an event's, by section; one without any may be missing.
+type Counts map[string]Count
 
-// Admits is nil while the sale is on; else ErrCancelled, or ErrSaleNotOpen with saleStatus and salesOpenAt.
-func (s Sale) Admits(now time.Time) error {
-	var status Status
-	switch {
-	case s.State == Cancelled:
-		return ErrCancelled
-	case !now.Before(s.CloseAt):
-		status = StatusClosed
-	case s.State == Paused:
-		status = StatusPaused
-	case now.Before(s.OpenAt):
-		status = StatusScheduled
-	default:
-		return nil
+// Free returns the sections' free places, in their order. What was counted at another moment
+// than the sections were read may not fit them; then nothing is free.
+func (e *Event) Free(counts Counts) []int64 {
+	free := make([]int64, len(e.Sections))
+	for i, s := range e.Sections {
+		free[i] = max(0, s.Capacity-counts[s.Name].Taken)
 	}
-	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
-}
-
-// Status is the event's at a moment at which that many places are free.
-func (e *Event) Status(now time.Time, free int64) Status {
-	switch {
-	case e.State == Cancelled:
-		return StatusCancelled
-	case !now.Before(e.SalesCloseAt):
-		return StatusClosed
-	case e.State == Paused:
-		return StatusPaused
-	case now.Before(e.SalesOpenAt):
-		return StatusScheduled
-	case free <= 0:
-		return StatusSoldOut
-	default:
-		return StatusOnSale
-	}
-}
-
-// LineSettings are the durable settings of a waiting line. Any event id may have them, also one that is not on sale here.
-type LineSettings struct {
-	EventID string
-	// Threshold is how many may be inside at once, SlotSeconds how long; nil: the queue's default.
-	Threshold   *int64
-	SlotSeconds *int64
-	// ClosesAt is the end of the sale, when all slots end; nil when the event is not on sale here.
-	ClosesAt     *time.Time
-	Paused       bool
-	BlockedUsers []string
-}
-
-// LineChange changes those settings of a line that are not nil; BlockUser, unless empty, joins the blocked ones.
-type LineChange struct {
-	Threshold *int64
-	Paused    *bool
-	BlockUser string
+	return free
 }

@@ -3,15 +3,29 @@ package event
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// outcome is how a read ended.
+type outcome[V any] struct {
+	value V
+	err   error
+}
+
+// getting reads a key in the background.
+func getting[V any](ctx context.Context, f *fresh[string, V], key string) <-chan outcome[V] {
+	read := make(chan outcome[V], 1)
+	go func() {
+		value, err := f.get(ctx, key)
+		read <- outcome[V]{value, err}
+	}()
+	return read
+}
 
 func TestFreshLoadsOnceForEverybody(t *testing.T) {
 	t.Parallel()
@@ -23,15 +37,13 @@ func TestFreshLoadsOnceForEverybody(t *testing.T) {
 		})
 		read := func(want int64) {
 			t.Helper()
-			var wg sync.WaitGroup
+			var readers []<-chan outcome[int64]
 			for range 50 {
-				wg.Go(func() {
-					got, err := f.get(t.Context(), "k")
-					assert.NoError(t, err)
-					assert.Equal(t, want, got)
-				})
+				readers = append(readers, getting(t.Context(), f, "k"))
 			}
-			wg.Wait()
+			for _, r := range readers {
+				require.Equal(t, outcome[int64]{value: want}, <-r)
+			}
 		}
 		read(1)
 		read(1)
@@ -43,6 +55,45 @@ func TestFreshLoadsOnceForEverybody(t *testing.T) {
 		read(3)
 		f.forgetAll()
 		read(4)
+	})
+}
+
+// Readers of several keys share what others of them load or have loaded.
+func TestFreshLoadsTogetherWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		loads := make(chan []string, 10)
+		f := newFreshBatch(time.Second, 10, func(_ context.Context, keys []string) (map[string]string, error) {
+			loads <- keys
+			time.Sleep(100 * time.Millisecond)
+			if keys[0] == "bad" {
+				return nil, errors.New("no")
+			}
+			found := make(map[string]string)
+			for _, k := range keys[1:] { // the first of them does not exist
+				found[k] = k + "!"
+			}
+			return found, nil
+		})
+		began := time.Now()
+		other := make(chan outcome[[]dated[string]], 1)
+		go func() {
+			values, err := f.getAll(t.Context(), []string{"a", "b", "b"})
+			other <- outcome[[]dated[string]]{values, err}
+		}()
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		values, err := f.getAll(t.Context(), []string{"c", "b", "d", "a"})
+		require.NoError(t, err)
+		later := began.Add(time.Millisecond)
+		require.Equal(t, []dated[string]{{"", later}, {"b!", began}, {"d!", later}, {"", began}}, values)
+		require.Equal(t, outcome[[]dated[string]]{value: []dated[string]{{"", began}, {"b!", began}, {"b!", began}}}, <-other)
+		require.Equal(t, [][]string{{"a", "b"}, {"c", "d"}}, [][]string{<-loads, <-loads})
+		_, err = f.getAll(t.Context(), []string{"bad", "e"})
+		require.Error(t, err)
+		_, err = f.getAll(t.Context(), []string{"a", "b", "c", "d", "e"})
+		require.NoError(t, err)
+		require.Equal(t, [][]string{{"bad", "e"}, {"e"}}, [][]string{<-loads, <-loads}, "what does not exist is known too, for as long")
 	})
 }
 
@@ -76,27 +127,16 @@ func TestFreshReadersMayLeave(t *testing.T) {
 			}
 		})
 		first, leave := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			got, err := f.get(first, "k")
-			assert.NoError(t, err, "its load is everybody's")
-			assert.Equal(t, 1, got)
-		})
+		loader := getting(first, f, "k")
 		synctest.Wait()
 		second, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		wg.Go(func() {
-			_, err := f.get(second, "k")
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-		})
-		wg.Go(func() {
-			got, err := f.get(t.Context(), "k")
-			assert.NoError(t, err)
-			assert.Equal(t, 1, got)
-		})
+		leaver, stayer := getting(second, f, "k"), getting(t.Context(), f, "k")
 		synctest.Wait()
 		leave()
-		wg.Wait()
+		require.ErrorIs(t, (<-leaver).err, context.DeadlineExceeded)
+		require.Equal(t, outcome[int]{value: 1}, <-stayer)
+		require.Equal(t, outcome[int]{value: 1}, <-loader, "its load is everybody's")
 	})
 }
 

@@ -82,8 +82,8 @@ func TestLayoutETag(t *testing.T) {
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	e := hall(event.Section{Name: "A", Rows: 2, SeatsPerRow: 9}, event.Section{Name: "B", Rows: 1, SeatsPerRow: 3})
-	now := time.Now()
-	s := event.NewAssigned(e, now, []int32{0, 8, 17, 18})
+	now := time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
+	s := event.NewAssigned(e, now, []int32{0, 8, 17, 18}, 0)
 	require.Equal(t, []byte{0b01111111, 0b01111111, 0b10011000}, s.Bitmap)
 	require.Equal(t, []int64{15, 2}, s.Free)
 	require.EqualValues(t, 17, s.TotalFree())
@@ -94,11 +94,13 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	require.Equal(t, 17, free)
-	require.NotEqual(t, s.ETag, event.NewAssigned(e, now, []int32{0, 8, 17, 19}).ETag)
-	require.Equal(t, s.ETag, event.NewAssigned(e, now.Add(time.Hour), []int32{18, 17, 8, 0}).ETag)
+	require.NotEqual(t, s.ETag, event.NewAssigned(e, now, []int32{0, 8, 17, 19}, 0).ETag)
+	require.Equal(t, s.ETag, event.NewAssigned(e, now.Add(time.Hour), []int32{18, 17, 8, 0}, 0).ETag)
 
-	g := event.NewGeneral(event.Event{Seating: event.General, Sections: make([]event.Section, 2)}, now, []int64{3, 4})
+	general := event.Event{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}
+	g := event.NewCounted(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})
 	require.EqualValues(t, 7, g.TotalFree())
+	require.EqualValues(t, 6, g.Sold)
 	require.Empty(t, g.Bitmap)
-	require.NotEqual(t, g.ETag, event.NewGeneral(g.Event, now, []int64{4, 3}).ETag)
+	require.NotEqual(t, g.ETag, event.NewCounted(general, now, event.Counts{"A": {Taken: 6}, "B": {Taken: 7}}).ETag)
 }

@@ -17,12 +17,15 @@ type Snapshot struct {
 	Bitmap []byte
 	// Free places by section, in the event's order.
 	Free []int64
+	// Sold is how many places are sold, of all sections.
+	Sold int64
 	// ETag is a hash of what is free.
 	ETag string
 }
 
-// NewAssigned makes the snapshot of an event with assigned seating from the indexes of the seats that are not free.
-func NewAssigned(e Event, at time.Time, taken []int32) Snapshot {
+// NewAssigned makes the snapshot of an event with assigned seating from the indexes of the seats
+// that are not free, so many of which are sold.
+func NewAssigned(e Event, at time.Time, taken []int32, sold int64) Snapshot {
 	seats := 0
 	for _, s := range e.Sections {
 		seats += s.Rows * s.SeatsPerRow
@@ -37,7 +40,7 @@ func NewAssigned(e Event, at time.Time, taken []int32) Snapshot {
 	for _, i := range taken {
 		bitmap[i/8] &^= 0x80 >> (i % 8)
 	}
-	s := Snapshot{Event: e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections))}
+	s := Snapshot{Event: e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections)), Sold: sold}
 	for i, sec := range e.Sections {
 		s.Free[i] = countBits(bitmap, sec.First, sec.First+sec.Rows*sec.SeatsPerRow)
 	}
@@ -45,9 +48,13 @@ func NewAssigned(e Event, at time.Time, taken []int32) Snapshot {
 	return s
 }
 
-// NewGeneral makes the snapshot of an event with general admission from its sections' free places.
-func NewGeneral(e Event, at time.Time, free []int64) Snapshot {
-	s := Snapshot{Event: e, At: at, Free: free}
+// NewCounted makes the snapshot of an event with general admission, or one without a bitmap, from
+// what is counted in its sections.
+func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
+	s := Snapshot{Event: e, At: at, Free: e.Free(counts)}
+	for _, c := range counts {
+		s.Sold += c.Sold
+	}
 	s.ETag = s.hash()
 	return s
 }
@@ -72,7 +79,13 @@ func (s *Snapshot) FreeIn(section string) int64 {
 }
 
 // Status is the event's at the moment of the snapshot.
-func (s *Snapshot) Status() Status { return s.Event.Status(s.At, s.TotalFree()) }
+func (s *Snapshot) Status() Status {
+	var capacity int64
+	for _, sec := range s.Event.Sections {
+		capacity += sec.Capacity
+	}
+	return s.Event.Sale().Status(s.At, s.Sold >= capacity)
+}
 
 // IsFree reports whether the seat of index i is free.
 func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }

@@ -23,11 +23,13 @@ type Spec struct {
 	Seating      Seating
 	Currency     string
 	MaxPerUser   int
-	// HoldSeconds nil: the service's default; SlotSeconds and Threshold nil: the queue's.
+	// Nil leaves what is in force; for a new event that is the service's default (HoldSeconds) or the queue's.
 	HoldSeconds *int32
 	SlotSeconds *int64
 	Threshold   *int64
 	Sections    []SectionSpec
+	// IfMatch, unless nil, is demanded of what is there; else ErrChanged.
+	IfMatch *Match
 }
 
 // SectionSpec is a section as an operator puts it: rows of seats, or a capacity.

@@ -119,24 +119,24 @@ func TestStatus(t *testing.T) {
 	e, err := s.Event()
 	require.NoError(t, err)
 	for _, c := range []struct {
-		state event.State
-		at    time.Time
-		free  int64
-		want  event.Status
-		admit error
+		state   event.State
+		at      time.Time
+		soldOut bool
+		want    event.Status
+		admit   error
 	}{
-		{event.Open, noon.Add(-1), 5, event.StatusScheduled, event.ErrSaleNotOpen},
-		{event.Open, noon, 5, event.StatusOnSale, nil},
-		{event.Open, noon, 0, event.StatusSoldOut, nil},
-		{event.Open, e.SalesCloseAt.Add(-1), 5, event.StatusOnSale, nil},
-		{event.Open, e.SalesCloseAt, 5, event.StatusClosed, event.ErrSaleNotOpen},
-		{event.Paused, noon, 5, event.StatusPaused, event.ErrSaleNotOpen},
-		{event.Paused, e.SalesCloseAt, 5, event.StatusClosed, event.ErrSaleNotOpen},
-		{event.Cancelled, noon, 5, event.StatusCancelled, event.ErrCancelled},
-		{event.Cancelled, e.SalesCloseAt, 5, event.StatusCancelled, event.ErrCancelled},
+		{event.Open, noon.Add(-1), false, event.StatusScheduled, event.ErrSaleNotOpen},
+		{event.Open, noon, false, event.StatusOnSale, nil},
+		{event.Open, noon, true, event.StatusSoldOut, nil},
+		{event.Open, e.SalesCloseAt.Add(-1), false, event.StatusOnSale, nil},
+		{event.Open, e.SalesCloseAt, false, event.StatusClosed, event.ErrSaleNotOpen},
+		{event.Paused, noon, false, event.StatusPaused, event.ErrSaleNotOpen},
+		{event.Paused, e.SalesCloseAt, false, event.StatusClosed, event.ErrSaleNotOpen},
+		{event.Cancelled, noon, false, event.StatusCancelled, event.ErrCancelled},
+		{event.Cancelled, e.SalesCloseAt, false, event.StatusCancelled, event.ErrCancelled},
 	} {
 		e.State = c.state
-		require.Equal(t, c.want, e.Status(c.at, c.free))
+		require.Equal(t, c.want, e.Sale().Status(c.at, c.soldOut))
 		err := e.Sale().Admits(c.at)
 		if c.admit == nil {
 			require.NoError(t, err)

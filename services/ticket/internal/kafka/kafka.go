@@ -1,4 +1,4 @@
-// Package kafka consumes what payment tells of payments, and names the topics that this service owns.
+// Package kafka consumes what payment tells of payments.
 package kafka
 
 import (
@@ -9,18 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
 // Group is the consumer group of all replicas.
 const Group = "ticket-service-group"
-
-// Topics.
-const (
-	PaymentEvents     = "payment-events"
-	ReservationEvents = "reservation-events"
-)
 
 // maxBatch bounds the payments of one transaction, and with them the seats it has locked.
 const maxBatch = 200
@@ -32,31 +27,27 @@ type Settler interface {
 
 // NewConsumer makes the consumer of payment-events.
 func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, Group, []string{PaymentEvents}, kafka.Batch(maxBatch, Handle(s)), log)
+	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
 }
 
 // Handle settles records of payment-events. A record that cannot be read is poison; so is one of a payment type that this service does
 // not sell, since nobody else would give the money back.
 func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
-		events := make([]reservation.PaymentEvent, 0, len(recs))
+		payments := make([]reservation.PaymentEvent, 0, len(recs))
 		for _, rec := range recs {
 			e, err := decode(rec)
 			if err != nil {
 				return err
 			}
-			events = append(events, e)
+			payments = append(payments, e)
 		}
-		return s.Settle(ctx, Group, events)
+		return s.Settle(ctx, Group, payments)
 	}
 }
 
-// The seeds' names of what payment-events carries. An absent payment type means a reservation.
-const (
-	typeConfirmed      = "PAYMENT_CONFIRMED"
-	typeRefunded       = "PAYMENT_REFUNDED"
-	paidForReservation = "reservation"
-)
+// paidForReservation is the payment type of what is sold here; an absent one means the same.
+const paidForReservation = "reservation"
 
 func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
@@ -69,7 +60,7 @@ func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 	if t := p.GetPaymentType(); t != "" && t != paidForReservation {
 		return bad("payment type %q is not sold here", t)
 	}
-	if t := p.GetType(); t != typeConfirmed && t != typeRefunded {
+	if t := p.GetType(); t != events.PaymentConfirmed && t != events.PaymentRefunded {
 		return bad("type %q is not known", t)
 	}
 	payment, err := uuid.Parse(p.GetPaymentId())
@@ -81,7 +72,7 @@ func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 		return bad("reference id: %w", err)
 	}
 	return reservation.PaymentEvent{
-		Key: rec.EventID, ReservationID: reference, Version: p.GetVersion(), Refunded: p.GetType() == typeRefunded, Cause: reservation.Cause(p.GetCause()),
+		Key: rec.EventID, ReservationID: reference, Version: p.GetVersion(), Refunded: p.GetType() == events.PaymentRefunded, Cause: reservation.Cause(p.GetCause()),
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 		},

@@ -9,29 +9,25 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres"
-	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Made implements reservation.Holder.
-func (s *Store) Made(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
-	if key == nil {
-		return nil, nil //nolint:nilnil // nothing was made
-	}
+// made returns what an earlier request with the key made.
+func (s *Store) made(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
 	var r *reservation.Reservation
 	err := postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		made, err := answers.Claim(ctx, tx, key)
 		if err != nil || made == "" {
 			return err
 		}
-		r, err = asMade(ctx, db.New(tx), made)
+		r, err = asMade(ctx, s.queries(tx), made)
 		return err
 	})
 	return r, err
 }
 
 // asMade returns the reservation that an earlier request made, as it was then. Its id is the answer that is kept.
-func asMade(ctx context.Context, q *db.Queries, made string) (*reservation.Reservation, error) {
+func asMade(ctx context.Context, q *queries, made string) (*reservation.Reservation, error) {
 	id, err := uuid.Parse(made)
 	if err != nil {
 		return nil, err

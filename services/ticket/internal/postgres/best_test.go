@@ -3,13 +3,12 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -22,12 +21,13 @@ func TestHoldBestSeats(t *testing.T) {
 	first, err := b.best(t.Context(), "u1", 2)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-3", "A-1-4"}, first.SeatIDs(), "the middle of the front row")
+	b.clock.Advance(time.Minute)
 	second, err := b.best(t.Context(), "u2", 3)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-5", "A-1-6", "A-1-7"}, second.SeatIDs())
 
-	b.lapse(t, first.ID)
-	free := replica(t, b.pool) // whose snapshot is not from before
+	b.clock.Advance(holdFor - time.Minute) // the end of the first hold, not of the second
+	free := replica(t, b)                  // whose snapshot is not from before
 	third, err := free.best(t.Context(), "u3", 4)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-1", "A-1-2", "A-1-3", "A-1-4"}, third.SeatIDs(), "over the hold whose time is over")
@@ -58,7 +58,7 @@ func TestHoldBestTellsSoldOutFromScattered(t *testing.T) {
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "which trying again would not mend")
 	_, err = b.pool.Exec(t.Context(), `UPDATE events SET state = 'PAUSED'`)
 	require.NoError(t, err)
-	_, err = replica(t, b.pool).best(t.Context(), "v", 1)
+	_, err = replica(t, b).best(t.Context(), "v", 1)
 	require.ErrorIs(t, err, event.ErrSaleNotOpen)
 	b.requireInvariants(t)
 }
@@ -78,28 +78,30 @@ func TestHoldBestConcurrently(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			other := replica(t, b.pool)
+			other := replica(t, b)
 			b.put(t, spec("e", event.Assigned, rows("A", 70, 10, 20)))
-			deadline := time.Now().Add(time.Minute)
-			var wg sync.WaitGroup
-			for i := range c.crowd {
-				wg.Go(func() {
-					from := b
-					if i%2 == 0 {
-						from = other
-					}
-					req := reservation.BestRequest{EventID: "e", UserID: fmt.Sprintf("u%d", i), Section: "A", Quantity: 2, Adjacent: c.adjacent}
-					r, err := from.reservations.HoldBest(t.Context(), req)
-					for errors.Is(err, reservation.ErrTryAgain) && time.Now().Before(deadline) {
-						r, err = from.reservations.HoldBest(t.Context(), req)
-					}
-					if assert.NoError(t, err) && c.adjacent {
-						assert.Equal(t, r.Seats[0].Row, r.Seats[1].Row)
-						assert.Equal(t, r.Seats[0].Number+1, r.Seats[1].Number)
-					}
-				})
+			ctx, cancel := waittest.Context(t)
+			defer cancel()
+			held := make([]*reservation.Reservation, c.crowd)
+			for _, err := range together(c.crowd, func(i int) (err error) {
+				from := b
+				if i%2 == 0 {
+					from = other
+				}
+				req := reservation.BestRequest{EventID: "e", UserID: fmt.Sprintf("u%d", i), Section: "A", Quantity: 2, Adjacent: c.adjacent}
+				for held[i] == nil && (err == nil || errors.Is(err, reservation.ErrTryAgain)) {
+					held[i], err = from.reservations.HoldBest(ctx, req)
+				}
+				return err
+			}) {
+				require.NoError(t, err)
 			}
-			wg.Wait()
+			for _, r := range held {
+				if c.adjacent {
+					require.Equal(t, r.Seats[0].Row, r.Seats[1].Row)
+					require.Equal(t, r.Seats[0].Number+1, r.Seats[1].Number)
+				}
+			}
 			require.Equal(t, c.remaining, b.count(t, `SELECT count(*) FROM seats WHERE status = 'FREE'`))
 			b.requireInvariants(t)
 		})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,7 @@ func (c *changes) find(id uuid.UUID) *reservation.Reservation {
 
 // lock takes the locks of the reservations in the order that holds everywhere, and reads them. With skip, reservations of which somebody
 // else has a seat locked are left out, and so are the users' locks: it is for those who only end reservations.
-func lock(ctx context.Context, q *db.Queries, ids []uuid.UUID, skip bool) (*changes, error) {
+func lock(ctx context.Context, q *queries, ids []uuid.UUID, skip bool) (*changes, error) {
 	lockSeats := q.LockFreeSeatsOf
 	if !skip {
 		lockSeats = q.LockSeatsOf
@@ -67,7 +68,7 @@ func lock(ctx context.Context, q *db.Queries, ids []uuid.UUID, skip bool) (*chan
 
 // lockUsersOf takes the locks of the reservations' users: a payment may bring what they hold over its end, which whoever counts their
 // places must not take for free at the same time.
-func lockUsersOf(ctx context.Context, q *db.Queries, ids []uuid.UUID) error {
+func lockUsersOf(ctx context.Context, q *queries, ids []uuid.UUID) error {
 	users, err := q.UsersOf(ctx, ids)
 	if err != nil || len(users) == 0 {
 		return err
@@ -95,8 +96,8 @@ func complete(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) [
 }
 
 // read locks and reads the reservations' rows; their seats or sections must be locked already.
-func read(ctx context.Context, q *db.Queries, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*changes, error) {
-	rows, err := q.LockReservations(ctx, ids)
+func read(ctx context.Context, q *queries, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*changes, error) {
+	rows, err := q.LockReservations(ctx, db.LockReservationsParams{ReservationIds: ids, Now: q.present()})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func read(ctx context.Context, q *db.Queries, ids []uuid.UUID, seats map[uuid.UU
 }
 
 // save writes what the domain changed, every status by a write that names the one it expects, and returns what happened.
-func (c *changes) save(ctx context.Context, q *db.Queries) ([]reservation.Event, error) {
+func (c *changes) save(ctx context.Context, q *queries) ([]reservation.Event, error) {
 	var changed []*change
 	for _, x := range c.list {
 		if x.changed() {
@@ -146,7 +147,7 @@ func takeEvents(changed []*change) []reservation.Event {
 	return events
 }
 
-func updateReservations(ctx context.Context, q *db.Queries, changed []*change) error {
+func updateReservations(ctx context.Context, q *queries, changed []*change) error {
 	var arg db.UpdateReservationsParams
 	for _, c := range changed {
 		arg.ReservationIds = append(arg.ReservationIds, c.was.ID)
@@ -175,7 +176,7 @@ func seatStatus(s reservation.Status) string {
 }
 
 // updateSeats follows reservations whose seats change with them.
-func updateSeats(ctx context.Context, q *db.Queries, changed []*change) error {
+func updateSeats(ctx context.Context, q *queries, changed []*change) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
 	for _, c := range changed {
@@ -197,7 +198,7 @@ func updateSeats(ctx context.Context, q *db.Queries, changed []*change) error {
 }
 
 // endSeats takes the seats from reservations that are no longer live, for the unique index.
-func endSeats(ctx context.Context, q *db.Queries, changed []*change) error {
+func endSeats(ctx context.Context, q *queries, changed []*change) error {
 	var ended []uuid.UUID
 	seats := 0
 	for _, c := range changed {
@@ -214,7 +215,7 @@ func endSeats(ctx context.Context, q *db.Queries, changed []*change) error {
 }
 
 // moveCounters does for general admission what updateSeats does for seats.
-func moveCounters(ctx context.Context, q *db.Queries, changed []*change) error {
+func moveCounters(ctx context.Context, q *queries, changed []*change) error {
 	type section struct{ event, name string }
 	type delta struct{ held, sold int64 }
 	deltas := make(map[section]delta)
@@ -251,13 +252,16 @@ func moveCounters(ctx context.Context, q *db.Queries, changed []*change) error {
 	return exactly(n, len(arg.Sections), "sections", err)
 }
 
+// errContradiction is what a bug, or somebody who wrote by hand, has left in the database.
+var errContradiction = errors.New("the database contradicts itself")
+
 // exactly turns a write that changed fewer rows than are locked into an error: the transaction must not be committed then.
 func exactly(n int64, want int, what string, err error) error {
 	if err != nil {
 		return err
 	}
 	if n != int64(want) {
-		return fmt.Errorf("%d %s changed, not %d: the database contradicts itself", n, what, want)
+		return fmt.Errorf("%d %s changed, not %d: %w", n, what, want, errContradiction)
 	}
 	return nil
 }
@@ -270,7 +274,7 @@ func (s *Store) Change(
 ) (*reservation.Reservation, time.Time, error) {
 	var set *changes
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) (err error) {
-		q := db.New(tx)
+		q := s.queries(tx)
 		if set, err = lock(ctx, q, []uuid.UUID{id}, false); err != nil {
 			return err
 		}
@@ -291,36 +295,4 @@ func (s *Store) Change(
 	}
 	s.published()
 	return set.list[0].now, set.at, nil
-}
-
-// ExpireDue ends up to max reservations whose time is over and returns how many. Those that somebody else is at work on are left to them,
-// so that any number of replicas may sweep.
-func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
-	expired := 0
-	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		expired = 0
-		q := db.New(tx)
-		ids, err := q.DueReservations(ctx, int32(max)) //nolint:gosec // a batch
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		set, err := lock(ctx, q, ids, true)
-		if err != nil {
-			return err
-		}
-		for _, c := range set.list {
-			if c.now.Expire(set.at) {
-				expired++
-			}
-		}
-		events, err := set.save(ctx, q)
-		if err != nil {
-			return err
-		}
-		return s.insertEvents(ctx, tx, events)
-	})
-	if err == nil && expired > 0 {
-		s.published()
-	}
-	return expired, err
 }

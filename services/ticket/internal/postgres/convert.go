@@ -20,7 +20,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		ID: r.EventID, Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser), HoldFor: seconds(r.HoldSeconds),
-		State: event.State(r.State), Sections: make([]event.Section, len(sections)),
+		State: event.State(r.State), Version: r.Version, Sections: make([]event.Section, len(sections)),
 	}
 	for i, s := range sections {
 		e.Sections[i] = event.Section{

@@ -13,89 +13,105 @@ var _ event.Reader = (*Store)(nil)
 
 // FindEvent implements event.Reader.
 func (s *Store) FindEvent(ctx context.Context, id string) (event.Event, error) {
-	e, _, _, err := findEvent(ctx, s.queries(), id)
+	e, _, err := findEvent(ctx, s.queries(s.reads), id)
 	return e, err
 }
 
-func findEvent(ctx context.Context, q *db.Queries, id string) (event.Event, time.Time, []db.SectionsRow, error) {
-	row, err := q.FindEvent(ctx, id)
+func findEvent(ctx context.Context, q *queries, id string) (event.Event, time.Time, error) {
+	row, err := q.FindEvent(ctx, db.FindEventParams{EventID: id, Now: q.now})
 	if err != nil {
-		return event.Event{}, time.Time{}, nil, orNotFound(err, event.ErrNotFound)
+		return event.Event{}, time.Time{}, orNotFound(err, event.ErrNotFound)
 	}
 	sections, err := q.Sections(ctx, []string{id})
-	return toEvent(row.Event, sections), row.Now.UTC(), sections, postgres.Err(err)
+	return toEvent(row.Event, sections), row.Now.UTC(), postgres.Err(err)
 }
 
 // Snapshot implements event.Reader.
 func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error) {
-	q := s.queries()
-	e, now, sections, err := findEvent(ctx, q, id)
+	q := s.queries(s.reads)
+	e, now, err := findEvent(ctx, q, id)
 	if err != nil {
 		return event.Snapshot{}, err
 	}
 	if e.Seating == event.General {
-		return event.NewGeneral(e, now, freeOf(sections, nil)), nil
+		taken, err := takenAdmissions(ctx, q, id)
+		return event.NewCounted(e, now, taken), err
 	}
-	taken, err := q.TakenSeats(ctx, id)
+	row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.now})
 	if err != nil {
 		return event.Snapshot{}, postgres.Err(err)
 	}
-	return event.NewAssigned(e, now, taken), nil
-}
-
-// freeOf lists the sections' free places, less what is taken of them. With assigned seating the counters count nothing.
-func freeOf(sections []db.SectionsRow, taken map[[2]string]int64) []int64 {
-	free := make([]int64, len(sections))
-	for i, s := range sections {
-		free[i] = s.Free - taken[[2]string{s.EventID, s.Section}]
-	}
-	return free
+	return event.NewAssigned(e, now, row.Taken, row.Sold), nil
 }
 
 // ListEvents implements event.Reader.
-func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) ([]event.Snapshot, error) {
-	arg := db.ListEventsParams{Max: int32(limit)} //nolint:gosec // at most 101
+func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) (event.Page, error) {
+	q := s.queries(s.reads)
+	arg := db.ListEventsParams{Now: q.now, Max: int32(limit)} //nolint:gosec // at most 101
 	if after != nil {
 		arg.BeforeStart, arg.BeforeID = &after.StartsAt, after.ID
 	}
-	q := s.queries()
 	rows, err := q.ListEvents(ctx, arg)
-	if err != nil {
-		return nil, postgres.Err(err)
+	if err != nil || len(rows) == 0 {
+		return event.Page{}, postgres.Err(err)
 	}
-	all, assigned := make([]string, len(rows)), []string(nil)
+	ids := make([]string, len(rows))
 	for i, r := range rows {
-		all[i] = r.Event.EventID
-		if event.Seating(r.Event.Seating) == event.Assigned {
-			assigned = append(assigned, r.Event.EventID)
-		}
+		ids[i] = r.Event.EventID
 	}
-	sections, err := q.Sections(ctx, all)
+	sections, err := q.Sections(ctx, ids)
 	if err != nil {
-		return nil, postgres.Err(err)
-	}
-	counts, err := q.CountTaken(ctx, assigned)
-	if err != nil {
-		return nil, postgres.Err(err)
-	}
-	taken := make(map[[2]string]int64, len(counts))
-	for _, c := range counts {
-		taken[[2]string{c.EventID, c.Section}] = c.Taken
+		return event.Page{}, postgres.Err(err)
 	}
 	byEvent := make(map[string][]db.SectionsRow, len(rows))
 	for _, sec := range sections {
 		byEvent[sec.EventID] = append(byEvent[sec.EventID], sec)
 	}
-	list := make([]event.Snapshot, len(rows))
+	page := event.Page{Events: make([]event.Event, len(rows)), At: rows[0].Now.UTC()}
 	for i, r := range rows {
-		own := byEvent[r.Event.EventID]
-		list[i] = event.NewGeneral(toEvent(r.Event, own), r.Now.UTC(), freeOf(own, taken))
+		page.Events[i] = toEvent(r.Event, byEvent[r.Event.EventID])
 	}
-	return list, nil
+	return page, nil
 }
 
-// CountFree implements reservation.Holder.
-func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, error) {
-	n, err := s.queries().CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section})
+// Taken implements event.Reader.
+func (s *Store) Taken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
+	q := s.queries(s.reads)
+	if seating == event.General {
+		return takenAdmissions(ctx, q, id)
+	}
+	rows, err := q.CountTaken(ctx, db.CountTakenParams{EventID: id, Now: q.now})
+	taken := make(event.Counts, len(rows))
+	for _, r := range rows {
+		taken[r.Section] = event.Count{Taken: r.Taken, Sold: r.Sold}
+	}
+	return taken, postgres.Err(err)
+}
+
+func takenAdmissions(ctx context.Context, q *queries, id string) (event.Counts, error) {
+	rows, err := q.TakenAdmissions(ctx, db.TakenAdmissionsParams{EventID: id, Now: q.now})
+	taken := make(event.Counts, len(rows))
+	for _, r := range rows {
+		taken[r.Section] = event.Count{Taken: r.Taken, Sold: r.Sold}
+	}
+	return taken, postgres.Err(err)
+}
+
+// Standings implements event.Reader.
+func (s *Store) Standings(ctx context.Context, ids []string) (map[string]event.Standing, error) {
+	q := s.queries(s.reads)
+	rows, err := q.SaleStandings(ctx, db.SaleStandingsParams{EventIds: ids, Now: q.now})
+	found := make(map[string]event.Standing, len(rows))
+	for _, r := range rows {
+		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
+		found[r.EventID] = event.Standing{Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt}
+	}
+	return found, postgres.Err(err)
+}
+
+// countFree counts the free seats of a section.
+func (s *Store) countFree(ctx context.Context, eventID, section string) (int64, error) {
+	q := s.queries(s.pool)
+	n, err := q.CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section, Now: q.now})
 	return n, postgres.Err(err)
 }

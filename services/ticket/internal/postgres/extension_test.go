@@ -24,21 +24,22 @@ func TestAHoldIsNotExtendedForEver(t *testing.T) {
 			b.put(t, s)
 			r, err := b.best(t.Context(), "u", 1)
 			require.NoError(t, err)
-			holdEnded := func(ago time.Duration) {
-				_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET hold_ends_at = now() - make_interval(secs => $1)`, ago.Seconds())
-				require.NoError(t, err)
+			for range 2 { // each declined shortly before its time is over
+				p := life[reservation.Paying](t, b, r)
+				b.clock.Advance(reservation.PayWithin - time.Minute)
+				require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
 			}
 			lastBegin := extension - reservation.PayWithin
 
 			p := life[reservation.Paying](t, b, r)
-			holdEnded(lastBegin - time.Minute)
+			b.clock.Set(r.HoldEndsAt.Add(lastBegin - time.Minute))
 			require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
 			got := b.find(t, r.ID)
 			require.Equal(t, reservation.Held, got.Status)
 			require.Equal(t, got.HoldEndsAt.Add(lastBegin), got.ExpiresAt, "a minute, not two")
 
 			p = life[reservation.Paying](t, b, r)
-			holdEnded(lastBegin)
+			b.clock.Advance(time.Minute)
 			require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
 			require.Equal(t, reservation.Expired, b.find(t, r.ID).Status)
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, b.types(t, r.ID))
@@ -57,9 +58,11 @@ func TestBeginPaymentRefusesWhatWouldLastTooLong(t *testing.T) {
 	b := setup(t)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 2)))
 	r := b.mustHold(t, "u", "A-1-1")
-	_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET hold_ends_at = now() - interval '20 min'`)
-	require.NoError(t, err)
-	_, err = b.reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
+	p := life[reservation.Paying](t, b, r)
+	b.clock.Advance(reservation.PayWithin - time.Minute)
+	require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
+	restarted := reservation.NewService(b.events, b.holds, b.store, reservation.PayWithin)
+	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New())
 	require.ErrorIs(t, err, reservation.ErrHoldExpired)
 	require.Equal(t, reservation.Held, b.find(t, r.ID).Status)
 }

@@ -30,17 +30,18 @@ const (
 
 type (
 	result        = batch.Result[*reservation.Reservation]
-	seatsGate     = batch.Coalescer[reservation.SeatsRequest, *reservation.Reservation]
 	generalWriter = batch.Coalescer[reservation.BestRequest, *reservation.Reservation]
 )
 
 // Holds makes holds. A section of general admission is one row that everybody writes: written hold by hold it would be a queue with a
 // commit per buyer. So one writer per event settles, in one transaction, whatever has arrived while the last one was being committed.
 // Named seats are rows of their own, and each request is a transaction of its own.
+//
+// Whatever it does in the database goes through one gate, so that payments find connections however many want to hold.
 type Holds struct {
 	*Store
 
-	seats *seatsGate
+	gate *gate
 
 	mu      sync.Mutex
 	writers map[string]*generalWriter // never more than there are events
@@ -48,28 +49,33 @@ type Holds struct {
 
 var _ reservation.Holder = (*Holds)(nil)
 
-// NewHolds makes Holds on a Store; inflight is how many requests for named seats are in transactions at once.
+// NewHolds makes Holds on a Store; inflight is how many of its transactions and readings there are at once.
 func NewHolds(s *Store, inflight int) *Holds {
-	return &Holds{
-		Store: s,
-		seats: batch.NewItems(batch.Config{Max: 1, Inflight: inflight, Queue: maxWaiting},
-			func(ctx context.Context, reqs []reservation.SeatsRequest) ([]result, error) {
-				r, err := s.holdInTx(ctx, reqs[0])
-				return []result{{Value: r, Err: err}}, nil
-			}),
-		writers: make(map[string]*generalWriter),
-	}
+	return &Holds{Store: s, gate: newGate(inflight), writers: make(map[string]*generalWriter)}
 }
 
 // Close waits until the requests that have been accepted are answered.
 func (h *Holds) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.seats.Close(ctx)
-	for _, w := range h.writers {
+	var err error
+	for _, w := range h.writers { // before the gate that they go through
 		err = errors.Join(err, w.Close(ctx))
 	}
-	return err
+	return errors.Join(err, h.gate.Close(ctx))
+}
+
+// Made implements reservation.Holder.
+func (h *Holds) Made(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
+	if key == nil {
+		return nil, nil //nolint:nilnil // nothing was made
+	}
+	return through(ctx, h.gate, func(ctx context.Context) (*reservation.Reservation, error) { return h.made(ctx, key) })
+}
+
+// CountFree implements reservation.Holder.
+func (h *Holds) CountFree(ctx context.Context, eventID, section string) (int64, error) {
+	return through(ctx, h.gate, func(ctx context.Context) (int64, error) { return h.countFree(ctx, eventID, section) })
 }
 
 // HoldGeneral implements reservation.Holder.
@@ -84,7 +90,8 @@ func (h *Holds) writer(eventID string) *generalWriter {
 	if w == nil {
 		w = batch.NewItems(batch.Config{Max: maxSettled, Queue: maxWaiting},
 			func(ctx context.Context, reqs []reservation.BestRequest) ([]result, error) {
-				return h.settleGeneral(ctx, eventID, reqs)
+				// With the writer's own context: once its time is over nobody waits for the answers, and nothing may be held for them.
+				return through(ctx, h.gate, func(context.Context) ([]result, error) { return h.settleGeneral(ctx, eventID, reqs) })
 			})
 		h.writers[eventID] = w
 	}
@@ -95,7 +102,7 @@ func (h *Holds) writer(eventID string) *generalWriter {
 func (h *Holds) settleGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
 	var results []result
 	err := postgres.InTxRetry(ctx, h.pool, func(ctx context.Context, tx pgx.Tx) error {
-		g := &general{store: h.Store, tx: tx, q: db.New(tx), eventID: eventID, reqs: reqs, results: make([]result, len(reqs))}
+		g := &general{store: h.Store, tx: tx, q: h.queries(tx), eventID: eventID, reqs: reqs, results: make([]result, len(reqs))}
 		results = g.results
 		return g.settle(ctx)
 	})
@@ -111,7 +118,7 @@ func (h *Holds) settleGeneral(ctx context.Context, eventID string, reqs []reserv
 type general struct {
 	store   *Store
 	tx      pgx.Tx
-	q       *db.Queries
+	q       *queries
 	eventID string
 	reqs    []reservation.BestRequest
 	results []result
@@ -182,7 +189,7 @@ func (g *general) lock(ctx context.Context, pending []int) error {
 	if err != nil {
 		return err
 	}
-	g.sale, err = g.q.SaleOf(ctx, g.eventID)
+	g.sale, err = g.q.SaleOf(ctx, db.SaleOfParams{EventID: g.eventID, Now: g.q.now})
 	if err != nil {
 		return orNotFound(err, event.ErrNotFound)
 	}
@@ -208,7 +215,9 @@ func (g *general) release(ctx context.Context, pending []int) error {
 		sections = append(sections, s)
 	}
 	for {
-		ids, err := g.q.DueInSections(ctx, db.DueInSectionsParams{EventID: g.eventID, Sections: sections, Max: maxReleased})
+		ids, err := g.q.DueInSections(ctx, db.DueInSectionsParams{
+			EventID: g.eventID, Sections: sections, Now: g.q.now, Max: maxReleased,
+		})
 		if err != nil || len(ids) == 0 {
 			return err
 		}

@@ -17,16 +17,15 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// HoldSeats implements reservation.Holder. So many transactions run at once as fit beside what else the pool serves; what would wait
-// too long for its turn is refused.
+// HoldSeats implements reservation.Holder.
 func (h *Holds) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
-	return h.seats.Do(ctx, req)
+	return through(ctx, h.gate, func(ctx context.Context) (*reservation.Reservation, error) { return h.holdInTx(ctx, req) })
 }
 
 func (s *Store) holdInTx(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	var held *reservation.Reservation
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		q := db.New(tx)
+		q := s.queries(tx)
 		made, err := answers.Claim(ctx, tx, req.Once)
 		if err != nil {
 			return err
@@ -50,9 +49,9 @@ func (s *Store) holdInTx(ctx context.Context, req reservation.SeatsRequest) (*re
 }
 
 func (s *Store) holdSeats(
-	ctx context.Context, tx pgx.Tx, q *db.Queries, req reservation.SeatsRequest,
+	ctx context.Context, tx pgx.Tx, q *queries, req reservation.SeatsRequest,
 ) (*reservation.Reservation, error) {
-	sale, err := s.admit(ctx, tx, req)
+	sale, err := admit(ctx, tx, q, req)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +80,8 @@ func (s *Store) holdSeats(
 }
 
 // admit takes the user's lock, so that nobody adds to what the user has, and checks what does not depend on the seats.
-func (s *Store) admit(ctx context.Context, tx pgx.Tx, req reservation.SeatsRequest) (db.SaleOfRow, error) {
-	row, used, err := lockAndRead(ctx, tx, req)
+func admit(ctx context.Context, tx pgx.Tx, q *queries, req reservation.SeatsRequest) (db.SaleOfRow, error) {
+	row, used, err := lockAndRead(ctx, tx, q, req)
 	if err != nil {
 		return row, orNotFound(err, event.ErrNotFound)
 	}
@@ -98,10 +97,12 @@ func (s *Store) admit(ctx context.Context, tx pgx.Tx, req reservation.SeatsReque
 
 // lockAndRead sends two statements at once: the second one still begins after the first has its lock, and sees what was committed until
 // then.
-func lockAndRead(ctx context.Context, tx pgx.Tx, req reservation.SeatsRequest) (row db.SaleOfRow, used int64, err error) {
+func lockAndRead(
+	ctx context.Context, tx pgx.Tx, q *queries, req reservation.SeatsRequest,
+) (row db.SaleOfRow, used int64, err error) {
 	var b pgx.Batch
 	b.Queue(db.LockUser, userLock(req.EventID, req.UserID))
-	b.Queue(db.SaleFor, req.UserID, req.EventID).QueryRow(func(r pgx.Row) error {
+	b.Queue(db.SaleFor, q.now, req.UserID, req.EventID).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.Seating, &row.State, &row.SalesOpenAt, &row.SalesCloseAt, &row.MaxPerUser, &row.Currency, &row.HoldSeconds,
 			&row.Now, &used)
 	})
@@ -113,8 +114,8 @@ func toSale(r db.SaleOfRow) event.Sale {
 	return event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser)}
 }
 
-func usedBy(ctx context.Context, q *db.Queries, eventID string, users []string) (map[string]int64, error) {
-	rows, err := q.UsedBy(ctx, db.UsedByParams{EventID: eventID, UserIds: users})
+func usedBy(ctx context.Context, q *queries, eventID string, users []string) (map[string]int64, error) {
+	rows, err := q.UsedBy(ctx, db.UsedByParams{EventID: eventID, UserIds: users, Now: q.now})
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +136,9 @@ func (s *Store) holdTime(sale db.SaleOfRow) time.Duration {
 
 // claimSeats gives the seats to the reservation, or tells which are taken.
 func claimSeats(
-	ctx context.Context, q *db.Queries, req reservation.SeatsRequest, id uuid.UUID, until time.Time,
+	ctx context.Context, q *queries, req reservation.SeatsRequest, id uuid.UUID, until time.Time,
 ) ([]db.ClaimSeatsRow, error) {
-	arg := db.ClaimSeatsParams{EventID: req.EventID, SeatIds: req.SeatIDs, ReservationID: id, HeldUntil: until}
+	arg := db.ClaimSeatsParams{EventID: req.EventID, SeatIds: req.SeatIDs, ReservationID: id, HeldUntil: until, Now: q.now}
 	if !req.Impatient {
 		return q.ClaimSeats(ctx, arg)
 	}
@@ -199,7 +200,7 @@ func missing(rows []db.ClaimSeatsRow, ids []string) []string {
 }
 
 // expireTaken ends reservations whose seats the claim has taken or freed already: the rest of save's work.
-func expireTaken(ctx context.Context, q *db.Queries, ids []uuid.UUID) ([]reservation.Event, error) {
+func expireTaken(ctx context.Context, q *queries, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -222,7 +223,7 @@ func expireTaken(ctx context.Context, q *db.Queries, ids []uuid.UUID) ([]reserva
 	return takeEvents(set.list), endSeats(ctx, q, set.list)
 }
 
-func insertHold(ctx context.Context, q *db.Queries, r *reservation.Reservation) error {
+func insertHold(ctx context.Context, q *queries, r *reservation.Reservation) error {
 	prices := make([]int64, len(r.Seats))
 	for i, s := range r.Seats {
 		prices[i] = s.Price

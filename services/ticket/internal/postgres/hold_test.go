@@ -1,16 +1,13 @@
 package postgres_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
@@ -47,10 +44,10 @@ func TestHoldSeatsRefuses(t *testing.T) {
 	s.HoldSeconds = ptr(int32(30))
 	b.put(t, s)
 	early := spec("early", event.Assigned, rows("A", 70, 1, 10))
-	early.SalesOpenAt = time.Now().Add(time.Hour)
+	early.SalesOpenAt = opening.Add(time.Hour)
 	b.put(t, early)
 	late := spec("late", event.Assigned, rows("A", 70, 1, 10))
-	late.SalesOpenAt, late.SalesCloseAt = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	late.SalesOpenAt, late.SalesCloseAt = opening.Add(-2*time.Hour), opening.Add(-time.Hour)
 	b.put(t, late)
 	b.put(t, spec("general", event.General, admissions("A", 10, 10)))
 	for _, state := range []string{"PAUSED", "CANCELLED"} {
@@ -101,11 +98,11 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 20)))
 	bought := b.mustHold(t, "u", "A-1-1", "A-1-2")
 	b.paid(t, bought, payment(bought))
-	lapsed := b.mustHold(t, "u", "A-1-3", "A-1-4")
+	b.mustHold(t, "u", "A-1-3", "A-1-4")
 	_, err := b.hold(t.Context(), "u", "A-1-5")
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
 
-	b.lapse(t, lapsed.ID)
+	b.clock.Advance(holdFor)
 	b.mustHold(t, "u", "A-1-5", "A-1-6")
 	_, err = b.hold(t.Context(), "u", "A-1-7")
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
@@ -116,37 +113,24 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 func TestHoldSeatsConcurrently(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	other := replica(t, b.pool)
+	other := replica(t, b)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 20)))
 
-	var held, refused atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 200 {
-		wg.Go(func() {
-			a := i%19 + 1
-			seats := []string{fmt.Sprintf("A-1-%d", a), fmt.Sprintf("A-1-%d", a+1)}
-			if i%2 == 0 {
-				slices.Reverse(seats)
-			}
-			from := b
-			if i%3 == 0 {
-				from = other
-			}
-			_, err := from.hold(t.Context(), fmt.Sprintf("u%d", i), seats...)
-			switch {
-			case err == nil:
-				held.Add(1)
-			case errors.Is(err, reservation.ErrSeatTaken):
-				refused.Add(1)
-			default:
-				t.Errorf("neither held nor taken: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-
-	require.EqualValues(t, 200, held.Load()+refused.Load())
-	require.Equal(t, held.Load()*2, b.count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
+	results := together(200, func(i int) error {
+		a := i%19 + 1
+		seats := []string{fmt.Sprintf("A-1-%d", a), fmt.Sprintf("A-1-%d", a+1)}
+		if i%2 == 0 {
+			slices.Reverse(seats)
+		}
+		from := b
+		if i%3 == 0 {
+			from = other
+		}
+		_, err := from.hold(t.Context(), fmt.Sprintf("u%d", i), seats...)
+		return err
+	})
+	held := succeeded(t, results, reservation.ErrSeatTaken)
+	require.EqualValues(t, held*2, b.count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
 	b.requireNoDeadlocks(t)
 	// Nobody can hold a pair any more: every free seat has taken neighbours.
 	require.Zero(t, b.count(t, `SELECT count(*) FROM seats x JOIN seats y ON y.idx = x.idx + 1 WHERE x.status = 'FREE' AND y.status = 'FREE'`))
@@ -156,27 +140,18 @@ func TestHoldSeatsConcurrently(t *testing.T) {
 func TestHoldSeatsLimitUnderRaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	other := replica(t, b.pool)
+	other := replica(t, b)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 4, 20)))
 
-	var held atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 40 {
-		wg.Go(func() {
-			from := b
-			if i%2 == 0 {
-				from = other
-			}
-			_, err := from.hold(t.Context(), "greedy", fmt.Sprintf("A-%d-%d", i/20+1, i%20+1))
-			if err == nil {
-				held.Add(1)
-			} else {
-				assert.ErrorIs(t, err, reservation.ErrLimitExceeded)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 4, held.Load())
+	results := together(40, func(i int) error {
+		from := b
+		if i%2 == 0 {
+			from = other
+		}
+		_, err := from.hold(t.Context(), "greedy", fmt.Sprintf("A-%d-%d", i/20+1, i%20+1))
+		return err
+	})
+	require.Equal(t, 4, succeeded(t, results, reservation.ErrLimitExceeded))
 	b.requireInvariants(t)
 }
 
@@ -186,9 +161,9 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 10)))
 	one := b.mustHold(t, "one", "A-1-1", "A-1-2", "A-1-3")
 	two := b.mustHold(t, "two", "A-1-4", "A-1-5")
+	b.clock.Advance(time.Minute)
 	live := b.mustHold(t, "live", "A-1-6")
-	b.lapse(t, one.ID)
-	b.lapse(t, two.ID)
+	b.clock.Advance(holdFor - time.Minute)
 
 	taker := b.mustHold(t, "taker", "A-1-4", "A-1-2", "A-1-9")
 
@@ -210,7 +185,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.hold(t.Context(), "late", "A-1-10")
 	require.ErrorIs(t, err, reservation.ErrSeatTaken, "nor one whose payment is under way")
-	b.lapse(t, paying.ID)
+	b.clock.Advance(reservation.PayWithin)
 	b.mustHold(t, "late", "A-1-10")
 	require.Equal(t, reservation.Expired, b.find(t, paying.ID).Status)
 	b.requireInvariants(t)
@@ -220,51 +195,49 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	other := replica(t, b.pool)
+	other := replica(t, b)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 40)))
 	for round := range 3 {
-		var old []*reservation.Reservation
-		for i := range 10 {
+		old := make([]*reservation.Reservation, 10)
+		for i := range old {
 			user := fmt.Sprintf("old%d-%d", round, i)
-			r := b.mustHold(t, user, fmt.Sprintf("A-1-%d", 4*i+1), fmt.Sprintf("A-1-%d", 4*i+2), fmt.Sprintf("A-1-%d", 4*i+3))
-			b.lapse(t, r.ID)
-			old = append(old, r)
+			old[i] = b.mustHold(t, user, fmt.Sprintf("A-1-%d", 4*i+1), fmt.Sprintf("A-1-%d", 4*i+2), fmt.Sprintf("A-1-%d", 4*i+3))
 		}
+		b.clock.Advance(holdFor)
+		take := func(i int) error {
+			from := b
+			if i%2 == 0 {
+				from = other
+			}
+			// Across the borders of the old holds, from both sides.
+			seats := []string{fmt.Sprintf("A-1-%d", (4*i+2)%40+1), fmt.Sprintf("A-1-%d", (4*i+4)%40+1)}
+			if i%3 == 0 {
+				slices.Reverse(seats)
+			}
+			_, err := from.hold(t.Context(), fmt.Sprintf("new%d-%d", round, i), seats...)
+			return err
+		}
+		settle := func(i int) error {
+			paid := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: old[i].ID, Payment: payment(old[i])}
+			return b.store.Settle(t.Context(), group, []reservation.PaymentEvent{paid})
+		}
+		sweep := func(int) error { _, err := b.store.ExpireDue(t.Context(), 5); return err }
+
+		var taken, settled, swept []error
 		var wg sync.WaitGroup
-		for i := range 60 {
-			wg.Go(func() {
-				from := b
-				if i%2 == 0 {
-					from = other
-				}
-				// Across the borders of the old holds, from both sides.
-				seats := []string{fmt.Sprintf("A-1-%d", (4*i+2)%40+1), fmt.Sprintf("A-1-%d", (4*i+4)%40+1)}
-				if i%3 == 0 {
-					slices.Reverse(seats)
-				}
-				if _, err := from.hold(t.Context(), fmt.Sprintf("new%d-%d", round, i), seats...); err != nil {
-					assert.ErrorIs(t, err, reservation.ErrSeatTaken)
-				}
-			})
-		}
-		for _, r := range old {
-			wg.Go(func() { b.paid(t, r, payment(r)) })
-		}
-		for range 4 {
-			wg.Go(func() {
-				_, err := b.store.ExpireDue(t.Context(), 5)
-				assert.NoError(t, err)
-			})
-		}
+		wg.Go(func() { taken = together(60, take) })
+		wg.Go(func() { settled = together(len(old), settle) })
+		wg.Go(func() { swept = together(4, sweep) })
 		wg.Wait()
+		succeeded(t, taken, reservation.ErrSeatTaken)
+		for _, err := range slices.Concat(settled, swept) {
+			require.NoError(t, err)
+		}
 		b.requireInvariants(t)
 		for _, r := range old {
 			require.Equal(t, reservation.Rejected, b.find(t, r.ID).Status, "paid after its time")
 		}
-		_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET expires_at = now() - interval '1 s' WHERE status = 'HELD'`)
-		require.NoError(t, err)
-		_, err = b.pool.Exec(t.Context(), `UPDATE seats SET held_until = now() - interval '1 s' WHERE status = 'HELD'`)
-		require.NoError(t, err)
+		b.clock.Advance(holdFor)
 	}
 	b.requireNoDeadlocks(t)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -15,7 +16,6 @@ import (
 // counted as if those were free: the user's lock is between the two.
 func TestLimitAtTheEndOfAHold(t *testing.T) {
 	t.Parallel()
-	seconds := int32(1)
 	for name, s := range map[string]event.Spec{
 		"seats":   spec("e", event.Assigned, rows("A", 70, 1, 10)),
 		"general": spec("e", event.General, admissions("A", 70, 10), admissions("B", 70, 10)),
@@ -29,24 +29,18 @@ func TestLimitAtTheEndOfAHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			s.HoldSeconds = &seconds
 			b.put(t, s)
 			r, err := hold(b, "A", "A-1-1", "A-1-2", "A-1-3", "A-1-4")
 			require.NoError(t, err)
 
 			second := make(chan error, 1)
 			_, _, err = b.store.Change(t.Context(), r.ID, func(r *reservation.Reservation, _ time.Time) error {
-				require.Eventually(t, func() bool {
-					return b.count(t, `SELECT count(*) FROM reservations WHERE expires_at <= now()`) == 1
-				}, patience, time.Millisecond)
+				b.clock.Advance(holdFor)
 				go func() {
 					_, err := hold(b, "B", "A-1-5", "A-1-6", "A-1-7", "A-1-8")
 					second <- err
 				}()
-				require.Eventually(t, func() bool {
-					return len(second) > 0 ||
-						b.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-				}, patience, time.Millisecond)
+				waittest.Until(t, func() bool { return len(second) > 0 || b.waitingForLocks(t) == 1 }, "the second hold waits")
 				return r.BeginPayment(uuid.New(), r.ExpiresAt.Add(-time.Microsecond), extension)
 			})
 			require.NoError(t, err)

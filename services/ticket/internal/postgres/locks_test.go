@@ -2,11 +2,11 @@ package postgres_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -22,9 +22,7 @@ func (b *bundle) blocked(t *testing.T, sql string, fn func() error, check func()
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
-	require.Eventually(t, func() bool {
-		return b.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-	}, patience, time.Millisecond, "it does not wait")
+	waittest.Until(t, func() bool { return b.waitingForLocks(t) == 1 }, "it waits for the lock")
 	check()
 	for _, sql := range release {
 		_, err = tx.Exec(t.Context(), sql)
@@ -51,10 +49,10 @@ func TestLockOrderOfSeats(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 10)))
-	r := b.mustHold(t, "u", "A-1-3", "A-1-5")
+	b.mustHold(t, "u", "A-1-3", "A-1-5")
 	const lockLast, reservations = `SELECT 1 FROM seats WHERE seat_id = 'A-1-5' FOR UPDATE`, `SELECT 1 FROM reservations`
 
-	b.lapse(t, r.ID)
+	b.clock.Advance(holdFor)
 	require.NoError(t, b.blocked(t, lockLast,
 		func() error { _, err := b.hold(t.Context(), "v", "A-1-7", "A-1-3"); return err },
 		func() {
@@ -63,7 +61,7 @@ func TestLockOrderOfSeats(t *testing.T) {
 			b.unlocked(t, `SELECT 1 FROM seats WHERE seat_id = 'A-1-7'`)
 		}), "a seat nobody wants is locked in its turn too, for it becomes free")
 
-	r = b.mustHold(t, "u", "A-1-5")
+	r := b.mustHold(t, "u", "A-1-5")
 	require.NoError(t, b.blocked(t, lockLast,
 		func() error { return b.reservations.Cancel(t.Context(), "u", "", r.ID) },
 		func() { b.unlocked(t, reservations) }))
@@ -99,12 +97,12 @@ func TestTakeoverYieldsToAPaymentThatCameFirst(t *testing.T) {
 	b := setup(t)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 10)))
 	r := b.mustHold(t, "u", "A-1-1", "A-1-2")
-	b.lapse(t, r.ID)
+	b.clock.Advance(holdFor)
 	err := b.blocked(t, `SELECT 1 FROM seats WHERE reservation_id IS NOT NULL ORDER BY idx FOR UPDATE`,
 		func() error { _, err := b.hold(t.Context(), "v", "A-1-2", "A-1-3"); return err },
 		func() {},
-		`UPDATE reservations SET status = 'PAYING', payment_id = gen_random_uuid(), expires_at = now() + interval '10 min', version = 2`,
-		`UPDATE seats SET held_until = now() + interval '10 min' WHERE status = 'HELD'`)
+		`UPDATE reservations SET status = 'PAYING', payment_id = gen_random_uuid(), expires_at = expires_at + interval '10 min', version = 2`,
+		`UPDATE seats SET held_until = held_until + interval '10 min' WHERE status = 'HELD'`)
 	require.ErrorIs(t, err, reservation.ErrSeatTaken)
 	require.Equal(t, reservation.Paying, b.find(t, r.ID).Status)
 	b.requireInvariants(t)
@@ -136,8 +134,7 @@ func TestSweeperPassesOverWhatIsLocked(t *testing.T) {
 	b := setup(t)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 5)))
 	one, two := b.mustHold(t, "u1", "A-1-1", "A-1-2"), b.mustHold(t, "u2", "A-1-3", "A-1-4")
-	b.lapse(t, one.ID)
-	b.lapse(t, two.ID)
+	b.clock.Advance(holdFor)
 	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), `SELECT 1 FROM seats WHERE seat_id = 'A-1-2' FOR UPDATE`)
 		require.NoError(t, err)

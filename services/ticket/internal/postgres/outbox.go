@@ -9,16 +9,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
 // insertEvents writes what happened into the outbox. The reservations' rows must be locked, or new.
-func (s *Store) insertEvents(ctx context.Context, tx pgx.Tx, events []reservation.Event) error {
-	out := make([]outbox.Event, len(events))
-	for i, e := range events {
+func (s *Store) insertEvents(ctx context.Context, tx pgx.Tx, happened []reservation.Event) error {
+	out := make([]outbox.Event, len(happened))
+	for i, e := range happened {
 		out[i] = outbox.Event{
-			Topic: s.topic, Key: e.Reservation.ID.String(), Type: string(e.Type), EntityVersion: e.Reservation.Version,
+			Topic: events.Reservations, Key: e.Reservation.ID.String(), Type: string(e.Type), EntityVersion: e.Reservation.Version,
 			Payload: payload(&e),
 		}
 	}

@@ -36,14 +36,14 @@ var life = map[reservation.Status]func(t *testing.T, b *bundle, r *reservation.R
 	},
 	reservation.Expired: func(t *testing.T, b *bundle, r *reservation.Reservation) reservation.Payment {
 		t.Helper()
-		b.lapse(t, r.ID)
+		b.clock.Advance(holdFor)
 		_, err := b.store.ExpireDue(t.Context(), 10)
 		require.NoError(t, err)
 		return payment(r)
 	},
 	reservation.Rejected: func(t *testing.T, b *bundle, r *reservation.Reservation) reservation.Payment {
 		t.Helper()
-		b.lapse(t, r.ID)
+		b.clock.Advance(holdFor)
 		p := payment(r)
 		b.paid(t, r, p)
 		return p
@@ -105,7 +105,6 @@ func TestBeginPayment(t *testing.T) {
 			require.Equal(t, r.ExpiresAt, again.Reservation.ExpiresAt, "a repetition gives no more time")
 			require.Equal(t, r.Version, again.Reservation.Version)
 		}
-		began := time.Now()
 		got, err := b.reservations.BeginPayment(t.Context(), r.UserID, r.ID, uuid.New())
 		if w, refused := want[s]; refused {
 			require.ErrorIs(t, err, w)
@@ -113,7 +112,7 @@ func TestBeginPayment(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		require.WithinRange(t, got.Reservation.ExpiresAt, began.Add(reservation.PayWithin-time.Second), time.Now().Add(reservation.PayWithin))
+		b.requireIn(t, reservation.PayWithin, got.Reservation.ExpiresAt)
 		require.Equal(t, "Concert e", got.EventTitle)
 	})
 }
@@ -123,7 +122,7 @@ func TestBeginPaymentAfterTheHold(t *testing.T) {
 	b := setup(t)
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 2)))
 	r := b.mustHold(t, "u", "A-1-1")
-	b.lapse(t, r.ID)
+	b.clock.Advance(holdFor)
 	_, err := b.reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
 	require.ErrorIs(t, err, reservation.ErrHoldExpired)
 	_, err = b.reservations.Payable(t.Context(), "u", r.ID)
@@ -151,15 +150,13 @@ func TestAbortPayment(t *testing.T) {
 		require.Equal(t, r.HoldEndsAt, got.ExpiresAt, "what was left of the hold")
 		require.Equal(t, uuid.Nil, got.PaymentID)
 
-		_, err := b.pool.Exec(t.Context(), `UPDATE reservations SET hold_ends_at = now() + interval '30 s' WHERE reservation_id = $1`, r.ID)
-		require.NoError(t, err)
+		b.clock.Set(r.HoldEndsAt.Add(-30 * time.Second))
 		p = life[reservation.Paying](t, b, r)
-		began := time.Now()
 		require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
-		require.WithinRange(t, b.find(t, r.ID).ExpiresAt, began.Add(reservation.RetryWithin-time.Second), time.Now().Add(reservation.RetryWithin), "but two minutes at least")
+		b.requireIn(t, reservation.RetryWithin, b.find(t, r.ID).ExpiresAt) // not the 30 seconds that were left
 
 		p = life[reservation.Paying](t, b, r)
-		b.lapse(t, r.ID)
+		b.clock.Advance(reservation.PayWithin)
 		require.NoError(t, b.reservations.AbortPayment(t.Context(), r.ID, p.ID))
 		require.Equal(t, reservation.Paying, b.find(t, r.ID).Status, "what has expired is not brought back")
 	})
@@ -213,7 +210,7 @@ func TestPaidAfterItsTime(t *testing.T) {
 	b.put(t, spec("e", event.Assigned, rows("A", 70, 1, 2)))
 	r := b.mustHold(t, "u", "A-1-1")
 	p := life[reservation.Paying](t, b, r)
-	b.lapse(t, r.ID)
+	b.clock.Advance(reservation.PayWithin)
 	b.paid(t, r, p)
 	require.Equal(t, reservation.Rejected, b.find(t, r.ID).Status)
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED"}, b.types(t, r.ID))

@@ -21,7 +21,7 @@ var _ event.Writer = (*Store)(nil)
 func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, once *idempotency.Key) (event.Event, error) {
 	id := e.ID
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		q := db.New(tx)
+		q := s.queries(tx)
 		made, err := answers.Claim(ctx, tx, once)
 		if err != nil {
 			return err
@@ -42,64 +42,84 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, spec *event.Spec, o
 	return s.FindEvent(ctx, id)
 }
 
-func putEvent(ctx context.Context, q *db.Queries, e *event.Event, spec *event.Spec) error {
+func putEvent(ctx context.Context, q *queries, e *event.Event, spec *event.Spec) error {
 	inserted, err := q.InsertEvent(ctx, db.InsertEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
 		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: spec.HoldSeconds, SlotSeconds: spec.SlotSeconds, Threshold: spec.Threshold,
+		HoldSeconds: spec.HoldSeconds,
 	})
 	if err != nil {
 		return err
 	}
-	if inserted == 1 {
-		if err := insertPlaces(ctx, q, e); err != nil {
-			return err
-		}
-		return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
+	if inserted == 0 {
+		return changeEvent(ctx, q, e, spec)
 	}
-	return changeEvent(ctx, q, e, spec)
+	if spec.IfMatch != nil { // nothing was there to match
+		return event.ErrChanged
+	}
+	if err := insertPlaces(ctx, q, e); err != nil {
+		return err
+	}
+	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
 }
 
-// changeEvent locks the event's row, so that operators change one after the other. Buyers never wait for it.
-func changeEvent(ctx context.Context, q *db.Queries, e *event.Event, spec *event.Spec) error {
-	row, err := q.LockEvent(ctx, e.ID)
+// changeEvent locks the event's row, so that operators change one after the other. Buyers never wait for it. What the spec leaves out
+// stays as it is in force.
+func changeEvent(ctx context.Context, q *queries, e *event.Event, spec *event.Spec) error {
+	now, old, err := lockSettings(ctx, q, e.ID)
 	if err != nil {
 		return err
 	}
-	sections, err := q.Sections(ctx, []string{e.ID})
-	if err != nil {
-		return err
+	if spec.IfMatch != nil && !spec.IfMatch.Allows(old.ETag()) {
+		return event.ErrChanged
 	}
-	old := toEvent(row.Event, sections)
-	changes := event.Compare(&old, e)
-	line := !equal(row.Event.Threshold, spec.Threshold) || !equal(row.Event.SlotSeconds, spec.SlotSeconds)
-	if !changes.Any && !line {
+	if spec.HoldSeconds == nil {
+		e.HoldFor = old.Event.HoldFor
+	}
+	if given(spec.Threshold, old.Line.Threshold) || given(spec.SlotSeconds, old.Line.SlotSeconds) {
+		err := q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
+		if err != nil {
+			return err
+		}
+	}
+	changes := event.Compare(&old.Event, e)
+	if !changes.Any {
 		return nil
 	}
 	if changes.Structure {
-		err = replacePlaces(ctx, q, &old, e, row.Now)
+		err = replacePlaces(ctx, q, &old.Event, e, now)
 	} else {
 		err = updateSections(ctx, q, e)
 	}
 	if err != nil {
 		return err
 	}
-	if line {
-		// Only what the operator changed here: a repeated PUT must not undo what was set at the line itself since.
-		err := q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
-		if err != nil {
-			return err
-		}
-	}
 	return q.UpdateEvent(ctx, db.UpdateEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
 		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: spec.HoldSeconds, SlotSeconds: spec.SlotSeconds, Threshold: spec.Threshold,
+		HoldSeconds: inSeconds(e.HoldFor),
 	})
 }
 
+// lockSettings reads what is in force of an event that exists, and keeps everybody else from changing it, by whichever route.
+func lockSettings(ctx context.Context, q *queries, id string) (time.Time, event.Settings, error) {
+	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.now})
+	if err != nil {
+		return time.Time{}, event.Settings{}, err
+	}
+	if err := q.LockLine(ctx, id); err != nil {
+		return time.Time{}, event.Settings{}, err
+	}
+	sections, err := q.Sections(ctx, []string{id})
+	if err != nil {
+		return time.Time{}, event.Settings{}, err
+	}
+	line, err := lineSettings(ctx, q, id)
+	return row.Now, event.Settings{Event: toEvent(row.Event, sections), Line: line}, err
+}
+
 // replacePlaces makes all seats and sections anew. Once the sale has opened, or anything is held, they stay: visitors have the map.
-func replacePlaces(ctx context.Context, q *db.Queries, old, e *event.Event, now time.Time) error {
+func replacePlaces(ctx context.Context, q *queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {
 		return err
@@ -122,7 +142,7 @@ func replacePlaces(ctx context.Context, q *db.Queries, old, e *event.Event, now 
 	return insertPlaces(ctx, q, e)
 }
 
-func insertPlaces(ctx context.Context, q *db.Queries, e *event.Event) error {
+func insertPlaces(ctx context.Context, q *queries, e *event.Event) error {
 	n := len(e.Sections)
 	arg := db.InsertSectionsParams{
 		EventID: e.ID, Sections: make([]string, n), Ordinals: make([]int32, n), Prices: make([]int64, n), Capacities: make([]int64, n),
@@ -146,7 +166,7 @@ func insertPlaces(ctx context.Context, q *db.Queries, e *event.Event) error {
 }
 
 // updateSections sets prices and capacities; a capacity below what is held and sold is refused.
-func updateSections(ctx context.Context, q *db.Queries, e *event.Event) error {
+func updateSections(ctx context.Context, q *queries, e *event.Event) error {
 	arg := db.UpdateSectionsParams{EventID: e.ID}
 	for _, s := range e.Sections {
 		arg.Sections = append(arg.Sections, s.Name)
@@ -164,27 +184,15 @@ func updateSections(ctx context.Context, q *db.Queries, e *event.Event) error {
 	return err
 }
 
-func equal[T comparable](a, b *T) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
-
-var _ event.Lines = (*Store)(nil)
-
-// LineSettings implements event.Lines.
-func (s *Store) LineSettings(ctx context.Context, eventID string) (event.LineSettings, error) {
-	r, err := s.queries().LineSettings(ctx, eventID)
-	if err != nil {
-		return event.LineSettings{}, orNotFound(err, event.ErrNotFound)
-	}
-	return event.LineSettings{
-		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,
-		BlockedUsers: r.BlockedUsers,
-	}, nil
+// given reports whether a setting is there and differs from what is in force.
+func given[T comparable](setting, live *T) bool {
+	return setting != nil && (live == nil || *setting != *live)
 }
 
-// ChangeLine implements event.Lines.
-func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
-	arg := db.ChangeLineParams{EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser}
-	if err := s.queries().ChangeLine(ctx, arg); err != nil {
-		return event.LineSettings{}, postgres.Err(err)
+func inSeconds(d time.Duration) *int32 {
+	if d == 0 {
+		return nil
 	}
-	return s.LineSettings(ctx, eventID)
+	n := int32(d / time.Second) //nolint:gosec // ≤ 3600
+	return &n
 }

@@ -13,11 +13,11 @@ import (
 
 // Find implements reservation.Store.
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
-	return findReservation(ctx, s.queries(), id)
+	return findReservation(ctx, s.queries(s.pool), id)
 }
 
-func findReservation(ctx context.Context, q *db.Queries, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
-	row, err := q.FindReservation(ctx, id)
+func findReservation(ctx context.Context, q *queries, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
+	row, err := q.FindReservation(ctx, db.FindReservationParams{ReservationID: id, Now: q.now})
 	if err != nil {
 		return nil, time.Time{}, orNotFound(err, reservation.ErrNotFound)
 	}
@@ -32,9 +32,9 @@ func findReservation(ctx context.Context, q *db.Queries, id uuid.UUID) (*reserva
 func (s *Store) List(
 	ctx context.Context, userID string, limit int, before uuid.UUID,
 ) ([]reservation.Reservation, time.Time, error) {
-	q := s.queries()
+	q := s.queries(s.pool)
 	rows, err := q.ListReservations(ctx, db.ListReservationsParams{
-		UserID: userID, Before: orLast(before), Max: int32(limit), //nolint:gosec // at most 101
+		UserID: userID, Before: orLast(before), Now: q.now, Max: int32(limit), //nolint:gosec // at most 101
 	})
 	if err != nil || len(rows) == 0 {
 		return nil, time.Time{}, postgres.Err(err)
@@ -65,7 +65,8 @@ func orLast(before uuid.UUID) uuid.UUID {
 
 // SoldByEvent counts the places sold of up to max sales that are open or ended less than a day ago.
 func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
-	rows, err := s.queries().SoldByEvent(ctx, int32(max)) //nolint:gosec // a batch
+	q := s.queries(s.pool)
+	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.now, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil {
 		return nil, postgres.Err(err)
 	}

@@ -59,12 +59,12 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, events []reservation.Paym
 		ids[i] = e.ReservationID
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	q := db.New(tx)
+	q := s.queries(tx)
 	set, err := lock(ctx, q, slices.Compact(ids), false)
 	if err != nil {
 		return err
 	}
-	now, err := q.Now(ctx) // nothing may have been found to read it from
+	now, err := q.Now(ctx, q.present()) // nothing may have been found to read it from
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, events []reservation.Paym
 
 // markGivenBack marks the payments whose refund was heard of before: their confirmation had been put aside. Of all that is told of a
 // payment this is the only order that matters. The reservations must be locked.
-func markGivenBack(ctx context.Context, q *db.Queries, events []reservation.PaymentEvent) error {
+func markGivenBack(ctx context.Context, q *queries, events []reservation.PaymentEvent) error {
 	ids := make([]uuid.UUID, len(events))
 	for i, e := range events {
 		ids[i] = e.Payment.ID

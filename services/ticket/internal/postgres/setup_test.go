@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/services/ticket/internal/event"
@@ -24,13 +25,20 @@ const (
 	group = "ticket-service-group"
 	// extension is by how much payments may extend a hold in all.
 	extension = 30 * time.Minute
-	// patience is how long a test waits for what comes at once, unless the machine is busy or something is wrong.
-	patience = 30 * time.Second
+	// holdFor is how long a hold lives where the event does not say.
+	holdFor = 5 * time.Minute
 )
 
-// bundle is a service on a database of its own.
+// opening is when the clock of every test starts: far from the real time, so that a statement which
+// asks the database for the time instead of the clock is noticed.
+var opening = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
+
+// bundle is a service on a database of its own, with a clock that its tests move.
 type bundle struct {
-	pool         *pgxpool.Pool
+	clock        *clocktest.Clock
+	pool, reads  *pgxpool.Pool
+	statements   *statements // of both pools
+	used         *usage      // of pool
 	store        *postgres.Store
 	holds        *postgres.Holds
 	events       *event.Service
@@ -41,17 +49,101 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	// Tests hold locks while they look at who waits for them, which takes as long as the machine does.
 	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
-	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 16}, t.Name())
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return replica(t, pool)
+	b := &bundle{clock: clocktest.New(opening), statements: &statements{}}
+	b.used = &usage{statements: b.statements}
+	open := func(conns int, tracer pgx.QueryTracer) *pgxpool.Pool {
+		pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: conns}, t.Name(), pkgpostgres.Indexed(),
+			func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	b.pool, b.reads = open(16, b.used), open(8, b.statements)
+	return replica(t, b)
 }
 
-// replica is one more process on the same database.
-func replica(t *testing.T, pool *pgxpool.Pool) *bundle {
+// usage is the most connections that were taken at once.
+type usage struct {
+	*statements
+
+	taken, peak int
+}
+
+// TraceAcquireStart implements pgxpool.AcquireTracer.
+func (*usage) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	return ctx
+}
+
+// TraceAcquireEnd implements pgxpool.AcquireTracer.
+func (u *usage) TraceAcquireEnd(_ context.Context, _ *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
+	if data.Err == nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.taken++
+		u.peak = max(u.peak, u.taken)
+	}
+}
+
+// TraceRelease implements pgxpool.ReleaseTracer.
+func (u *usage) TraceRelease(*pgxpool.Pool, pgxpool.TraceReleaseData) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.taken--
+}
+
+// most forgets what was before and returns the most connections that fn takes at once.
+func (u *usage) most(fn func()) int {
+	u.mu.Lock()
+	u.peak = u.taken
+	u.mu.Unlock()
+	fn()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.peak
+}
+
+// statements counts what is sent to the database, by the queries' names.
+type statements struct {
+	mu    sync.Mutex
+	names map[string]int
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if rest, ok := strings.CutPrefix(data.SQL, "-- name: "); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.names == nil {
+			s.names = make(map[string]int)
+		}
+		s.names[name]++
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// sent is how often a query was sent.
+func (s *statements) sent(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
+}
+
+// replica is one more process on the same database and clock.
+func replica(t *testing.T, of *bundle) *bundle {
 	t.Helper()
-	store := postgres.NewStore(pool, postgres.Options{ReservationTopic: "reservation-events", HoldFor: 5 * time.Minute})
-	b := &bundle{pool: pool, store: store, holds: postgres.NewHolds(store, 12), events: event.NewService(store, store, store)}
+	store := postgres.NewStore(of.pool, postgres.Options{
+		Reads: of.reads, HoldFor: holdFor,
+		// Each reading is later than the one before, for snapshots are told apart by their time.
+		Now: func() time.Time { return of.clock.Advance(time.Microsecond) },
+	})
+	b := &bundle{
+		clock: of.clock, pool: of.pool, reads: of.reads, statements: of.statements, used: of.used, store: store,
+		holds: postgres.NewHolds(store, 12), events: event.NewService(store, store, store),
+	}
 	b.reservations = reservation.NewService(b.events, b.holds, store, extension)
 	t.Cleanup(func() { require.NoError(t, b.holds.Close(context.Background())) })
 	return b
@@ -59,12 +151,11 @@ func replica(t *testing.T, pool *pgxpool.Pool) *bundle {
 
 func ptr[T any](v T) *T { return &v }
 
-// spec is a sale that is open, without sections.
+// spec is a sale that is open when the clock starts.
 func spec(id string, seating event.Seating, sections ...event.SectionSpec) event.Spec {
-	now := time.Now()
 	return event.Spec{
-		ID: id, Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: now.Add(48 * time.Hour),
-		SalesOpenAt: now.Add(-time.Hour), SalesCloseAt: now.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
+		ID: id, Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: opening.Add(48 * time.Hour),
+		SalesOpenAt: opening.Add(-time.Hour), SalesCloseAt: opening.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
 		Sections: sections,
 	}
 }
@@ -100,18 +191,29 @@ func (b *bundle) best(ctx context.Context, user string, n int) (*reservation.Res
 	})
 }
 
-// lapse puts the end of an unpaid reservation into the past, on its seats too.
-func (b *bundle) lapse(t *testing.T, id uuid.UUID) {
+// together calls fn with 0 to n-1 at the same time and returns how each call ended.
+func together(n int, fn func(i int) error) []error {
+	results := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { results[i] = fn(i) })
+	}
+	wg.Wait()
+	return results
+}
+
+// succeeded counts the calls without an error; every error must be the expected one.
+func succeeded(t *testing.T, results []error, expected error) int {
 	t.Helper()
-	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		past := time.Now().Add(-time.Second)
-		tag, err := tx.Exec(t.Context(), `UPDATE reservations SET expires_at = $2 WHERE reservation_id = $1 AND status IN ('HELD', 'PAYING')`, id, past)
-		if err != nil || tag.RowsAffected() != 1 {
-			return fmt.Errorf("lapse %s: %v, %w", id, tag, err)
+	n := 0
+	for _, err := range results {
+		if err == nil {
+			n++
+			continue
 		}
-		_, err = tx.Exec(t.Context(), `UPDATE seats SET held_until = $2 WHERE reservation_id = $1`, id, past)
-		return err
-	}))
+		require.ErrorIs(t, err, expected)
+	}
+	return n
 }
 
 func (b *bundle) find(t *testing.T, id uuid.UUID) *reservation.Reservation {
@@ -190,6 +292,18 @@ func (b *bundle) count(t *testing.T, sql string, args ...any) int64 {
 	var n int64
 	require.NoError(t, b.pool.QueryRow(t.Context(), sql, args...).Scan(&n))
 	return n
+}
+
+// requireIn fails unless at is d from now, but for the readings of the clock in between.
+func (b *bundle) requireIn(t *testing.T, d time.Duration, at time.Time) {
+	t.Helper()
+	require.WithinDuration(t, b.clock.Now().Add(d), at, time.Millisecond)
+}
+
+// waitingForLocks counts the sessions that wait for a lock.
+func (b *bundle) waitingForLocks(t *testing.T) int64 {
+	t.Helper()
+	return b.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 func split(list string) []string { return strings.Split(list, ",") }

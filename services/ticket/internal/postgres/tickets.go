@@ -12,7 +12,7 @@ import (
 )
 
 // changeTickets issues the tickets of reservations that were confirmed, and takes back those of refunded ones.
-func changeTickets(ctx context.Context, q *db.Queries, changed []*change) error {
+func changeTickets(ctx context.Context, q *queries, changed []*change) error {
 	var arg db.InsertTicketsParams
 	var refunded []uuid.UUID
 	for _, c := range changed {
@@ -58,7 +58,7 @@ var _ ticket.Store = (*Store)(nil)
 
 // FindTicket implements ticket.Store.
 func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, error) {
-	row, err := s.queries().FindTicket(ctx, id)
+	row, err := s.queries(s.pool).FindTicket(ctx, id)
 	if err != nil {
 		return nil, orNotFound(err, ticket.ErrNotFound)
 	}
@@ -68,7 +68,7 @@ func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, e
 
 // ListTickets implements ticket.Store.
 func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Ticket, error) {
-	rows, err := s.queries().ListTickets(ctx, db.ListTicketsParams{
+	rows, err := s.queries(s.pool).ListTickets(ctx, db.ListTicketsParams{
 		UserID: userID, Before: orLast(before), Max: int32(limit), //nolint:gosec // at most 101
 	})
 	if err != nil {

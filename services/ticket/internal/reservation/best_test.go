@@ -10,6 +10,9 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
+// snapshotTime is when the snapshots are taken.
+var snapshotTime = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
+
 // snapshotOf draws a section: one string per row, `.` free, anything else taken.
 func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 	sec := event.Section{Name: "A", Rows: len(rows), SeatsPerRow: len(rows[0]), Capacity: int64(len(rows) * len(rows[0])), First: 3}
@@ -22,11 +25,11 @@ func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 			}
 		}
 	}
-	return event.NewAssigned(e, at, taken), sec
+	return event.NewAssigned(e, at, taken, 0), sec
 }
 
 func pickOnce(rows []string, n int, adjacent bool) []string {
-	snap, sec := snapshotOf(time.Now(), rows...)
+	snap, sec := snapshotOf(snapshotTime, rows...)
 	picked := newPicker().pick(&snap, sec, n, adjacent, 0)
 	if picked == nil {
 		return nil
@@ -63,8 +66,7 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 	t.Parallel()
 	for _, adjacent := range []bool{true, false} {
 		p := newPicker()
-		now := time.Now()
-		snap, sec := snapshotOf(now, "..........", "..........")
+		snap, sec := snapshotOf(snapshotTime, "..........", "..........")
 		seen := make(map[int]bool)
 		for try := range 10 {
 			for _, i := range p.pick(&snap, sec, 2, adjacent, try) {
@@ -80,7 +82,7 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 			require.Equal(t, []int{sec.First + 4}, p.pick(&snap, sec, 1, false, 0))
 		}
 		// A newer snapshot knows what became of them.
-		newer, _ := snapshotOf(now.Add(time.Millisecond), "xxxxxxxxxx", ".xxxxxxxxx")
+		newer, _ := snapshotOf(snapshotTime.Add(time.Millisecond), "xxxxxxxxxx", ".xxxxxxxxx")
 		require.Equal(t, []int{sec.First + 10}, p.pick(&newer, sec, 1, adjacent, 0))
 	}
 }
@@ -89,7 +91,7 @@ func TestLaterTriesSpread(t *testing.T) {
 	t.Parallel()
 	var firsts []int
 	for range 200 {
-		snap, sec := snapshotOf(time.Now(), "....................", "....................")
+		snap, sec := snapshotOf(snapshotTime, "....................", "....................")
 		picked := newPicker().pick(&snap, sec, 2, true, 2)
 		require.Len(t, picked, 2)
 		if !slices.Contains(firsts, picked[0]) {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/proto/events"
 )
 
 // EventType names what happened to a reservation.
@@ -11,11 +13,11 @@ type EventType string
 
 // What can happen to a reservation, as others hear of it.
 const (
-	Created           EventType = "RESERVATION_CREATED"
-	WasConfirmed      EventType = "RESERVATION_CONFIRMED"
-	WasCancelled      EventType = "RESERVATION_CANCELLED"
-	HasExpired        EventType = "RESERVATION_EXPIRED"
-	PaymentWasRefused EventType = "RESERVATION_REJECTED"
+	Created           EventType = events.ReservationCreated
+	WasConfirmed      EventType = events.ReservationConfirmed
+	WasCancelled      EventType = events.ReservationCancelled
+	HasExpired        EventType = events.ReservationExpired
+	PaymentWasRefused EventType = events.ReservationRejected
 )
 
 // Event is one thing that happened, with the reservation as it was right after.
@@ -31,9 +33,9 @@ type Event struct {
 
 // TakeEvents returns what happened since the reservation was read, and forgets it. It is written in the transaction of the change.
 func (r *Reservation) TakeEvents() []Event {
-	events := r.events
+	taken := r.events
 	r.events = nil
-	return events
+	return taken
 }
 
 func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now time.Time) {

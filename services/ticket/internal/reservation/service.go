@@ -42,6 +42,9 @@ type Store interface {
 	// Change locks a reservation with its seats, lets fn change it, and writes what it changed together with the events. An error of fn
 	// is returned and nothing is written.
 	Change(ctx context.Context, id uuid.UUID, fn func(r *Reservation, now time.Time) error) (*Reservation, time.Time, error)
+	// Settle applies payment events in one transaction, in their order, each once: those that the
+	// group has settled before are passed over.
+	Settle(ctx context.Context, group string, events []PaymentEvent) error
 }
 
 // Service holds seats, and leads reservations to their end.
@@ -58,6 +61,11 @@ type Service struct {
 // again: at least PayWithin.
 func NewService(events Events, holder Holder, store Store, extension time.Duration) *Service {
 	return &Service{events: events, holder: holder, store: store, picker: newPicker(), extension: extension}
+}
+
+// Settle applies what payment tells of payments, each event once, whoever of the group hears it.
+func (s *Service) Settle(ctx context.Context, group string, events []PaymentEvent) error {
+	return s.store.Settle(ctx, group, events)
 }
 
 // HoldSeats holds the named seats.

@@ -30,7 +30,7 @@ func (h *hall) event() event.Event {
 func (h *hall) Head(context.Context, string) (event.Event, error) { return h.event(), nil }
 
 func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
-	return event.NewAssigned(h.event(), noon, h.taken), nil
+	return event.NewAssigned(h.event(), noon, h.taken, 0), nil
 }
 
 func (h *hall) Made(context.Context, *idempotency.Key) (*reservation.Reservation, error) {

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
@@ -80,6 +82,21 @@ func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoReq
 	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating)}, nil
 }
 
+// GetSaleStatus implements EventService.
+func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
+	found, missing, err := s.events.Standings(ctx, req.GetEventIds())
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.GetSaleStatusResponse{
+		Sales: make([]*ticketv1.SaleStatus, 0, len(found)), MeasuredAgoMs: missing.Milliseconds(),
+	}
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		res.Sales = append(res.Sales, fromStanding(id, found[id]))
+	}
+	return res, nil
+}
+
 // GetLineSettings implements EventService: the defaults for a line that nobody has set anything of, EVENT_NOT_FOUND for an id that nobody
 // has put anything for.
 func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
@@ -132,7 +149,7 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	return fromSnapshot(&snap), nil
+	return s.inForce(ctx, &snap)
 }
 
 // PutEvent implements EventAdminService.
@@ -142,9 +159,36 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	}
 	spec := toSpec(req)
 	spec.ID = req.GetEventId()
+	var err error
+	if spec.IfMatch, err = toMatch(req.GetCaller().GetIfMatch()); err != nil {
+		return nil, err
+	}
 	snap, err := s.events.Put(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return fromSnapshot(&snap), nil
+	return s.inForce(ctx, &snap)
+}
+
+// inForce completes an operator's answer with the settings, read after the change: somebody else may have changed them once more.
+func (s *EventAdmin) inForce(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
+	set, err := s.events.Settings(ctx, snap.Event.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, etag := fromSnapshot(snap), set.ETag()
+	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = holdSeconds(&set), set.Line.SlotSeconds, set.Line.Threshold, &etag
+	return out, nil
+}
+
+// GetEventSettings implements EventAdminService.
+func (s *EventAdmin) GetEventSettings(ctx context.Context, req *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	set, err := s.events.Settings(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromSettings(&set), nil
 }

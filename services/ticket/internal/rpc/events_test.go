@@ -5,11 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
@@ -44,11 +47,11 @@ func TestEventsOverRPC(t *testing.T) {
 
 	c.holdSeats(t, "u", "A-1-1", "B-1-4")
 	var free *ticketv1.Availability
-	require.Eventually(t, func() bool { // at most 100 ms old
+	waittest.Until(t, func() bool {
 		free, err = c.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{Caller: inside("u", "e"), EventId: "e"})
 		require.NoError(t, err)
 		return bytes.Equal([]byte{0b01111111, 0b11111000}, free.GetBitmap())
-	}, 60*time.Second, 20*time.Millisecond)
+	}, "the seats held are missing from what is free, which is at most 100 ms old")
 	require.EqualValues(t, 14, free.GetSeats())
 	require.EqualValues(t, 9, free.GetSections()[0].GetFree())
 	require.NotEmpty(t, free.GetEtag())
@@ -208,6 +211,30 @@ func TestCreateEventOverRPC(t *testing.T) {
 	require.Nil(t, line.GetClosesAt())
 }
 
+func TestSaleStatusOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("on", "GENERAL", admissions("S", 9)))
+	soon := putEvent("later", "GENERAL", admissions("S", 9))
+	soon.SalesOpenAt = timestamppb.New(opening.Add(time.Hour))
+	c.put(t, soon)
+	res, err := c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{EventIds: []string{"on", "nowhere", "later"}})
+	require.NoError(t, err)
+	want := []*ticketv1.SaleStatus{
+		{EventId: "later", Status: "SCHEDULED", OpensAt: soon.GetSalesOpenAt(), ClosesAt: soon.GetSalesCloseAt()},
+		{EventId: "on", Status: "ON_SALE", OpensAt: timestamppb.New(opening.Add(-time.Hour)), ClosesAt: soon.GetSalesCloseAt()},
+	}
+	age := protocmp.IgnoreFields(&ticketv1.SaleStatus{}, "measured_ago_ms")
+	require.Empty(t, cmp.Diff(want, res.GetSales(), protocmp.Transform(), age))
+
+	_, err = c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{})
+	requireReason(t, err, "INVALID_REQUEST", "eventIds")
+	_, err = c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{EventIds: make([]string, 1001)})
+	require.Error(t, err)
+	_, err = c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{EventIds: []string{"a b"}})
+	requireReason(t, err, "INVALID_REQUEST", "eventIds[0]")
+}
+
 // Who may call what is declared in the proto; this is what it comes to.
 func TestCallersAreKeptApart(t *testing.T) {
 	t.Parallel()
@@ -224,6 +251,10 @@ func TestCallersAreKeptApart(t *testing.T) {
 			_, err := c.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: "x"})
 			return err
 		},
+		"GetSaleStatus": func(c *client) error {
+			_, err := c.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: []string{"x"}})
+			return err
+		},
 		"GetPayable": func(c *client) error {
 			_, err := c.GetPayable(ctx, &ticketv1.GetPayableRequest{PaymentType: "reservation", ReferenceId: id, UserId: "u"})
 			return err
@@ -238,7 +269,7 @@ func TestCallersAreKeptApart(t *testing.T) {
 		may    map[string]bool
 	}{
 		"payment": {payment, map[string]bool{"GetPayable": true}},
-		"queue":   {queue, map[string]bool{"GetEventInfo": true, "GetLineSettings": true}},
+		"queue":   {queue, map[string]bool{"GetEventInfo": true, "GetLineSettings": true, "GetSaleStatus": true}},
 		"gateway": {gateway, map[string]bool{"ListEvents": true, "GetEventInfo": true, "HoldBest": true}},
 	} {
 		for call, fn := range calls {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -21,10 +23,29 @@ type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
 	reservations *reservation.Service
+	settlement   Settlement
+}
+
+// Settlement knows how far behind this service is with what payment has told it.
+type Settlement interface {
+	// Age of the oldest payment event that is not applied, and how long ago that was measured; not
+	// known before the first measurement.
+	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
 // NewPayables serves payment.
-func NewPayables(s *reservation.Service) *Payables { return &Payables{reservations: s} }
+func NewPayables(s *reservation.Service, settlement Settlement) *Payables {
+	return &Payables{reservations: s, settlement: settlement}
+}
+
+// GetSettlement implements PayableService.
+func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+	oldest, ago, known := s.settlement.Age()
+	if !known { // "nothing waits" would be a word that others contradict
+		return nil, errs.ErrUnavailable
+	}
+	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
+}
 
 // payableRequest is what the requests of all payables name.
 type payableRequest interface {

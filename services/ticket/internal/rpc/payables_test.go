@@ -2,13 +2,14 @@ package rpc_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/rpc"
 )
 
 func TestPayablesOverRPC(t *testing.T) {
@@ -45,10 +46,9 @@ func TestPayablesOverRPC(t *testing.T) {
 	requireReason(t, err, "INVALID_REQUEST", "userId")
 
 	begin := &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment, UserId: "u"}
-	began := time.Now()
 	p, err = c.BeginPayment(ctx, begin)
 	require.NoError(t, err)
-	require.WithinRange(t, p.GetExpiresAt().AsTime(), began.Add(reservation.PayWithin-time.Second), time.Now().Add(reservation.PayWithin))
+	c.requireIn(t, reservation.PayWithin, p.GetExpiresAt())
 	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: uuid.NewString(), UserId: "u"})
 	requireReason(t, err, "PAYMENT_IN_PROGRESS")
 	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: "x", UserId: "u"})
@@ -64,4 +64,16 @@ func TestPayablesOverRPC(t *testing.T) {
 	p, err = get("reservation", res.GetResults()[0].GetReservation().GetReservationId(), "u")
 	require.NoError(t, err)
 	require.Equal(t, "Concert: 3 × S", p.GetDescription())
+
+	settlement, err := c.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
+	require.NoError(t, err)
+	require.EqualValues(t, 90_000, settlement.GetOldestUnappliedMs())
+	require.EqualValues(t, 3_000, settlement.GetMeasuredAgoMs())
+}
+
+// A replica that has not looked yet must not say that nothing waits.
+func TestASettlementThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	_, err := rpc.NewPayables(nil, age(0)).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
+	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

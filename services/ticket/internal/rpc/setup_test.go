@@ -12,7 +12,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
@@ -25,6 +27,11 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
+// opening is when the clock of every test starts; holds live for holdFor.
+var opening = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
+
+const holdFor = time.Minute
+
 // client is the whole service behind the production interceptors, on a database of its own.
 type client struct {
 	ticketv1.EventServiceClient
@@ -34,6 +41,7 @@ type client struct {
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
 
+	clock *clocktest.Clock
 	pool  *pgxpool.Pool
 	store *postgres.Store
 	keys  ticket.Keys
@@ -41,8 +49,16 @@ type client struct {
 
 func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Helper()
-	pool := postgrestest.New(t, postgres.Migrations...)
-	store := postgres.NewStore(pool, postgres.Options{ReservationTopic: "reservation-events", HoldFor: time.Minute})
+	url := postgrestest.URL(t, postgres.Migrations...)
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 16}, t.Name(), pkgpostgres.Indexed())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	clock := clocktest.New(opening)
+	store := postgres.NewStore(pool, postgres.Options{
+		HoldFor: holdFor,
+		// Each reading is later than the one before, for snapshots are told apart by their time.
+		Now: func() time.Time { return clock.Advance(time.Microsecond) },
+	})
 	holds := postgres.NewHolds(store, 4)
 	t.Cleanup(func() { require.NoError(t, holds.Close(context.Background())) })
 	events := event.NewService(store, store, store)
@@ -54,14 +70,14 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(events))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservations))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservations))
-		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservations))
+		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservations, age(90*time.Second)))
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(store, keys)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		pool: pool, store: store, keys: keys,
+		clock: clock, pool: pool, store: store, keys: keys,
 	}
 }
 
@@ -78,10 +94,9 @@ func inside(user, eventID string) *commonv1.Caller {
 func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: user} }
 
 func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
-	now := time.Now()
 	return &ticketv1.PutEventRequest{
-		Caller: admin(), EventId: id, Title: "Concert", Artist: "Artist", Venue: "Hall", StartsAt: timestamppb.New(now.Add(48 * time.Hour)),
-		SalesOpenAt: timestamppb.New(now.Add(-time.Hour)), SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating,
+		Caller: admin(), EventId: id, Title: "Concert", Artist: "Artist", Venue: "Hall", StartsAt: timestamppb.New(opening.Add(48 * time.Hour)),
+		SalesOpenAt: timestamppb.New(opening.Add(-time.Hour)), SalesCloseAt: timestamppb.New(opening.Add(24 * time.Hour)), Seating: seating,
 		Currency: "KRW", MaxPerUser: 4, Sections: sections,
 	}
 }
@@ -101,6 +116,12 @@ func (c *client) put(t *testing.T, req *ticketv1.PutEventRequest) *ticketv1.Even
 	return e
 }
 
+// requireIn fails unless at is d from now, but for the readings of the clock in between.
+func (c *client) requireIn(t *testing.T, d time.Duration, at *timestamppb.Timestamp) {
+	t.Helper()
+	require.WithinDuration(t, c.clock.Now().Add(d), at.AsTime(), time.Millisecond)
+}
+
 // holdSeats holds seats of the event e.
 func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1.Reservation {
 	t.Helper()
@@ -110,6 +131,13 @@ func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1
 	require.NoError(t, err)
 	require.Nil(t, res.GetResults()[0].GetProblem())
 	return res.GetResults()[0].GetReservation()
+}
+
+// age is how far ticket is behind with what payment tells it.
+type age time.Duration
+
+func (a age) Age() (oldest, measuredAgo time.Duration, known bool) {
+	return time.Duration(a), 3 * time.Second, a > 0
 }
 
 // requireReason checks the stable code of an error and which fields it names.

@@ -3,6 +3,7 @@ package ticket
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,11 +77,18 @@ type Store interface {
 // Service shows holders their tickets.
 type Service struct {
 	store Store
-	keys  Keys
+	keys  atomic.Pointer[Keys]
 }
 
 // NewService makes a Service whose codes are signed by keys.
-func NewService(store Store, keys Keys) *Service { return &Service{store: store, keys: keys} }
+func NewService(store Store, keys Keys) *Service {
+	s := &Service{store: store}
+	s.Rekey(keys)
+	return s
+}
+
+// Rekey signs codes by other keys from now on.
+func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
 // Get returns a user's own ticket; whoever else asks is told ErrNotFound.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
@@ -109,5 +117,5 @@ func (s *Service) Code(t *Ticket) string {
 	if t.Seat != nil {
 		code.Place = t.Seat.ID
 	}
-	return s.keys.Sign(code)
+	return s.keys.Load().Sign(code)
 }

@@ -16,36 +16,43 @@ FROM seats
 WHERE seats.event_id = $1
   AND idx BETWEEN (SELECT first_idx FROM sections s WHERE s.event_id = $1 AND s.section = $2)
               AND (SELECT first_idx + capacity - 1 FROM sections s WHERE s.event_id = $1 AND s.section = $2)
-  AND (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))
+  AND (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($3::timestamptz, now())))
 `
 
 type CountFreeParams struct {
 	EventID string
 	Section string
+	Now     *time.Time
 }
 
 func (q *Queries) CountFree(ctx context.Context, arg CountFreeParams) (int64, error) {
-	row := q.db.QueryRow(ctx, CountFree, arg.EventID, arg.Section)
+	row := q.db.QueryRow(ctx, CountFree, arg.EventID, arg.Section, arg.Now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
 const CountTaken = `-- name: CountTaken :many
-SELECT event_id, split_part(seat_id, '-', 1)::text AS section, count(*) AS taken
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
 FROM seats
-WHERE event_id = ANY ($1::text[]) AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))
-GROUP BY 1, 2
+WHERE event_id = $1
+  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
+GROUP BY 1
 `
 
-type CountTakenRow struct {
+type CountTakenParams struct {
 	EventID string
-	Section string
-	Taken   int64
+	Now     *time.Time
 }
 
-func (q *Queries) CountTaken(ctx context.Context, eventIds []string) ([]CountTakenRow, error) {
-	rows, err := q.db.Query(ctx, CountTaken, eventIds)
+type CountTakenRow struct {
+	Section string
+	Taken   int64
+	Sold    int64
+}
+
+func (q *Queries) CountTaken(ctx context.Context, arg CountTakenParams) ([]CountTakenRow, error) {
+	rows, err := q.db.Query(ctx, CountTaken, arg.EventID, arg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,7 @@ func (q *Queries) CountTaken(ctx context.Context, eventIds []string) ([]CountTak
 	var items []CountTakenRow
 	for rows.Next() {
 		var i CountTakenRow
-		if err := rows.Scan(&i.EventID, &i.Section, &i.Taken); err != nil {
+		if err := rows.Scan(&i.Section, &i.Taken, &i.Sold); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -89,18 +96,23 @@ func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1
+WHERE event_id = $2
 `
+
+type FindEventParams struct {
+	Now     *time.Time
+	EventID string
+}
 
 type FindEventRow struct {
 	Event Event
 	Now   time.Time
 }
 
-func (q *Queries) FindEvent(ctx context.Context, eventID string) (FindEventRow, error) {
-	row := q.db.QueryRow(ctx, FindEvent, eventID)
+func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEventRow, error) {
+	row := q.db.QueryRow(ctx, FindEvent, arg.Now, arg.EventID)
 	var i FindEventRow
 	err := row.Scan(
 		&i.Event.EventID,
@@ -138,8 +150,8 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, slot_seconds, threshold)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                    hold_seconds)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT DO NOTHING
 `
 
@@ -155,8 +167,6 @@ type InsertEventParams struct {
 	Currency     string
 	MaxPerUser   int32
 	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -172,8 +182,6 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.Currency,
 		arg.MaxPerUser,
 		arg.HoldSeconds,
-		arg.SlotSeconds,
-		arg.Threshold,
 	)
 	if err != nil {
 		return 0, err
@@ -231,15 +239,16 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE $1::timestamptz IS NULL
-   OR (starts_at, event_id) < ($1::timestamptz, $2::text)
+WHERE $2::timestamptz IS NULL
+   OR (starts_at, event_id) < ($2::timestamptz, $3::text)
 ORDER BY starts_at DESC, event_id DESC
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type ListEventsParams struct {
+	Now         *time.Time
 	BeforeStart *time.Time
 	BeforeID    string
 	Max         int32
@@ -251,7 +260,12 @@ type ListEventsRow struct {
 }
 
 func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListEventsRow, error) {
-	rows, err := q.db.Query(ctx, ListEvents, arg.BeforeStart, arg.BeforeID, arg.Max)
+	rows, err := q.db.Query(ctx, ListEvents,
+		arg.Now,
+		arg.BeforeStart,
+		arg.BeforeID,
+		arg.Max,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -290,19 +304,24 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, now()::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1
+WHERE event_id = $2
 FOR UPDATE
 `
+
+type LockEventParams struct {
+	Now     *time.Time
+	EventID string
+}
 
 type LockEventRow struct {
 	Event Event
 	Now   time.Time
 }
 
-func (q *Queries) LockEvent(ctx context.Context, eventID string) (LockEventRow, error) {
-	row := q.db.QueryRow(ctx, LockEvent, eventID)
+func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEventRow, error) {
+	row := q.db.QueryRow(ctx, LockEvent, arg.Now, arg.EventID)
 	var i LockEventRow
 	err := row.Scan(
 		&i.Event.EventID,
@@ -366,16 +385,65 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 	return items, nil
 }
 
+const SaleStandings = `-- name: SaleStandings :many
+SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
+       CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
+            WHEN e.seating = 'GENERAL' THEN
+                (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
+            ELSE (SELECT 1 FROM seats WHERE seats.event_id = e.event_id AND seats.status <> 'SOLD' LIMIT 1) IS NULL
+       END::boolean AS sold_out
+FROM events e, (SELECT coalesce($1::timestamptz, now())::timestamptz AS now) t
+WHERE e.event_id = ANY ($2::text[])
+`
+
+type SaleStandingsParams struct {
+	Now      *time.Time
+	EventIds []string
+}
+
+type SaleStandingsRow struct {
+	EventID      string
+	State        string
+	SalesOpenAt  time.Time
+	SalesCloseAt time.Time
+	Now          time.Time
+	SoldOut      bool
+}
+
+// What is looked for is one place that is not sold, in the order of an index: while there are many, it
+// is found at once. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([]SaleStandingsRow, error) {
+	rows, err := q.db.Query(ctx, SaleStandings, arg.Now, arg.EventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SaleStandingsRow
+	for rows.Next() {
+		var i SaleStandingsRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.State,
+			&i.SalesOpenAt,
+			&i.SalesCloseAt,
+			&i.Now,
+			&i.SoldOut,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const Sections = `-- name: Sections :many
-SELECT s.event_id, s.section, s.price, s.capacity, s.seat_rows, s.seats_per_row, s.first_idx,
-       (s.capacity - s.sold - s.held + coalesce((
-           SELECT sum(r.quantity)
-           FROM reservations r
-           WHERE r.event_id = s.event_id AND r.section = s.section
-             AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= now()), 0))::bigint AS free
-FROM sections s
-WHERE s.event_id = ANY ($1::text[])
-ORDER BY s.event_id, s.ordinal
+SELECT event_id, section, price, capacity, seat_rows, seats_per_row, first_idx
+FROM sections
+WHERE event_id = ANY ($1::text[])
+ORDER BY event_id, ordinal
 `
 
 type SectionsRow struct {
@@ -386,10 +454,8 @@ type SectionsRow struct {
 	SeatRows    *int32
 	SeatsPerRow *int32
 	FirstIdx    int32
-	Free        int64
 }
 
-// Sections with what is free of general admission: holds whose time is over are free, though the counter still has them.
 func (q *Queries) Sections(ctx context.Context, eventIds []string) ([]SectionsRow, error) {
 	rows, err := q.db.Query(ctx, Sections, eventIds)
 	if err != nil {
@@ -407,7 +473,6 @@ func (q *Queries) Sections(ctx context.Context, eventIds []string) ([]SectionsRo
 			&i.SeatRows,
 			&i.SeatsPerRow,
 			&i.FirstIdx,
-			&i.Free,
 		); err != nil {
 			return nil, err
 		}
@@ -419,24 +484,78 @@ func (q *Queries) Sections(ctx context.Context, eventIds []string) ([]SectionsRo
 	return items, nil
 }
 
-const TakenSeats = `-- name: TakenSeats :one
-SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken
-FROM seats
-WHERE event_id = $1 AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))
+const TakenAdmissions = `-- name: TakenAdmissions :many
+SELECT s.section,
+       (s.sold + s.held - coalesce((
+           SELECT sum(r.quantity)
+           FROM reservations r
+           WHERE r.event_id = s.event_id AND r.section = s.section
+             AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= coalesce($1::timestamptz, now())), 0))::bigint AS taken, s.sold
+FROM sections s
+WHERE s.event_id = $2
 `
 
+type TakenAdmissionsParams struct {
+	Now     *time.Time
+	EventID string
+}
+
+type TakenAdmissionsRow struct {
+	Section string
+	Taken   int64
+	Sold    int64
+}
+
+// General admission. Holds whose time is over are free, though the counter still has them.
+func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams) ([]TakenAdmissionsRow, error) {
+	rows, err := q.db.Query(ctx, TakenAdmissions, arg.Now, arg.EventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakenAdmissionsRow
+	for rows.Next() {
+		var i TakenAdmissionsRow
+		if err := rows.Scan(&i.Section, &i.Taken, &i.Sold); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TakenSeats = `-- name: TakenSeats :one
+SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
+FROM seats
+WHERE event_id = $1
+  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
+`
+
+type TakenSeatsParams struct {
+	EventID string
+	Now     *time.Time
+}
+
+type TakenSeatsRow struct {
+	Taken []int32
+	Sold  int64
+}
+
 // One array instead of a row per seat: a sold-out hall has 50,000 of them.
-func (q *Queries) TakenSeats(ctx context.Context, eventID string) ([]int32, error) {
-	row := q.db.QueryRow(ctx, TakenSeats, eventID)
-	var taken []int32
-	err := row.Scan(&taken)
-	return taken, err
+func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSeatsRow, error) {
+	row := q.db.QueryRow(ctx, TakenSeats, arg.EventID, arg.Now)
+	var i TakenSeatsRow
+	err := row.Scan(&i.Taken, &i.Sold)
+	return i, err
 }
 
 const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, slot_seconds = $12, threshold = $13, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -452,8 +571,6 @@ type UpdateEventParams struct {
 	Currency     string
 	MaxPerUser   int32
 	HoldSeconds  *int32
-	SlotSeconds  *int64
-	Threshold    *int64
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -469,8 +586,6 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.Currency,
 		arg.MaxPerUser,
 		arg.HoldSeconds,
-		arg.SlotSeconds,
-		arg.Threshold,
 	)
 	return err
 }

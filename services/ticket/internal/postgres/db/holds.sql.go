@@ -14,17 +14,18 @@ import (
 
 const ClaimFreeSeats = `-- name: ClaimFreeSeats :many
 WITH seen AS (
-    SELECT seat_id, reservation_id, (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= now())::boolean AS due
+    SELECT seat_id, reservation_id,
+           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))::boolean AS takeable,
+           (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now()))::boolean AS due
     FROM seats
-    WHERE event_id = $1 AND seat_id = ANY ($2::text[])
+    WHERE event_id = $1 AND seat_id = ANY ($3::text[])
 ), targets AS (
     SELECT seat_id FROM seen
     UNION
     SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
 ), locked AS (
     SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= now()
+           (s.status = 'HELD' AND s.held_until <= coalesce($2::timestamptz, now())
             AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
     FROM seats s JOIN targets t ON t.seat_id = s.seat_id
     WHERE s.event_id = $1 AND (SELECT bool_and(takeable) FROM seen)
@@ -32,14 +33,14 @@ WITH seen AS (
     FOR UPDATE OF s SKIP LOCKED
 ), verdict AS (
     SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality($2::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($2::text[]) AND NOT l.free AND NOT l.due) AS yes
+       AND (SELECT count(*) FROM seen) = cardinality($3::text[])
+       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($3::text[]) AND NOT l.free AND NOT l.due) AS yes
 ), claimed AS (
     UPDATE seats s
     SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN $3::uuid END,
-        held_until = CASE WHEN w.wanted THEN $4::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY ($2::text[]) AS wanted FROM locked) w
+        reservation_id = CASE WHEN w.wanted THEN $4::uuid END,
+        held_until = CASE WHEN w.wanted THEN $5::timestamptz END
+    FROM (SELECT seat_id, free, due, seat_id = ANY ($3::text[]) AS wanted FROM locked) w
     WHERE s.event_id = $1 AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
     RETURNING s.seat_id
 )
@@ -56,6 +57,7 @@ LEFT JOIN claimed ON claimed.seat_id = seen.seat_id
 
 type ClaimFreeSeatsParams struct {
 	EventID       string
+	Now           *time.Time
 	SeatIds       []string
 	ReservationID uuid.UUID
 	HeldUntil     time.Time
@@ -73,6 +75,7 @@ type ClaimFreeSeatsRow struct {
 func (q *Queries) ClaimFreeSeats(ctx context.Context, arg ClaimFreeSeatsParams) ([]ClaimFreeSeatsRow, error) {
 	rows, err := q.db.Query(ctx, ClaimFreeSeats,
 		arg.EventID,
+		arg.Now,
 		arg.SeatIds,
 		arg.ReservationID,
 		arg.HeldUntil,
@@ -103,17 +106,18 @@ func (q *Queries) ClaimFreeSeats(ctx context.Context, arg ClaimFreeSeatsParams) 
 
 const ClaimSeats = `-- name: ClaimSeats :many
 WITH seen AS (
-    SELECT seat_id, reservation_id, (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= now())::boolean AS due
+    SELECT seat_id, reservation_id,
+           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))::boolean AS takeable,
+           (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now()))::boolean AS due
     FROM seats
-    WHERE event_id = $1 AND seat_id = ANY ($2::text[])
+    WHERE event_id = $1 AND seat_id = ANY ($3::text[])
 ), targets AS (
     SELECT seat_id FROM seen
     UNION
     SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
 ), locked AS (
     SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= now()
+           (s.status = 'HELD' AND s.held_until <= coalesce($2::timestamptz, now())
             AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
     FROM seats s JOIN targets t ON t.seat_id = s.seat_id
     WHERE s.event_id = $1 AND (SELECT bool_and(takeable) FROM seen)
@@ -121,14 +125,14 @@ WITH seen AS (
     FOR UPDATE OF s
 ), verdict AS (
     SELECT (SELECT count(*) FROM locked) = (SELECT count(*) FROM targets)
-       AND (SELECT count(*) FROM seen) = cardinality($2::text[])
-       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($2::text[]) AND NOT l.free AND NOT l.due) AS yes
+       AND (SELECT count(*) FROM seen) = cardinality($3::text[])
+       AND NOT EXISTS (SELECT 1 FROM locked l WHERE l.seat_id = ANY ($3::text[]) AND NOT l.free AND NOT l.due) AS yes
 ), claimed AS (
     UPDATE seats s
     SET status = CASE WHEN w.wanted THEN 'HELD' ELSE 'FREE' END,
-        reservation_id = CASE WHEN w.wanted THEN $3::uuid END,
-        held_until = CASE WHEN w.wanted THEN $4::timestamptz END
-    FROM (SELECT seat_id, free, due, seat_id = ANY ($2::text[]) AS wanted FROM locked) w
+        reservation_id = CASE WHEN w.wanted THEN $4::uuid END,
+        held_until = CASE WHEN w.wanted THEN $5::timestamptz END
+    FROM (SELECT seat_id, free, due, seat_id = ANY ($3::text[]) AS wanted FROM locked) w
     WHERE s.event_id = $1 AND s.seat_id = w.seat_id AND (w.due OR (w.free AND w.wanted)) AND (SELECT yes FROM verdict)
     RETURNING s.seat_id
 )
@@ -145,6 +149,7 @@ LEFT JOIN claimed ON claimed.seat_id = seen.seat_id
 
 type ClaimSeatsParams struct {
 	EventID       string
+	Now           *time.Time
 	SeatIds       []string
 	ReservationID uuid.UUID
 	HeldUntil     time.Time
@@ -164,6 +169,7 @@ type ClaimSeatsRow struct {
 func (q *Queries) ClaimSeats(ctx context.Context, arg ClaimSeatsParams) ([]ClaimSeatsRow, error) {
 	rows, err := q.db.Query(ctx, ClaimSeats,
 		arg.EventID,
+		arg.Now,
 		arg.SeatIds,
 		arg.ReservationID,
 		arg.HeldUntil,
@@ -195,19 +201,26 @@ func (q *Queries) ClaimSeats(ctx context.Context, arg ClaimSeatsParams) ([]Claim
 const DueInSections = `-- name: DueInSections :many
 SELECT reservation_id
 FROM reservations
-WHERE event_id = $1 AND section = ANY ($2::text[]) AND status IN ('HELD', 'PAYING') AND expires_at <= now()
+WHERE event_id = $1 AND section = ANY ($2::text[]) AND status IN ('HELD', 'PAYING')
+  AND expires_at <= coalesce($3::timestamptz, now())
 ORDER BY expires_at
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type DueInSectionsParams struct {
 	EventID  string
 	Sections []string
+	Now      *time.Time
 	Max      int32
 }
 
 func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, DueInSections, arg.EventID, arg.Sections, arg.Max)
+	rows, err := q.db.Query(ctx, DueInSections,
+		arg.EventID,
+		arg.Sections,
+		arg.Now,
+		arg.Max,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -325,16 +338,18 @@ func (q *Queries) LockUsers(ctx context.Context, keys []int64) error {
 }
 
 const SaleFor = `-- name: SaleFor :one
-SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds, now()::timestamptz AS now,
+SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds,
+       coalesce($1::timestamptz, now())::timestamptz AS now,
        (SELECT coalesce(sum(r.quantity), 0)
         FROM reservations r
-        WHERE r.event_id = e.event_id AND r.user_id = $1 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
-          AND (r.status = 'CONFIRMED' OR r.expires_at > now()))::bigint AS used
+        WHERE r.event_id = e.event_id AND r.user_id = $2 AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
+          AND (r.status = 'CONFIRMED' OR r.expires_at > coalesce($1::timestamptz, now())))::bigint AS used
 FROM events e
-WHERE e.event_id = $2
+WHERE e.event_id = $3
 `
 
 type SaleForParams struct {
+	Now     *time.Time
 	UserID  string
 	EventID string
 }
@@ -353,7 +368,7 @@ type SaleForRow struct {
 
 // SaleOf, and what one user has bought or holds.
 func (q *Queries) SaleFor(ctx context.Context, arg SaleForParams) (SaleForRow, error) {
-	row := q.db.QueryRow(ctx, SaleFor, arg.UserID, arg.EventID)
+	row := q.db.QueryRow(ctx, SaleFor, arg.Now, arg.UserID, arg.EventID)
 	var i SaleForRow
 	err := row.Scan(
 		&i.Seating,
@@ -370,10 +385,16 @@ func (q *Queries) SaleFor(ctx context.Context, arg SaleForParams) (SaleForRow, e
 }
 
 const SaleOf = `-- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, now()::timestamptz AS now
+SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+       coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1
+WHERE event_id = $2
 `
+
+type SaleOfParams struct {
+	Now     *time.Time
+	EventID string
+}
 
 type SaleOfRow struct {
 	Seating      string
@@ -386,8 +407,8 @@ type SaleOfRow struct {
 	Now          time.Time
 }
 
-func (q *Queries) SaleOf(ctx context.Context, eventID string) (SaleOfRow, error) {
-	row := q.db.QueryRow(ctx, SaleOf, eventID)
+func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, error) {
+	row := q.db.QueryRow(ctx, SaleOf, arg.Now, arg.EventID)
 	var i SaleOfRow
 	err := row.Scan(
 		&i.Seating,
@@ -406,13 +427,15 @@ const UsedBy = `-- name: UsedBy :many
 SELECT user_id, sum(quantity)::bigint AS used
 FROM reservations
 WHERE event_id = $1 AND user_id = ANY ($2::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED') AND (status = 'CONFIRMED' OR expires_at > now())
+  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+  AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))
 GROUP BY user_id
 `
 
 type UsedByParams struct {
 	EventID string
 	UserIds []string
+	Now     *time.Time
 }
 
 type UsedByRow struct {
@@ -422,7 +445,7 @@ type UsedByRow struct {
 
 // What users have bought or hold.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
-	rows, err := q.db.Query(ctx, UsedBy, arg.EventID, arg.UserIds)
+	rows, err := q.db.Query(ctx, UsedBy, arg.EventID, arg.UserIds, arg.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -42,12 +42,18 @@ func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) error {
 
 const LineSettings = `-- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
-       coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at
-FROM (SELECT $1::text AS id) q
+       coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
+       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce($1::timestamptz, now()), false)::boolean AS closed
+FROM (SELECT $2::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
 WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL
 `
+
+type LineSettingsParams struct {
+	Now     *time.Time
+	EventID string
+}
 
 type LineSettingsRow struct {
 	Threshold    *int64
@@ -55,11 +61,12 @@ type LineSettingsRow struct {
 	Paused       bool
 	BlockedUsers []string
 	SalesCloseAt *time.Time
+	Closed       bool
 }
 
 // No row: nobody ever put settings for the id, and no event has it.
-func (q *Queries) LineSettings(ctx context.Context, eventID string) (LineSettingsRow, error) {
-	row := q.db.QueryRow(ctx, LineSettings, eventID)
+func (q *Queries) LineSettings(ctx context.Context, arg LineSettingsParams) (LineSettingsRow, error) {
+	row := q.db.QueryRow(ctx, LineSettings, arg.Now, arg.EventID)
 	var i LineSettingsRow
 	err := row.Scan(
 		&i.Threshold,
@@ -67,14 +74,26 @@ func (q *Queries) LineSettings(ctx context.Context, eventID string) (LineSetting
 		&i.Paused,
 		&i.BlockedUsers,
 		&i.SalesCloseAt,
+		&i.Closed,
 	)
 	return i, err
 }
 
+const LockLine = `-- name: LockLine :exec
+SELECT 1 FROM line_settings WHERE event_id = $1 FOR UPDATE
+`
+
+func (q *Queries) LockLine(ctx context.Context, eventID string) error {
+	_, err := q.db.Exec(ctx, LockLine, eventID)
+	return err
+}
+
 const PutLine = `-- name: PutLine :exec
-INSERT INTO line_settings (event_id, threshold, slot_seconds)
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
 VALUES ($1, $2, $3)
-ON CONFLICT (event_id) DO UPDATE SET threshold = $2, slot_seconds = $3, updated_at = now()
+ON CONFLICT (event_id) DO UPDATE
+SET threshold = coalesce($2, l.threshold), slot_seconds = coalesce($3, l.slot_seconds),
+    updated_at = now()
 `
 
 type PutLineParams struct {
@@ -83,7 +102,7 @@ type PutLineParams struct {
 	SlotSeconds *int64
 }
 
-// What the operator puts with the event; NULL means the queue's default here.
+// What the operator puts with the event; NULL leaves what is there.
 func (q *Queries) PutLine(ctx context.Context, arg PutLineParams) error {
 	_, err := q.db.Exec(ctx, PutLine, arg.EventID, arg.Threshold, arg.SlotSeconds)
 	return err

@@ -15,13 +15,20 @@ import (
 const DueReservations = `-- name: DueReservations :many
 SELECT reservation_id
 FROM reservations
-WHERE status IN ('HELD', 'PAYING') AND expires_at <= now()
+WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce($1::timestamptz, now())
+  AND reservation_id <> ALL ($2::uuid[])
 ORDER BY expires_at
-LIMIT $1::int
+LIMIT $3::int
 `
 
-func (q *Queries) DueReservations(ctx context.Context, max int32) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, DueReservations, max)
+type DueReservationsParams struct {
+	Now     *time.Time
+	Skipped []uuid.UUID
+	Max     int32
+}
+
+func (q *Queries) DueReservations(ctx context.Context, arg DueReservationsParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, DueReservations, arg.Now, arg.Skipped, arg.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +60,23 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, now()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
-WHERE reservation_id = $1
+WHERE reservation_id = $2
 `
+
+type FindReservationParams struct {
+	Now           *time.Time
+	ReservationID uuid.UUID
+}
 
 type FindReservationRow struct {
 	Reservation Reservation
 	Now         time.Time
 }
 
-func (q *Queries) FindReservation(ctx context.Context, reservationID uuid.UUID) (FindReservationRow, error) {
-	row := q.db.QueryRow(ctx, FindReservation, reservationID)
+func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams) (FindReservationRow, error) {
+	row := q.db.QueryRow(ctx, FindReservation, arg.Now, arg.ReservationID)
 	var i FindReservationRow
 	err := row.Scan(
 		&i.Reservation.ReservationID,
@@ -89,14 +101,15 @@ func (q *Queries) FindReservation(ctx context.Context, reservationID uuid.UUID) 
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, now()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
-WHERE user_id = $1 AND reservation_id < $2::uuid
+WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type ListReservationsParams struct {
+	Now    *time.Time
 	UserID string
 	Before uuid.UUID
 	Max    int32
@@ -108,7 +121,12 @@ type ListReservationsRow struct {
 }
 
 func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsParams) ([]ListReservationsRow, error) {
-	rows, err := q.db.Query(ctx, ListReservations, arg.UserID, arg.Before, arg.Max)
+	rows, err := q.db.Query(ctx, ListReservations,
+		arg.Now,
+		arg.UserID,
+		arg.Before,
+		arg.Max,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +192,17 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, clock_timestamp()::timestamptz AS now
+SELECT reservations.reservation_id, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.amount, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
-WHERE reservation_id = ANY ($1::uuid[])
+WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
 FOR UPDATE
 `
+
+type LockReservationsParams struct {
+	Now            *time.Time
+	ReservationIds []uuid.UUID
+}
 
 type LockReservationsRow struct {
 	Reservation Reservation
@@ -188,8 +211,8 @@ type LockReservationsRow struct {
 
 // Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
 // reservations expired.
-func (q *Queries) LockReservations(ctx context.Context, reservationIds []uuid.UUID) ([]LockReservationsRow, error) {
-	rows, err := q.db.Query(ctx, LockReservations, reservationIds)
+func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsParams) ([]LockReservationsRow, error) {
+	rows, err := q.db.Query(ctx, LockReservations, arg.Now, arg.ReservationIds)
 	if err != nil {
 		return nil, err
 	}
@@ -299,14 +322,14 @@ func (q *Queries) MoveCounters(ctx context.Context, arg MoveCountersParams) (int
 }
 
 const Now = `-- name: Now :one
-SELECT clock_timestamp()::timestamptz AS now
+SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS at
 `
 
-func (q *Queries) Now(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, Now)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
+func (q *Queries) Now(ctx context.Context, now *time.Time) (time.Time, error) {
+	row := q.db.QueryRow(ctx, Now, now)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
 }
 
 const SeatsOf = `-- name: SeatsOf :many
@@ -344,19 +367,25 @@ func (q *Queries) SeatsOf(ctx context.Context, reservationIds []uuid.UUID) ([]Se
 const SoldByEvent = `-- name: SoldByEvent :many
 SELECT e.event_id, r.sold::bigint AS sold
 FROM (SELECT event_id FROM events
-      WHERE sales_open_at <= now() AND sales_close_at > now() - interval '1 day'
-      ORDER BY sales_open_at DESC LIMIT $1::int) e
+      WHERE sales_open_at <= coalesce($1::timestamptz, now())
+        AND sales_close_at > coalesce($1::timestamptz, now()) - interval '1 day'
+      ORDER BY sales_open_at DESC LIMIT $2::int) e
 CROSS JOIN LATERAL (SELECT coalesce(sum(quantity), 0) AS sold FROM reservations
                     WHERE reservations.event_id = e.event_id AND status = 'CONFIRMED') r
 `
+
+type SoldByEventParams struct {
+	Now *time.Time
+	Max int32
+}
 
 type SoldByEventRow struct {
 	EventID string
 	Sold    int64
 }
 
-func (q *Queries) SoldByEvent(ctx context.Context, max int32) ([]SoldByEventRow, error) {
-	rows, err := q.db.Query(ctx, SoldByEvent, max)
+func (q *Queries) SoldByEvent(ctx context.Context, arg SoldByEventParams) ([]SoldByEventRow, error) {
+	rows, err := q.db.Query(ctx, SoldByEvent, arg.Now, arg.Max)
 	if err != nil {
 		return nil, err
 	}

@@ -1,64 +1,83 @@
 -- name: FindEvent :one
-SELECT sqlc.embed(events), now()::timestamptz AS now
+SELECT sqlc.embed(events), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1;
+WHERE event_id = @event_id;
 
 -- name: LockEvent :one
-SELECT sqlc.embed(events), now()::timestamptz AS now
+SELECT sqlc.embed(events), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1
+WHERE event_id = @event_id
 FOR UPDATE;
 
 -- name: ListEvents :many
-SELECT sqlc.embed(events), now()::timestamptz AS now
+SELECT sqlc.embed(events), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE sqlc.narg(before_start)::timestamptz IS NULL
    OR (starts_at, event_id) < (sqlc.narg(before_start)::timestamptz, @before_id::text)
 ORDER BY starts_at DESC, event_id DESC
 LIMIT @max::int;
 
--- Sections with what is free of general admission: holds whose time is over are free, though the counter still has them.
 -- name: Sections :many
-SELECT s.event_id, s.section, s.price, s.capacity, s.seat_rows, s.seats_per_row, s.first_idx,
-       (s.capacity - s.sold - s.held + coalesce((
-           SELECT sum(r.quantity)
-           FROM reservations r
-           WHERE r.event_id = s.event_id AND r.section = s.section
-             AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= now()), 0))::bigint AS free
-FROM sections s
-WHERE s.event_id = ANY (@event_ids::text[])
-ORDER BY s.event_id, s.ordinal;
+SELECT event_id, section, price, capacity, seat_rows, seats_per_row, first_idx
+FROM sections
+WHERE event_id = ANY (@event_ids::text[])
+ORDER BY event_id, ordinal;
 
 -- One array instead of a row per seat: a sold-out hall has 50,000 of them.
 -- name: TakenSeats :one
-SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken
+SELECT coalesce(array_agg(idx), '{}')::integer[] AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
 FROM seats
-WHERE event_id = $1 AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()));
+WHERE event_id = @event_id
+  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())));
 
 -- name: CountTaken :many
-SELECT event_id, split_part(seat_id, '-', 1)::text AS section, count(*) AS taken
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status = 'SOLD') AS sold
 FROM seats
-WHERE event_id = ANY (@event_ids::text[]) AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))
-GROUP BY 1, 2;
+WHERE event_id = @event_id
+  AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
+GROUP BY 1;
+
+-- General admission. Holds whose time is over are free, though the counter still has them.
+-- name: TakenAdmissions :many
+SELECT s.section,
+       (s.sold + s.held - coalesce((
+           SELECT sum(r.quantity)
+           FROM reservations r
+           WHERE r.event_id = s.event_id AND r.section = s.section
+             AND r.status IN ('HELD', 'PAYING') AND r.expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())), 0))::bigint AS taken, s.sold
+FROM sections s
+WHERE s.event_id = @event_id;
+
+-- What is looked for is one place that is not sold, in the order of an index: while there are many, it
+-- is found at once. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+-- name: SaleStandings :many
+SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
+       CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
+            WHEN e.seating = 'GENERAL' THEN
+                (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
+            ELSE (SELECT 1 FROM seats WHERE seats.event_id = e.event_id AND seats.status <> 'SOLD' LIMIT 1) IS NULL
+       END::boolean AS sold_out
+FROM events e, (SELECT coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now) t
+WHERE e.event_id = ANY (@event_ids::text[]);
 
 -- name: CountFree :one
 SELECT count(*)
 FROM seats
-WHERE seats.event_id = $1
-  AND idx BETWEEN (SELECT first_idx FROM sections s WHERE s.event_id = $1 AND s.section = $2)
-              AND (SELECT first_idx + capacity - 1 FROM sections s WHERE s.event_id = $1 AND s.section = $2)
-  AND (status = 'FREE' OR (status = 'HELD' AND held_until <= now()));
+WHERE seats.event_id = @event_id
+  AND idx BETWEEN (SELECT first_idx FROM sections s WHERE s.event_id = @event_id AND s.section = @section)
+              AND (SELECT first_idx + capacity - 1 FROM sections s WHERE s.event_id = @event_id AND s.section = @section)
+  AND (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())));
 
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, slot_seconds, threshold)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                    hold_seconds)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, slot_seconds = $12, threshold = $13, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one

@@ -6,17 +6,19 @@ SELECT pg_advisory_xact_lock($1);
 SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 
 -- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, now()::timestamptz AS now
+SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+       coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
-WHERE event_id = $1;
+WHERE event_id = @event_id;
 
 -- SaleOf, and what one user has bought or holds.
 -- name: SaleFor :one
-SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds, now()::timestamptz AS now,
+SELECT e.seating, e.state, e.sales_open_at, e.sales_close_at, e.max_per_user, e.currency, e.hold_seconds,
+       coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now,
        (SELECT coalesce(sum(r.quantity), 0)
         FROM reservations r
         WHERE r.event_id = e.event_id AND r.user_id = @user_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')
-          AND (r.status = 'CONFIRMED' OR r.expires_at > now()))::bigint AS used
+          AND (r.status = 'CONFIRMED' OR r.expires_at > coalesce(sqlc.narg('now')::timestamptz, now())))::bigint AS used
 FROM events e
 WHERE e.event_id = @event_id;
 
@@ -25,7 +27,8 @@ WHERE e.event_id = @event_id;
 SELECT user_id, sum(quantity)::bigint AS used
 FROM reservations
 WHERE event_id = @event_id AND user_id = ANY (@user_ids::text[])
-  AND status IN ('HELD', 'PAYING', 'CONFIRMED') AND (status = 'CONFIRMED' OR expires_at > now())
+  AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+  AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
 GROUP BY user_id;
 
 -- Gives all the wanted seats to the reservation, or none. Seats of holds whose time is over may be taken; all seats of such a hold are
@@ -33,8 +36,9 @@ GROUP BY user_id;
 -- taken is not waited for.
 -- name: ClaimSeats :many
 WITH seen AS (
-    SELECT seat_id, reservation_id, (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= now())::boolean AS due
+    SELECT seat_id, reservation_id,
+           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
+           (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS due
     FROM seats
     WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
 ), targets AS (
@@ -43,7 +47,7 @@ WITH seen AS (
     SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
 ), locked AS (
     SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= now()
+           (s.status = 'HELD' AND s.held_until <= coalesce(sqlc.narg('now')::timestamptz, now())
             AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
     FROM seats s JOIN targets t ON t.seat_id = s.seat_id
     WHERE s.event_id = @event_id AND (SELECT bool_and(takeable) FROM seen)
@@ -75,8 +79,9 @@ LEFT JOIN claimed ON claimed.seat_id = seen.seat_id;
 -- ClaimSeats for who would rather have other seats than wait: one that somebody else is just about is taken.
 -- name: ClaimFreeSeats :many
 WITH seen AS (
-    SELECT seat_id, reservation_id, (status = 'FREE' OR (status = 'HELD' AND held_until <= now()))::boolean AS takeable,
-           (status = 'HELD' AND held_until <= now())::boolean AS due
+    SELECT seat_id, reservation_id,
+           (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))::boolean AS takeable,
+           (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS due
     FROM seats
     WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[])
 ), targets AS (
@@ -85,7 +90,7 @@ WITH seen AS (
     SELECT rs.seat_id FROM reservation_seats rs JOIN seen ON rs.reservation_id = seen.reservation_id WHERE seen.due
 ), locked AS (
     SELECT s.seat_id, s.reservation_id, (s.status = 'FREE')::boolean AS free,
-           (s.status = 'HELD' AND s.held_until <= now()
+           (s.status = 'HELD' AND s.held_until <= coalesce(sqlc.narg('now')::timestamptz, now())
             AND s.reservation_id IN (SELECT reservation_id FROM seen))::boolean AS due
     FROM seats s JOIN targets t ON t.seat_id = s.seat_id
     WHERE s.event_id = @event_id AND (SELECT bool_and(takeable) FROM seen)
@@ -134,6 +139,7 @@ SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text
 -- name: DueInSections :many
 SELECT reservation_id
 FROM reservations
-WHERE event_id = @event_id AND section = ANY (@sections::text[]) AND status IN ('HELD', 'PAYING') AND expires_at <= now()
+WHERE event_id = @event_id AND section = ANY (@sections::text[]) AND status IN ('HELD', 'PAYING')
+  AND expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
 ORDER BY expires_at
 LIMIT @max::int;

@@ -1,7 +1,8 @@
 -- No row: nobody ever put settings for the id, and no event has it.
 -- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
-       coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at
+       coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
+       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed
 FROM (SELECT @event_id::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
@@ -19,8 +20,13 @@ SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
                          THEN l.blocked_users ELSE l.blocked_users || @block_user::text END,
     updated_at = now();
 
--- What the operator puts with the event; NULL means the queue's default here.
+-- What the operator puts with the event; NULL leaves what is there.
 -- name: PutLine :exec
-INSERT INTO line_settings (event_id, threshold, slot_seconds)
-VALUES ($1, $2, $3)
-ON CONFLICT (event_id) DO UPDATE SET threshold = $2, slot_seconds = $3, updated_at = now();
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
+VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds))
+ON CONFLICT (event_id) DO UPDATE
+SET threshold = coalesce(sqlc.narg(threshold), l.threshold), slot_seconds = coalesce(sqlc.narg(slot_seconds), l.slot_seconds),
+    updated_at = now();
+
+-- name: LockLine :exec
+SELECT 1 FROM line_settings WHERE event_id = $1 FOR UPDATE;

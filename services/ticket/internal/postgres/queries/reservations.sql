@@ -1,10 +1,10 @@
 -- name: FindReservation :one
-SELECT sqlc.embed(reservations), now()::timestamptz AS now
+SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM reservations
-WHERE reservation_id = $1;
+WHERE reservation_id = @reservation_id;
 
 -- name: ListReservations :many
-SELECT sqlc.embed(reservations), now()::timestamptz AS now
+SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = @user_id AND reservation_id < @before::uuid
 ORDER BY reservation_id DESC
@@ -47,7 +47,7 @@ FOR UPDATE OF s;
 -- Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
 -- reservations expired.
 -- name: LockReservations :many
-SELECT sqlc.embed(reservations), clock_timestamp()::timestamptz AS now
+SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY (@reservation_ids::uuid[])
 ORDER BY reservation_id
@@ -85,17 +85,19 @@ WHERE s.event_id = d.event_id AND s.section = d.section;
 -- name: DueReservations :many
 SELECT reservation_id
 FROM reservations
-WHERE status IN ('HELD', 'PAYING') AND expires_at <= now()
+WHERE status IN ('HELD', 'PAYING') AND expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+  AND reservation_id <> ALL (@skipped::uuid[])
 ORDER BY expires_at
 LIMIT @max::int;
 
 -- name: SoldByEvent :many
 SELECT e.event_id, r.sold::bigint AS sold
 FROM (SELECT event_id FROM events
-      WHERE sales_open_at <= now() AND sales_close_at > now() - interval '1 day'
+      WHERE sales_open_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+        AND sales_close_at > coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 day'
       ORDER BY sales_open_at DESC LIMIT @max::int) e
 CROSS JOIN LATERAL (SELECT coalesce(sum(quantity), 0) AS sold FROM reservations
                     WHERE reservations.event_id = e.event_id AND status = 'CONFIRMED') r;
 
 -- name: Now :one
-SELECT clock_timestamp()::timestamptz AS now;
+SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS at;

@@ -1,4 +1,4 @@
-package app
+package postgres
 
 import (
 	"context"
@@ -10,14 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
-
-// shelf answers with what a test sets.
-type shelf struct {
-	counts map[string]int64
-	err    error
-}
-
-func (s *shelf) SoldByEvent(context.Context, int) (map[string]int64, error) { return s.counts, s.err }
 
 // soldPlaces reads urr_sold of the events of this test.
 func soldPlaces(t *testing.T) map[string]float64 {
@@ -37,16 +29,17 @@ func soldPlaces(t *testing.T) map[string]float64 {
 
 func TestSoldGauge(t *testing.T) {
 	t.Parallel()
-	s := &shelf{counts: map[string]int64{"gauged-a": 600, "gauged-b": 0}}
-	g := &soldGauge{store: s, log: slog.New(slog.DiscardHandler)}
-	g.tell(t.Context())
+	counts, failure := map[string]int64{"gauged-a": 600, "gauged-b": 0}, error(nil)
+	count := func(context.Context, int) (map[string]int64, error) { return counts, failure }
+	g := &soldGauge{count: count, log: slog.New(slog.DiscardHandler)}
+	g.update(t.Context())
 	require.Equal(t, map[string]float64{"gauged-a": 600, "gauged-b": 0}, soldPlaces(t))
 
-	s.counts, s.err = nil, errors.New("no database")
-	g.tell(t.Context())
+	counts, failure = nil, errors.New("no database")
+	g.update(t.Context())
 	require.Equal(t, map[string]float64{"gauged-a": 600, "gauged-b": 0}, soldPlaces(t), "the last figures stay")
 
-	s.counts, s.err = map[string]int64{"gauged-b": 3}, nil
-	g.tell(t.Context())
+	counts, failure = map[string]int64{"gauged-b": 3}, nil
+	g.update(t.Context())
 	require.Equal(t, map[string]float64{"gauged-b": 3}, soldPlaces(t), "what is long over leaves no series behind")
 }

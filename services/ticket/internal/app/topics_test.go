@@ -1,0 +1,103 @@
+package app_test
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/pkg/wire"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+const group = "ticket-service-group"
+
+// pay publishes what payment would: the reservation's whole amount was taken. It returns the event's
+// id.
+func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
+	s.t.Helper()
+	return s.publish(&eventsv1.PaymentEvent{
+		Type: "PAYMENT_CONFIRMED", PaymentId: payment, OrderId: "order-" + payment, SagaId: payment, ReferenceId: r.GetReservationId(),
+		UserId: r.GetUserId(), EventId: r.GetEventId(), Amount: r.GetAmount(), Currency: r.GetCurrency(), Version: 1, OccurredAt: timestamppb.Now(),
+	})
+}
+
+func (s *service) refund(r *ticketv1.Reservation, payment, cause string) uuid.UUID {
+	s.t.Helper()
+	return s.publish(&eventsv1.PaymentEvent{
+		Type: "PAYMENT_REFUNDED", PaymentType: "reservation", PaymentId: payment, OrderId: "order-" + payment, ReferenceId: r.GetReservationId(),
+		UserId: r.GetUserId(), EventId: r.GetEventId(), Amount: r.GetAmount(), Currency: r.GetCurrency(), Version: 2, OccurredAt: timestamppb.Now(),
+		RefundId: proto.String(uuid.NewString()), Cause: &cause,
+	})
+}
+
+func (s *service) publish(e *eventsv1.PaymentEvent) uuid.UUID {
+	s.t.Helper()
+	value, err := wire.Marshal(e)
+	require.NoError(s.t, err)
+	id := uuid.New()
+	s.publishRaw(e.GetOrderId(), value, kafka.EventHeaders(id, "payment", e.GetType(), time.Now()))
+	return id
+}
+
+func (s *service) publishRaw(key string, value []byte, headers map[string]string) {
+	s.t.Helper()
+	rec := kafka.Record{Topic: "payment-events", Key: []byte(key), Value: value, Headers: headers}
+	require.NoError(s.t, s.producer.Publish(s.t.Context(), rec))
+}
+
+// settled waits until the payment events have been settled.
+func (s *service) settled(events ...uuid.UUID) {
+	s.t.Helper()
+	keys := make([]string, len(events))
+	for i, id := range events {
+		keys[i] = id.String()
+	}
+	waittest.Until(s.t, func() bool {
+		return s.count(`SELECT count(*) FROM processed_events WHERE event_key = ANY ($1)`, keys) == len(keys)
+	}, "the payment events are settled")
+}
+
+// published waits until all events of a reservation have left the outbox, and returns the types of
+// those in the topic in their order, repetitions left out.
+func (s *service) published(r *ticketv1.Reservation) []string {
+	s.t.Helper()
+	waittest.Until(s.t, func() bool { return s.count(`SELECT count(*) FROM outbox WHERE key = $1`, r.GetReservationId()) == 0 },
+		"the events leave the outbox")
+	var types []string
+	seen := make(map[string]bool)
+	for _, rec := range s.all("reservation-events") {
+		if string(rec.Key) == r.GetReservationId() && !seen[rec.EventID] {
+			seen[rec.EventID] = true
+			types = append(types, rec.Type)
+		}
+	}
+	return types
+}
+
+// all reads a topic from its beginning to its present end.
+func (s *service) all(topic string) []kafka.Record {
+	s.t.Helper()
+	topic = s.kafka.TopicPrefix + topic
+	ends, err := kadm.NewClient(s.client()).ListEndOffsets(s.t.Context(), topic)
+	require.NoError(s.t, err)
+	n := 0
+	ends.Each(func(o kadm.ListedOffset) { n += int(o.Offset) })
+	return kafkatest.Read(s.t, topic, n)
+}
+
+func (s *service) client() *kgo.Client {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Brokers...))
+	require.NoError(s.t, err)
+	s.t.Cleanup(client.Close)
+	return client
+}
