@@ -2,14 +2,17 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
+	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
-	pkgrpc "urr.guru/pkg/rpc"
+	"urr.guru/proto/events"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/guard"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
@@ -23,37 +26,31 @@ const name = "payment"
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	a := lifecycle.New(name, cfg.Config, log)
-	if err := a.Telemetry(ctx); err != nil {
-		return err
-	}
-	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, pkgpostgres.Indexed())
+	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
 	}
-	a.OnClose("postgres", func(context.Context) error { pool.Close(); return nil })
-	a.Ready("postgres", pool.Ping)
-
-	producer, err := pkgkafka.NewProducer(cfg.Kafka, name)
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
 	if err != nil {
 		return err
 	}
-	a.OnClose("producer", producer.Close)
-	relay := outbox.NewRelay(pool, producer, log, outbox.Options{})
-	a.Go("outbox", relay.Run)
-
-	conn, err := pkgrpc.Dial(name, "ticket", cfg.Ticket)
+	relay, err := outbox.Attach(a, cfg.Kafka, pool)
 	if err != nil {
 		return err
 	}
-	a.OnClose("ticket", func(context.Context) error { return conn.Close() })
+	conn, err := a.Dial("ticket", cfg.Ticket)
+	if err != nil {
+		return err
+	}
 	provider := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret)
 	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
 
-	payments := postgres.NewStore(pool)
-	service := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn), provider, provider, relay.Signal, log,
-		payment.Options{Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter})
+	payments := postgres.NewStore(pool, postgres.Options{})
+	service := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
+		guard.New(provider, cfg.ChargesAtOnce), provider, relay.Signal, log,
+		payment.Options{Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer()})
 	a.Go("sweeper", service.Sweep)
+	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	// Charges outlast their requests, so that they are waited for after the servers have stopped and before anything they use is closed.
 	a.OnClose("charges", service.Wait)
@@ -63,26 +60,29 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	a.Go("consumer", consumer.Run)
+	a.Go("inbox", inbox.Pruner(pool, log))
 
-	server, err := pkgrpc.NewServer(name, cfg.RPC, log)
+	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
 	paymentv1.RegisterPaymentServiceServer(server, rpc.New(service))
-	a.ServeGRPC(server)
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		provider.Rekey(next.WebhookSecret)
+		return errors.Join(conn.Rekey(next.Ticket.Key), server.Rekey(next.RPC.Accept))
+	})
 	return a.Run(ctx)
 }
 
-// Migrate brings the database and the topics up to date.
+// Outbox is the operators' command on events whose key is parked.
+func Outbox() lifecycle.Extra[Config] {
+	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+}
+
+// Migrate brings the database and the topic of this service up to date.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
-	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name)
-	if err != nil {
+	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := pkgpostgres.Migrate(ctx, pool, postgres.Migrations...); err != nil {
-		return err
-	}
-	// The topic that is consumed is made here too, so that the services may be started in any order.
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: postgres.Topic}, pkgkafka.Topic{Name: kafka.Reservations})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Payments})
 }

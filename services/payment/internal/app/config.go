@@ -3,6 +3,7 @@ package app
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -29,8 +30,13 @@ type Config struct {
 	// ProviderTimeout bounds one call to the provider; a charge that takes longer is unknown until it is settled.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
 	// VoidAfter is how long a charge that the provider does not know may still arrive before it is made impossible.
-	VoidAfter     time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
-	SandboxURL    string        `env:"SANDBOX_URL"`
+	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
+	// ChargesAtOnce bounds the charges that are under way in one replica; more are refused at once.
+	ChargesAtOnce int `env:"PAYMENT_CHARGES_AT_ONCE, default=256" min:"1" max:"10000"`
+	// SandboxURL is where the sandbox provider is, as http://127.0.0.1:8092; needed with it.
+	SandboxURL string `env:"SANDBOX_URL"`
+	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of which
+	// verifies; needed with it.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
 }
 
@@ -42,8 +48,10 @@ func (c *Config) Validate() error {
 	if u, err := url.Parse(c.SandboxURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return config.Bad("SANDBOX_URL", c.SandboxURL, "must be the sandbox provider's URL, as http://127.0.0.1:8092")
 	}
-	if len(c.WebhookSecret) < minSecret {
-		return config.Bad("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must have at least 32 bytes")
+	for secret := range strings.SplitSeq(c.WebhookSecret.Reveal(), ",") {
+		if len(secret) < minSecret {
+			return config.Bad("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must be secret[,secret…] of at least 32 bytes each")
+		}
 	}
 	return nil
 }

@@ -27,10 +27,12 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, "sandbox", cfg.Provider)
 	require.Equal(t, 8*time.Second, cfg.ProviderTimeout)
 	require.Equal(t, 20*time.Second, cfg.VoidAfter)
+	require.Equal(t, 256, cfg.ChargesAtOnce)
 
 	for name, value := range map[string]string{
 		"DATABASE_URL": "", "KAFKA_BROKERS": "", "PAYMENT_PROVIDER": "paypal", "PAYMENT_PROVIDER_TIMEOUT": "1h", "PAYMENT_VOID_AFTER": "0s",
 		"SANDBOX_URL": "127.0.0.1:8092", "SANDBOX_WEBHOOK_SECRET": "short", "KAFKA_REPLICATION_FACTOR": "0",
+		"PAYMENT_CHARGES_AT_ONCE": "0",
 	} {
 		env := environment()
 		maps.Copy(env, map[string]string{name: value})

@@ -5,11 +5,10 @@ package app_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +24,9 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -34,14 +35,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// child makes this test program be the service instead.
-const child = "URR_PAYMENT_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(child) != "" {
-		os.Exit(lifecycle.Main("payment", app.Run, app.Migrate))
-	}
-	os.Exit(m.Run())
+	processtest.Main(m, func() int { return lifecycle.Main("payment", app.Run, app.Migrate) })
 }
 
 const (
@@ -56,11 +51,12 @@ type crash struct {
 	provider *paymenttest.Provider
 	tickets  *paymenttest.Tickets
 	client   paymentv1.PaymentServiceClient
+	db       *pgx.Conn
 }
 
 func newCrash(t *testing.T) *crash {
 	t.Helper()
-	c := &crash{t: t, provider: paymenttest.NewProvider(), tickets: paymenttest.NewTickets(), env: environment()}
+	c := &crash{t: t, provider: paymenttest.NewProvider(t, time.Now), tickets: paymenttest.NewTickets(time.Now), env: environment()}
 	provider := httptest.NewServer(c.provider.Handler())
 	t.Cleanup(provider.Close)
 	prefix := kafkatest.Name("crash") + "."
@@ -70,7 +66,7 @@ func newCrash(t *testing.T) *crash {
 		"KAFKA_BROKERS":      kafkatest.Config(t).Brokers[0],
 		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"GRPC_ADDR": address, "TICKET_ADDR": c.serveTickets(), "SANDBOX_URL": provider.URL,
-		"PAYMENT_PROVIDER_TIMEOUT": "5s", "PAYMENT_VOID_AFTER": "1s", "DRAIN": "0s", child: "1",
+		"PAYMENT_PROVIDER_TIMEOUT": "5s", "PAYMENT_VOID_AFTER": "1s", "DRAIN": "0s",
 	} {
 		c.env[name] = value
 	}
@@ -84,9 +80,12 @@ func newCrash(t *testing.T) *crash {
 	conn, err := rpc.Dial("gateway", "payment", rpc.Peer{Addr: address, Key: gatewayKey}, rpc.WithTimeout(10*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
+	c.db, err = pgx.Connect(t.Context(), c.env["DATABASE_URL"])
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.db.Close(context.Background()) })
 	c.client = paymentv1.NewPaymentServiceClient(conn)
-	out, err := c.command("migrate", "").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	out, err := processtest.Run(t, c.env, "migrate")
+	require.NoError(t, err, out)
 	return c
 }
 
@@ -101,67 +100,55 @@ func (c *crash) serveTickets() string {
 	return l.Addr().String()
 }
 
-func (c *crash) command(command, failpoints string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], command)
-	for name, value := range c.env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	cmd.Env = append(cmd.Env, failpoint.Variable+"="+failpoints)
-	return cmd
-}
-
-// start runs the service until the test ends, or until a failpoint kills it.
-func (c *crash) start(failpoints string) (exited <-chan error) {
+// start runs the service until a failpoint kills it, or the end of the test does: to leave its
+// consumer group in an orderly way, it would have to wait until the broker has given up the process
+// that died before it.
+func (c *crash) start(failpoints string) *processtest.Process {
 	c.t.Helper()
-	cmd := c.command("serve", failpoints)
-	require.NoError(c.t, cmd.Start())
-	done := make(chan error, 1)
-	ended := make(chan struct{})
-	go func() {
-		done <- cmd.Wait()
-		close(ended)
-	}()
-	c.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-	})
-	return done
+	env := maps.Clone(c.env)
+	env[failpoint.Variable] = failpoints
+	p := processtest.Start(c.t, env, "serve")
+	c.t.Cleanup(p.Kill)
+	return p
 }
 
 func caller(key string) *commonv1.Caller { return &commonv1.Caller{UserId: "ann", IdempotencyKey: key} }
 
 func (c *crash) prepare(ref string) (p *paymentv1.PrepareResponse) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool {
-		var err error
+	waittest.NoError(c.t, func() (err error) {
 		p, err = c.client.Prepare(c.t.Context(), &paymentv1.PrepareRequest{
 			Caller: caller(uuid.NewString()), PaymentType: "reservation", ReferenceId: ref,
 		})
-		return err == nil
-	}, time.Minute, 50*time.Millisecond, "the service never came up")
+		return err
+	}, "the service to come up")
 	return p
 }
 
 func (c *crash) final(id string) (status string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool {
+	waittest.Until(c.t, func() bool {
 		got, err := c.client.GetPayment(c.t.Context(), &paymentv1.GetPaymentRequest{Caller: caller(""), PaymentId: id})
 		status = got.GetStatus()
 		return err == nil && (status == "CONFIRMED" || status == "DECLINED")
-	}, 2*time.Minute, 50*time.Millisecond, "the payment was never settled")
+	}, "the payment to be settled")
 	return status
 }
 
 func (c *crash) emptyOutbox() {
 	c.t.Helper()
-	db, err := pgx.Connect(c.t.Context(), c.env["DATABASE_URL"])
-	require.NoError(c.t, err)
-	defer func() { _ = db.Close(context.Background()) }()
-	require.Eventually(c.t, func() bool {
+	waittest.Until(c.t, func() bool {
 		var n int
-		require.NoError(c.t, db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
+		require.NoError(c.t, c.db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
 		return n == 0
-	}, time.Minute, 20*time.Millisecond)
+	}, "the outbox to be published")
+}
+
+// overdue ends, instead of waiting for it, the time that the process which died had for its charge.
+func (c *crash) overdue() {
+	c.t.Helper()
+	_, err := c.db.Exec(c.t.Context(), `UPDATE payments SET check_at = now() WHERE check_at > now()`)
+	require.NoError(c.t, err)
 }
 
 // Wherever the process dies: money was taken if and only if the payment is confirmed, and then the platform hears of it.
@@ -184,20 +171,16 @@ func TestCrashPoints(t *testing.T) {
 			_, _ = c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
 				Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(55000),
 			})
-			select {
-			case err := <-killed:
-				require.ErrorContains(t, err, "killed")
-			case <-time.After(time.Minute):
-				t.Fatal("the failpoint was never reached")
-			}
+			require.ErrorContains(t, killed.Wait(), "killed")
+			c.overdue()
 			c.start("")
 			require.Equal(t, want, c.final(p.GetPaymentId()))
 			c.emptyOutbox()
 
 			require.Equal(t, want == "CONFIRMED", c.provider.Order(p.GetOrderId()).Status == "CAPTURED")
-			require.LessOrEqual(t, c.provider.Calls("POST /v1/charges"), 1)
+			require.LessOrEqual(t, c.provider.Calls(paymenttest.Charges), 1)
 			if want == "DECLINED" {
-				require.Eventually(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, time.Minute, 20*time.Millisecond)
+				waittest.Until(t, func() bool { return c.tickets.Hold(ref).Payment == "" }, "the reference to be released")
 				return
 			}
 			rec := kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 1)[0]
@@ -205,4 +188,89 @@ func TestCrashPoints(t *testing.T) {
 			require.Equal(t, p.GetOrderId(), string(rec.Key))
 		})
 	}
+}
+
+func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*paymentv1.ConfirmResponse, error) {
+	return c.client.Confirm(c.t.Context(), &paymentv1.ConfirmRequest{
+		Caller: caller(uuid.NewString()), OrderId: p.GetOrderId(), PaymentKey: paymentKey, Amount: proto.Int64(55000),
+	})
+}
+
+// The process dies when it has learned of a charge and not yet that the charge was given back by
+// hand meanwhile: whoever comes next learns that too.
+func TestCrashBeforeWhatWasGivenBack(t *testing.T) {
+	t.Parallel()
+	c := newCrash(t)
+	look := c.provider.Hold(paymenttest.Lookups)
+	killed := c.start("payment.settle.after_captured@1=exit")
+	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
+	got, err := c.confirm(p, "timeout-1")
+	require.NoError(t, err)
+	require.Equal(t, "PENDING", got.GetStatus())
+	c.provider.GiveBack(p.GetOrderId(), 55000)
+	look()
+	require.ErrorContains(t, killed.Wait(), "killed")
+	require.Equal(t, "CONFIRMED", c.stored(p), "it died in between")
+	c.overdue()
+	c.start("")
+	waittest.Until(t, func() bool { return c.stored(p) == "REFUNDED" }, "the refund to be learned of")
+	c.emptyOutbox()
+	types := []string{}
+	for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
+		types = append(types, rec.Type)
+	}
+	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, types)
+}
+
+func (c *crash) stored(p *paymentv1.PrepareResponse) (status string) {
+	c.t.Helper()
+	require.NoError(c.t, c.db.QueryRow(c.t.Context(), `SELECT status FROM payments WHERE id = $1`, p.GetPaymentId()).Scan(&status))
+	return status
+}
+
+// The process dies when it has given up the reference of a charge that it would not send, and the
+// payment still says that it is charged: nothing is charged, and the payer may begin anew.
+func TestCrashWhileAChargeIsPutOff(t *testing.T) {
+	t.Parallel()
+	c := newCrash(t)
+	c.env["PAYMENT_CHARGES_AT_ONCE"], c.env["PAYMENT_PROVIDER_TIMEOUT"] = "1", "20s"
+	c.provider.Hold(paymenttest.Charges)
+	killed := c.start("payment.confirm.after_release@1=exit")
+	first, ref := c.prepare(c.tickets.Add("ann", 55000, time.Minute)), c.tickets.Add("ann", 55000, time.Minute)
+	p := c.prepare(ref)
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = c.confirm(first, "ok-1") })
+	waittest.Until(t, func() bool { return c.provider.Calls(paymenttest.Charges) == 1 }, "the only charge that may be under way")
+	_, _ = c.confirm(p, "ok-1")
+	require.ErrorContains(t, killed.Wait(), "killed")
+	calls.Wait()
+	require.Equal(t, "CONFIRMING", c.stored(p), "it died in between")
+	require.Empty(t, c.tickets.Hold(ref).Payment)
+	c.overdue()
+	c.start("")
+	require.Equal(t, "DECLINED", c.final(p.GetPaymentId()))
+	require.Equal(t, 1, c.provider.Calls(paymenttest.Charges), "it was never charged")
+	require.NotEqual(t, p.GetPaymentId(), c.prepare(ref).GetPaymentId())
+}
+
+// The process dies when a wrong amount has been given back and the payment does not say so yet: it is given back once, and then declined.
+func TestCrashWhileAWrongAmountIsGivenBack(t *testing.T) {
+	t.Parallel()
+	c := newCrash(t)
+	ref := c.tickets.Add("ann", 55000, time.Minute)
+	c.provider.Fail(paymenttest.Voids, 1000)
+	killed := c.start("payment.wrong_amount.after_refund@1=exit")
+	p := c.prepare(ref)
+	got, err := c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
+		Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "lost-1", Amount: proto.Int64(55000),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "PENDING", got.GetStatus())
+	c.provider.Capture(p.GetOrderId(), 54999)
+	require.ErrorContains(t, killed.Wait(), "killed")
+	c.overdue()
+	c.start("")
+	require.Equal(t, "DECLINED", c.final(p.GetPaymentId()))
+	require.EqualValues(t, 54999, c.provider.Order(p.GetOrderId()).RefundedAmount)
+	require.Equal(t, 1, c.provider.Calls(paymenttest.Refunds), "the provider says that the money is back")
 }

@@ -10,15 +10,10 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
 )
-
-// Reservations is the topic of reservations.
-const Reservations = "reservation-events"
-
-// rejected is the event of a reservation that was paid and cannot be honoured.
-const rejected = "RESERVATION_REJECTED"
 
 // Compensator gives back what was paid in vain.
 type Compensator interface {
@@ -26,15 +21,15 @@ type Compensator interface {
 	Compensate(ctx context.Context, r payment.Rejection) error
 }
 
-// NewConsumer makes the consumer of rejections.
+// NewConsumer makes the consumer of rejections: reservations that were paid and cannot be honoured.
 func NewConsumer(cfg kafka.Config, c Compensator, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, payment.Group, []string{Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
+	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		return handle(ctx, c, rec)
 	}), log)
 }
 
 func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
-	if rec.Type != rejected {
+	if rec.Type != events.ReservationRejected {
 		return nil // most of the topic; not worth decoding
 	}
 	var e eventsv1.ReservationEvent
@@ -47,9 +42,11 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 	}
 	reason := e.GetReason()
 	if reason == "" {
-		reason = rejected
+		reason = events.ReservationRejected
 	}
 	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
+	// At once: the rejection cannot overtake its payment, whose row is committed before ticket hears of
+	// it. Only a database that was lost, or another one, does not have it, and an operator redrives.
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
 	}

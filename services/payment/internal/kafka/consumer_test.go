@@ -15,6 +15,8 @@ import (
 	"urr.guru/pkg/errs"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/proto/events"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
 )
@@ -52,7 +54,7 @@ func reservation(t *testing.T, eventType string, members map[string]any) pkgkafk
 	value, err := json.Marshal(members)
 	require.NoError(t, err)
 	return pkgkafka.Record{
-		Topic: kafka.Reservations, Key: []byte("r"), Value: value,
+		Topic: events.Reservations, Key: []byte("r"), Value: value,
 		Headers: pkgkafka.EventHeaders(uuid.New(), "ticket", eventType, time.Now()),
 	}
 }
@@ -62,8 +64,8 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	cfg := kafkatest.Config(t)
 	cfg.TopicPrefix = kafkatest.Name("p") + "."
 	cfg.GroupPrefix = cfg.TopicPrefix
-	require.NoError(t, pkgkafka.EnsureTopics(t.Context(), cfg, pkgkafka.Topic{Name: kafka.Reservations}))
-	topic := cfg.TopicPrefix + kafka.Reservations
+	require.NoError(t, pkgkafka.EnsureTopics(t.Context(), cfg, pkgkafka.Topic{Name: events.Reservations}))
+	topic := cfg.TopicPrefix + events.Reservations
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+pkgkafka.DLQSuffix) })
 
 	first, second := uuid.New(), uuid.New()
@@ -87,7 +89,7 @@ func TestRejectionsAreCompensated(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	}()
-	require.Eventually(t, func() bool { return len(c.all()) == 1 }, time.Minute, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return len(c.all()) == 1 }, "the compensation")
 	require.Equal(t, payment.Rejection{EventKey: rejected.Headers[pkgkafka.HeaderID], PaymentID: first, Reason: "HOLD_EXPIRED"}, c.all()[0])
 	letters := kafkatest.Read(t, topic+pkgkafka.DLQSuffix, 2)
 	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")

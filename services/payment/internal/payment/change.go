@@ -28,7 +28,7 @@ type Change struct {
 	// Event to publish; empty: none. Refund is the one it speaks of.
 	Event  Event
 	Refund *Refund
-	// NewRefund is to be made; GivenBack is added to Refunded.
+	// NewRefund is to be made, or, when it has a ProviderID, was made already; GivenBack is added to Refunded.
 	NewRefund *Refund
 	GivenBack int64
 	// Answer is final and kept under the Idempotency-Keys of this payment; nil lets them go.
@@ -38,8 +38,8 @@ type Change struct {
 // Decide looks at a locked payment, with the database's time, and says what becomes of it; nil: nothing.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
-// begin starts the charging of a prepared payment.
-func begin(r ConfirmRequest, lease time.Duration) Decide {
+// begin starts the charging of a prepared payment; refused is why none may begin at present.
+func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		switch {
 		case p.UserID != r.UserID:
@@ -50,6 +50,8 @@ func begin(r ConfirmRequest, lease time.Duration) Decide {
 			return nil, nil //nolint:nilnil // the payment's own status is the answer
 		case !now.Before(p.ExpiresAt):
 			return expired(p, now)
+		case refused != nil:
+			return nil, refused
 		default:
 			return &Change{Status: Confirming, Note: "charging", PaymentKey: r.PaymentKey, Begins: true, Check: lease}, nil
 		}
@@ -73,8 +75,9 @@ func ended(p Payment, note string) *Change {
 	return c
 }
 
-// captured says that the provider has the money, whenever that is learned. Nobody's lease counts: money always does.
-func captured(chargeID string) Decide {
+// captured says that the provider has the money, whenever that is learned. Nobody's lease counts: money always does. check is when the
+// sweeper is to ask again, for what is to follow; Never.
+func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
 		switch p.Status {
@@ -85,7 +88,7 @@ func captured(chargeID string) Decide {
 			return nil, nil //nolint:nilnil // known already
 		}
 		return &Change{
-			Status: Confirmed, Note: note, ChargeID: chargeID, Check: Never, Event: EventConfirmed,
+			Status: Confirmed, Note: note, ChargeID: chargeID, Check: check, Event: EventConfirmed,
 			Answer: &Answer{Status: Confirmed, PaymentID: p.ID},
 		}, nil
 	}
@@ -114,10 +117,10 @@ func unsettled(lease int64, note string) Decide {
 	return held(lease, Change{Status: Unknown, Note: note, Check: firstLook})
 }
 
-// postponed puts a payment back for which ticket could not be asked; nothing was charged.
-func postponed(lease int64) Decide {
+// postponed puts a payment back whose charge was not sent.
+func postponed(lease int64, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		c := Change{Status: Prepared, Note: "not charged: ticket did not answer", Check: max(0, p.ExpiresAt.Sub(now))}
+		c := Change{Status: Prepared, Note: note, Check: max(0, p.ExpiresAt.Sub(now))}
 		return held(lease, c)(p, now)
 	}
 }
@@ -155,6 +158,9 @@ func refunded(r Refund) Decide {
 		switch {
 		case p.Refunded+r.Amount == p.Amount:
 			c.Status, c.Note = Refunded, "refunded"
+			if r.ProviderID == byHandProvider {
+				c.Note = byHandNote
+			}
 		case p.Pending > r.Amount:
 			c.Status = Refunding
 		}

@@ -29,16 +29,16 @@ func TestDecisions(t *testing.T) {
 		want   map[Status]Status
 	}{
 		"begin": {
-			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second), map[Status]Status{Prepared: Confirming},
+			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil), map[Status]Status{Prepared: Confirming},
 		},
 		"captured": {
-			captured("c"),
+			captured("c", Never),
 			map[Status]Status{Prepared: Confirmed, Confirming: Confirmed, Unknown: Confirmed, Declined: Confirmed, Expired: Confirmed},
 		},
 		"declined":    {declined("X", ""), map[Status]Status{Confirming: Declined, Unknown: Declined}},
 		"refused":     {refused(3, "X"), map[Status]Status{Confirming: Declined}},
 		"unsettled":   {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
-		"postponed":   {postponed(3), map[Status]Status{Confirming: Prepared}},
+		"postponed":   {postponed(3, "not charged"), map[Status]Status{Confirming: Prepared}},
 		"stale lease": {unsettled(2, ""), nil},
 		"expired":     {expired, nil},
 		"compensated": {compensated(uuid.New(), ""), map[Status]Status{Confirmed: Refunding, Refunding: Refunding}},
@@ -62,7 +62,7 @@ func TestDecisions(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	p := in(Prepared)
-	for _, decide := range []Decide{expired, begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second)} {
+	for _, decide := range []Decide{expired, begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil)} {
 		change, err := decide(p, p.ExpiresAt)
 		require.NoError(t, err)
 		require.Equal(t, Expired, change.Status, "the end itself is over")
@@ -88,9 +88,9 @@ func TestEndOfAPaymentThatTicketMayHold(t *testing.T) {
 
 func TestBeginRefusesStrangersBeforeTheAmount(t *testing.T) {
 	t.Parallel()
-	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0)(in(Prepared), now)
+	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0, nil)(in(Prepared), now)
 	require.ErrorIs(t, err, ErrNotFound, "a stranger learns nothing of the amount")
-	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0)(in(Prepared), now)
+	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0, nil)(in(Prepared), now)
 	require.ErrorIs(t, err, ErrAmountMismatch)
 }
 

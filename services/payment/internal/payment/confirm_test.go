@@ -23,14 +23,17 @@ func (l *ledger) Begin(context.Context, string, *idempotency.Key, Decide) (Begun
 type slow struct {
 	Provider
 	Tickets
+
+	// more is what it captures above what is asked for.
+	more int64
 }
 
 func (slow) Begin(context.Context, Payment) error { return nil }
 
-func (slow) Charge(ctx context.Context, _ Payment) (Outcome, error) {
+func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 	select {
 	case <-time.After(5 * time.Second):
-		return Outcome{State: Captured}, nil
+		return Outcome{State: Captured, Amount: p.Amount + s.more}, nil
 	case <-ctx.Done():
 		return Outcome{}, ctx.Err()
 	}
@@ -52,5 +55,33 @@ func TestTheAnswerComesBeforeTheDeadline(t *testing.T) {
 		cancel()
 		require.NoError(t, s.Wait(context.Background()))
 		require.Equal(t, []Status{Confirmed}, l.after)
+	})
+}
+
+// What the provider says that it captured counts: another amount is left to the sweeper, which gives it back.
+func TestAChargeOfAnotherAmountIsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, provider := &ledger{}, slow{more: 1}
+		s := New(l, nil, provider, provider, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
+		require.NoError(t, err)
+		require.Equal(t, Unknown, got.Status)
+		require.Equal(t, []Status{Unknown}, l.after)
+	})
+}
+
+// A request without a deadline is answered too: the provider has its own.
+func TestAChargeWithoutAnAnswerInTimeIsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		s := New(l, nil, slow{}, slow{}, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
+		began := time.Now()
+		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
+		require.NoError(t, err)
+		require.Equal(t, Unknown, got.Status)
+		require.Equal(t, 4*time.Second, time.Since(began))
+		require.Equal(t, []Status{Unknown}, l.after)
 	})
 }

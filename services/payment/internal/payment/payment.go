@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/proto/events"
 )
 
 // Status of a payment.
@@ -14,7 +16,8 @@ import (
 //	CONFIRMED → REFUNDING → REFUNDED (or back to CONFIRMED after a part)
 //
 // A charge that shows up late turns DECLINED and EXPIRED into CONFIRMED too: the money is there, so that ticket must honour it or have it
-// refunded. CONFIRMING falls back to PREPARED when ticket could not be asked, since nothing was charged then.
+// refunded. CONFIRMING falls back to PREPARED when ticket could not be asked or the charge was not sent, since nothing was
+// charged then.
 type Status string
 
 // The statuses.
@@ -99,8 +102,13 @@ type Entry struct {
 // Cause of a refund. It travels in PAYMENT_REFUNDED, so that a compensation never touches a reservation that lives.
 type Cause string
 
-// Compensation gives back what was paid and cannot be honoured.
-const Compensation Cause = "COMPENSATION"
+// The causes.
+const (
+	// Compensation gives back what was paid and cannot be honoured.
+	Compensation Cause = "COMPENSATION"
+	// Operator is a person's decision.
+	Operator Cause = "OPERATOR"
+)
 
 // Refund is money on its way back.
 type Refund struct {
@@ -115,7 +123,7 @@ type Refund struct {
 	// Attempts made, the present one included.
 	Attempts int
 	Lease    int64
-	// ProviderID is the provider's own number, once it is done.
+	// ProviderID is the provider's own number, once it is done; "by hand" for what a person did there.
 	ProviderID string
 	CreatedAt  time.Time
 }
@@ -125,8 +133,8 @@ type Event string
 
 // The events.
 const (
-	EventConfirmed Event = "PAYMENT_CONFIRMED"
-	EventRefunded  Event = "PAYMENT_REFUNDED"
+	EventConfirmed Event = events.PaymentConfirmed
+	EventRefunded  Event = events.PaymentRefunded
 )
 
 // Answer to a confirmation.

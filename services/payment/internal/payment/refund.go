@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,9 +41,17 @@ func (s *Service) refund(ctx context.Context, r Refund) error {
 		pctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
 		defer cancel()
 		id, err := s.provider.Refund(pctx, r)
+		if errors.Is(err, ErrRefundRefused) {
+			if done, lerr := s.refusedRefund(ctx, r); done {
+				s.saidByHand(ctx, Payment{ID: r.PaymentID, OrderID: r.OrderID}, true)
+				id, err = byHandProvider, nil
+			} else if lerr != nil {
+				err = errors.Join(err, lerr)
+			}
+		}
 		if err != nil {
 			level := s.log.WarnContext
-			if time.Since(r.CreatedAt) > refundAlert {
+			if s.opts.Now().Sub(r.CreatedAt) > refundAlert {
 				level = s.log.ErrorContext
 			}
 			level(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "attempt", r.Attempts, "error", err)

@@ -34,6 +34,10 @@ type Options struct {
 	ProviderTimeout time.Duration
 	// VoidAfter is how long a charge that the provider does not know may still arrive before it is voided.
 	VoidAfter time.Duration
+	// Observe counts what operators are to see; the zero value counts nothing.
+	Observe Observer
+	// Now is set by tests only; nil is time.Now. What the store dates is dated by the store's clock.
+	Now func() time.Time
 }
 
 // Tickets is the service that owns what is paid.
@@ -42,6 +46,9 @@ type Tickets interface {
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
 	// Begin claims the reference for a payment, so that nobody else gets it while it is charged; repeatable.
 	Begin(ctx context.Context, p Payment) error
+	// Unsettled is the age of the oldest payment event that ticket has not applied, and how long ago the
+	// replica that answers measured it. ErrNotTold: of a release of ticket that does not know it.
+	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
 	// Abort gives it up again; repeatable, and nothing when the reference was not claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
 }
@@ -54,7 +61,7 @@ type Provider interface {
 	Lookup(ctx context.Context, orderID string) (Outcome, error)
 	// Void makes any later arrival of the charge impossible. The outcome is Void, or Captured when it is too late.
 	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund gives money back, once per r.ID, and returns the provider's own number.
+	// Refund gives money back, once per r.ID, and returns the provider's own number; ErrRefundRefused when the provider said no.
 	Refund(ctx context.Context, r Refund) (string, error)
 }
 
@@ -62,8 +69,16 @@ type Provider interface {
 type Checkout interface {
 	// ClientParams are handed to the page that collects the payment key.
 	ClientParams(p Payment) map[string]string
-	// Webhook checks a provider's call and returns the order it speaks of, "" for a call that is of no interest, or ErrWebhookSignature.
-	Webhook(headers map[string]string, body []byte, now time.Time) (orderID string, err error)
+	// Webhook checks a provider's call; ErrWebhookSignature.
+	Webhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
+}
+
+// Notice is what a provider's call speaks of.
+type Notice struct {
+	// OrderID is empty for a call that is of no interest.
+	OrderID string
+	// Refund: of a refund, not of a charge.
+	Refund bool
 }
 
 // State of a charge at the provider.
@@ -85,8 +100,8 @@ type Outcome struct {
 	State       State
 	ChargeID    string
 	DeclineCode string
-	// Amount that was captured.
-	Amount int64
+	// Amount that was captured, and what of it was given back since.
+	Amount, Refunded int64
 }
 
 // Store keeps payments; every method is one transaction.
@@ -118,12 +133,27 @@ type Reader interface {
 	Order(ctx context.Context, orderID string) (Payment, error)
 }
 
+// Lane of the sweeper. Each has its own workers, so that whoever does not answer holds up only what it is asked for.
+type Lane string
+
+// The lanes of payments; refunds have one too.
+const (
+	// Expiries need the database only.
+	Expiries Lane = "EXPIRIES"
+	// Releases need ticket.
+	Releases Lane = "RELEASES"
+	// Charges need the provider.
+	Charges Lane = "CHARGES"
+)
+
 // Sweeps is the store as the sweeper sees it.
 type Sweeps interface {
-	// ClaimDue takes up to n payments that are due, under new leases, and returns the database's time with them.
-	ClaimDue(ctx context.Context, n int, lease time.Duration) ([]Payment, time.Time, error)
+	// ClaimDue takes up to n payments of a lane that are due, under new leases, and returns the database's time with them.
+	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
 	// Reschedule sets the next look at a payment, while its lease holds; Never also notes that its reference has been released.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
+	// Released notes that the reference has been released, and makes the payment due in its next lane at once; while its lease holds.
+	Released(ctx context.Context, p Payment) error
 	// Hurry makes a payment due at once, unless it is only prepared.
 	Hurry(ctx context.Context, id uuid.UUID) error
 	// Prune forgets Idempotency-Keys older than 24 hours.
@@ -147,6 +177,7 @@ type Stores interface {
 	Store
 	Reader
 	Sweeps
+	Unpublished
 }
 
 // Service is what the platform asks of payments.
@@ -160,6 +191,7 @@ type Service struct {
 	published func()
 	log       *slog.Logger
 	opts      Options
+	gate      *Gate
 
 	wake chan struct{}
 	work sync.WaitGroup // charges that outlast their request
@@ -169,9 +201,12 @@ type Service struct {
 func New(store Stores, refunds Refunds, tickets Tickets, provider Provider, checkout Checkout, published func(), log *slog.Logger,
 	opts Options,
 ) *Service {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
 	return &Service{
 		store: store, refunds: refunds, tickets: tickets, provider: provider, checkout: checkout, published: published, log: log,
-		opts: opts, wake: make(chan struct{}, 1),
+		opts: opts, gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
 	}
 }
 

@@ -14,17 +14,22 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	if provider != s.opts.Provider {
 		return ErrProviderUnknown
 	}
-	orderID, err := s.checkout.Webhook(headers, body, time.Now())
-	if err != nil || orderID == "" {
+	notice, err := s.checkout.Webhook(headers, body, s.opts.Now())
+	if err != nil || notice.OrderID == "" {
 		return err
 	}
-	p, err := s.store.Order(ctx, orderID)
+	p, err := s.store.Order(ctx, notice.OrderID)
 	if err != nil {
 		return err
 	}
 	switch p.Status {
-	case Confirmed, Refunding, Refunded:
-		return nil // nothing that is said of a charge can change these
+	case Confirmed:
+		if !notice.Refund {
+			return nil // nothing that is said of a charge can change this
+		}
+		// Somebody may have given the money back at the provider.
+	case Refunding, Refunded:
+		return nil // a refund of ours
 	case Confirming, Unknown:
 		// Whoever charges may be about to write the outcome: two who ask the provider come to the same end, the later one writes nothing.
 	case Prepared, Declined, Expired:
@@ -36,39 +41,47 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 // recheck asks the provider about a payment and writes what it says; when the provider does not answer, the sweeper goes on asking.
 func (s *Service) recheck(ctx context.Context, p Payment) error {
 	out, err := s.lookup(ctx, p)
+	if err == nil {
+		_, err = s.learn(ctx, p, out)
+	}
 	if err != nil {
 		s.log.WarnContext(ctx, "webhook not followed up yet", "payment_id", p.ID, "error", err)
 		return s.store.Hurry(ctx, p.ID)
 	}
-	_, err = s.learn(ctx, p, out)
-	return err
+	return nil
 }
 
 // learn writes what the provider says about a charge. known is false when that decides nothing yet.
 func (s *Service) learn(ctx context.Context, p Payment, out Outcome) (known bool, err error) {
-	var decide Decide
 	switch out.State {
 	case Captured:
 		if out.Amount != p.Amount {
-			return false, fmt.Errorf("order %s was charged %d instead of %d: left for an operator", p.OrderID, out.Amount, p.Amount)
+			return s.wrongAmount(ctx, p, out)
 		}
-		decide = captured(out.ChargeID)
+		if out.Refunded > 0 {
+			return true, s.capturedAndGivenBack(ctx, p, out)
+		}
+		return true, s.write(ctx, p, captured(out.ChargeID, Never))
 	case Refused:
-		decide = declined(out.DeclineCode, "declined by the provider")
+		return true, s.write(ctx, p, declined(out.DeclineCode, "declined by the provider"))
 	case Void:
-		decide = declined(declineNotCharged, "not charged")
-	case Absent, Pending:
+		return true, s.write(ctx, p, declined(declineNotCharged, "not charged"))
+	default: // Absent, Pending
 		return false, nil
 	}
+}
+
+// write writes what is known of a charge, and releases the reference of one that was not made.
+func (s *Service) write(ctx context.Context, p Payment, decide Decide) error {
 	settled, err := s.store.Apply(ctx, p.ID, decide)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.published()
 	if settled.AbortDue {
 		s.abort(ctx, settled)
 	}
-	return true, nil
+	return nil
 }
 
 // settle brings a payment that is due one step further: PREPARED expires, a reference is released, an unknown charge is settled.
@@ -81,7 +94,8 @@ func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 		if err := s.release(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxLook)))
 		}
-		return s.settleLate(ctx, p) // a webhook's word that was to be followed up must not go with the release
+		// Not forgotten yet: the provider is asked once more, since a webhook's word that was to be followed up must not go with the release.
+		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
 	default:

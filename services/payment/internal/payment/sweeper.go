@@ -10,42 +10,66 @@ const (
 	sweepEvery = time.Second
 	pruneEvery = 10 * time.Minute
 	sweepBatch = 32
-	// sweepers is how many payments or refunds one replica settles at a time.
+	// sweepers is how many payments or refunds of a lane one replica settles at a time.
 	sweepers = 16
 )
 
-// Sweep settles what nobody else does, until ctx ends: unknown charges, references to release, payments whose time is over, refunds. Any
-// number of replicas may do so: what one takes, the others skip.
+// Sweep settles what nobody else does, until ctx ends: unknown charges, references to release, payments whose time is over, refunds; each
+// kind in a lane of its own. Any number of replicas may do so: what one takes, the others skip.
 func (s *Service) Sweep(ctx context.Context) error {
-	var pruned time.Time
+	var lanes sync.WaitGroup
+	for _, lane := range []Lane{Expiries, Releases, Charges} {
+		lanes.Go(func() { s.keep(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
+	}
+	lanes.Go(func() { s.keep(ctx, s.wake, func() bool { return s.sweepRefunds(ctx) }) })
+	lanes.Go(func() { s.prune(ctx) })
+	lanes.Wait()
+	return nil
+}
+
+// keep goes round a lane every second, when it is woken, and at once while there may be more.
+func (s *Service) keep(ctx context.Context, wake <-chan struct{}, round func() (full bool)) {
 	for ctx.Err() == nil {
-		full := s.sweepPayments(ctx)
-		full = s.sweepRefunds(ctx) || full
-		if time.Since(pruned) > pruneEvery {
-			pruned = time.Now()
-			if err := s.store.Prune(ctx); err != nil && ctx.Err() == nil {
-				s.log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
-			}
-		}
-		if full {
+		if round() {
 			continue
 		}
 		timer := time.NewTimer(sweepEvery)
 		select {
 		case <-ctx.Done():
-		case <-s.wake:
+		case <-wake:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
-	return nil
 }
 
-func (s *Service) sweepPayments(ctx context.Context) (full bool) {
-	due, now, err := s.store.ClaimDue(ctx, sweepBatch, leaseTime)
+func (s *Service) prune(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := s.store.Prune(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
+		}
+		timer := time.NewTimer(pruneEvery)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// SweepOnce settles what is due now, lane by lane; full tells that there may be more of it.
+func (s *Service) SweepOnce(ctx context.Context) (full bool) {
+	for _, lane := range []Lane{Expiries, Releases, Charges} {
+		full = s.sweepPayments(ctx, lane) || full
+	}
+	return s.sweepRefunds(ctx) || full
+}
+
+func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
+	due, now, err := s.store.ClaimDue(ctx, lane, sweepBatch, leaseTime)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "due payments not read", "error", err)
+			s.log.WarnContext(ctx, "due payments not read", "lane", lane, "error", err)
 		}
 		return false
 	}

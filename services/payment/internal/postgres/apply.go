@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
@@ -20,17 +21,14 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "payment"
 
-// Topic of this service's events, keyed by order.
-const Topic = "payment-events"
-
 // locked is a payment as its locked row has it.
 type locked struct {
 	payment.Payment
 	now time.Time
 }
 
-func lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
-	row, err := q.LockPayment(ctx, id)
+func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
+	row, err := q.LockPayment(ctx, db.LockPaymentParams{ID: id, Now: s.now()})
 	if err != nil {
 		return locked{}, notFound(err)
 	}
@@ -45,7 +43,9 @@ func lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, error) {
 
 // apply lets decide look at a locked payment and writes what it says: state, timeline, refund, event, answers. changed is false when it
 // says nothing.
-func apply(ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide) (after payment.Payment, changed bool, err error) {
+func (s *Store) apply(
+	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
+) (after payment.Payment, changed bool, err error) {
 	c, err := decide(p.Payment, p.now)
 	if err != nil || c == nil {
 		return p.Payment, false, err
@@ -63,16 +63,12 @@ func apply(ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payme
 	if n != 1 {
 		return payment.Payment{}, false, fmt.Errorf("payment %s changed under its own lock", p.ID)
 	}
-	if err := q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note}); err != nil {
+	err = q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
+	if err != nil {
 		return payment.Payment{}, false, fmt.Errorf("timeline of payment %s: %w", p.ID, err)
 	}
-	if r := c.NewRefund; r != nil {
-		_, err := q.InsertRefund(ctx, db.InsertRefundParams{
-			ID: r.ID, PaymentID: p.ID, Amount: r.Amount, Cause: string(r.Cause), Reason: r.Reason,
-		})
-		if err != nil {
-			return payment.Payment{}, false, fmt.Errorf("refund of payment %s: %w", p.ID, err)
-		}
+	if err := s.addRefund(ctx, q, p.ID, c.NewRefund); err != nil {
+		return payment.Payment{}, false, err
 	}
 	if c.Event != "" {
 		if err := outbox.Insert(ctx, tx, source, event(after, c, p.now)); err != nil {
@@ -80,6 +76,23 @@ func apply(ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payme
 		}
 	}
 	return after, true, finish(ctx, tx, after, c.Answer)
+}
+
+// addRefund writes a refund that is to be made, or that was made already; nil is none.
+func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUID, r *payment.Refund) error {
+	if r == nil {
+		return nil
+	}
+	_, err := q.InsertRefund(ctx, db.InsertRefundParams{
+		ID: r.ID, PaymentID: paymentID, Amount: r.Amount, Cause: string(r.Cause), Reason: r.Reason, Now: s.now(),
+	})
+	if err == nil && r.ProviderID != "" {
+		_, err = q.FinishRefund(ctx, db.FinishRefundParams{ID: r.ID, ProviderRefundID: r.ProviderID, Now: s.now()})
+	}
+	if err != nil {
+		return fmt.Errorf("refund of payment %s: %w", paymentID, err)
+	}
+	return nil
 }
 
 // changedPayment is the payment after the change, as UpdatePayment writes it.
@@ -127,7 +140,7 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 		id, cause := r.ID.String(), string(r.Cause)
 		e.Amount, e.RefundId, e.Cause = r.Amount, &id, &cause
 	}
-	return outbox.Event{Topic: Topic, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
+	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
 
 func checkAt(now time.Time, wait time.Duration) *time.Time {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 )
 
@@ -31,25 +32,18 @@ func gauge(name, help string) prometheus.Gauge {
 // Measure is the worker that keeps the gauges.
 func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(measureEvery)
-		defer ticker.Stop()
-		for {
+		return loop.Every(ctx, measureEvery, func(ctx context.Context) {
 			if err := s.measure(ctx); err != nil && ctx.Err() == nil {
 				log.WarnContext(ctx, "backlog not measured", "error", err)
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
+		})
 	}
 }
 
 func (s *Store) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	row, err := s.q.Backlog(ctx)
+	row, err := s.q.Backlog(ctx, s.now())
 	if err != nil {
 		return postgres.Err(err)
 	}

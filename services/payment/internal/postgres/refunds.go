@@ -25,21 +25,23 @@ func NewRefunds(s *Store) Refunds { return Refunds{store: s} }
 // Compensate implements payment.Refunds.
 func (r Refunds) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
 	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := lock(ctx, q, id)
+		p, err := r.store.lock(ctx, q, id)
 		if err != nil {
 			return err
 		}
 		if fresh, err := inbox.Claim(ctx, tx, eventKey, payment.Group); err != nil || !fresh {
 			return err
 		}
-		_, _, err = apply(ctx, tx, q, p, decide)
+		_, _, err = r.store.apply(ctx, tx, q, p, decide)
 		return err
 	})
 }
 
 // Claim implements payment.Refunds.
 func (r Refunds) Claim(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
-	rows, err := r.store.q.ClaimRefunds(ctx, db.ClaimRefundsParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
+	rows, err := r.store.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
+		Now: r.store.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+	})
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
@@ -56,16 +58,16 @@ func (r Refunds) Claim(ctx context.Context, n int, lease time.Duration) ([]payme
 // Finish implements payment.Refunds.
 func (r Refunds) Finish(ctx context.Context, done payment.Refund, decide payment.Decide) error {
 	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := lock(ctx, q, done.PaymentID)
+		p, err := r.store.lock(ctx, q, done.PaymentID)
 		if err != nil {
 			return err
 		}
 		// Whoever holds the lease now: the provider has refunded under this id, and only the first to say so counts.
-		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID})
+		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: r.store.now()})
 		if err != nil || n == 0 {
 			return err
 		}
-		_, _, err = apply(ctx, tx, q, p, decide)
+		_, _, err = r.store.apply(ctx, tx, q, p, decide)
 		return err
 	})
 }
@@ -77,6 +79,8 @@ const maxError = 500
 func (r Refunds) Retry(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
 	// PostgreSQL takes neither half characters nor NUL.
 	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
-	_, err := r.store.q.RetryRefund(ctx, db.RetryRefundParams{ID: failed.ID, Lease: failed.Lease, WaitSeconds: wait.Seconds(), LastError: text})
+	_, err := r.store.q.RetryRefund(ctx, db.RetryRefundParams{
+		ID: failed.ID, Lease: failed.Lease, Now: r.store.now(), WaitSeconds: wait.Seconds(), LastError: text,
+	})
 	return postgres.Err(err)
 }

@@ -37,7 +37,7 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 			p = *first
 			return nil
 		}
-		if p, err = openOrExisting(ctx, tx, q, n); err != nil {
+		if p, err = s.openOrExisting(ctx, tx, q, n); err != nil {
 			return err
 		}
 		return answers.Keep(ctx, tx, key, p.ID.String())
@@ -64,9 +64,11 @@ func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key)
 }
 
 // openOrExisting returns the open payment of the reference when it is still the same one, else a new one in its place.
-func openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
+func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
-		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID})
+		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{
+			PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID, Now: s.now(),
+		})
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 		case err != nil:
@@ -76,11 +78,11 @@ func openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Pay
 			if p.Same(n, p.now) {
 				return p.Payment, nil
 			}
-			if _, _, err := apply(ctx, tx, q, p, payment.Superseded); err != nil {
+			if _, _, err := s.apply(ctx, tx, q, p, payment.Superseded); err != nil {
 				return payment.Payment{}, err
 			}
 		}
-		opened, err := insert(ctx, q, n)
+		opened, err := s.insert(ctx, q, n)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return opened, err
 		}
@@ -88,11 +90,11 @@ func openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Pay
 	}
 }
 
-func insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Payment, error) {
+func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	ref := db.IsPaidParams{PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID}
 	row, err := q.InsertPayment(ctx, db.InsertPaymentParams{
 		ID: n.ID, OrderID: n.OrderID, PaymentType: ref.PaymentType, ReferenceID: ref.ReferenceID, UserID: n.UserID, EventID: n.EventID,
-		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt,
+		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, err
@@ -106,7 +108,9 @@ func insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Paym
 	if paid {
 		return payment.Payment{}, payment.ErrAlreadyPaid
 	}
-	err = q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: n.ID, Status: string(payment.Prepared), Note: "opened"})
+	err = q.AddTimelineEntry(ctx, db.AddTimelineEntryParams{
+		PaymentID: n.ID, Status: string(payment.Prepared), Note: "opened", Now: s.now(),
+	})
 	return toPayment(row.Payment), err
 }
 
@@ -123,7 +127,7 @@ func (s *Store) Begin(
 	}
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		begun = payment.Begun{}
-		p, err := lock(ctx, q, id)
+		p, err := s.lock(ctx, q, id)
 		if err != nil {
 			return err
 		}
@@ -135,7 +139,7 @@ func (s *Store) Begin(
 			return json.Unmarshal([]byte(kept), &begun.Replayed)
 		}
 		var changed bool
-		if begun.Payment, changed, err = apply(ctx, tx, q, p, decide); err != nil {
+		if begun.Payment, changed, err = s.apply(ctx, tx, q, p, decide); err != nil {
 			return err
 		}
 		begun.Mine = changed && begun.Payment.Status == payment.Confirming

@@ -15,6 +15,7 @@ import (
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
+	"urr.guru/proto/events"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
 )
@@ -29,12 +30,30 @@ var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.M
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
+	opts Options
+}
+
+// Options of a Store.
+type Options struct {
+	// Now is set by tests only; nil is the database's clock.
+	Now func() time.Time
 }
 
 var _ payment.Stores = (*Store)(nil)
 
 // NewStore makes a store on the pool.
-func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New(pool)} }
+func NewStore(pool *pgxpool.Pool, opts Options) *Store {
+	return &Store{pool: pool, q: db.New(pool), opts: opts}
+}
+
+// now is the statements' parameter of that name; nil is the database's clock.
+func (s *Store) now() *time.Time {
+	if s.opts.Now == nil {
+		return nil
+	}
+	t := s.opts.Now()
+	return &t
+}
 
 // inTx runs fn in a transaction, again when it is the victim of a deadlock.
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, q *db.Queries) error) error {
@@ -44,11 +63,11 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 // Apply implements payment.Store.
 func (s *Store) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (after payment.Payment, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := lock(ctx, q, id)
+		p, err := s.lock(ctx, q, id)
 		if err != nil {
 			return err
 		}
-		after, _, err = apply(ctx, tx, q, p, decide)
+		after, _, err = s.apply(ctx, tx, q, p, decide)
 		return err
 	})
 	return after, err
@@ -85,8 +104,12 @@ func (s *Store) Order(ctx context.Context, orderID string) (payment.Payment, err
 }
 
 // ClaimDue implements payment.Sweeps.
-func (s *Store) ClaimDue(ctx context.Context, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
-	rows, err := s.q.ClaimDue(ctx, db.ClaimDueParams{LeaseSeconds: lease.Seconds(), Batch: int32(n)}) //nolint:gosec // a small constant
+func (s *Store) ClaimDue(
+	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
+) (due []payment.Payment, now time.Time, err error) {
+	rows, err := s.q.ClaimDue(ctx, db.ClaimDueParams{
+		Now: s.now(), Lane: string(lane), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+	})
 	if err != nil {
 		return nil, time.Time{}, postgres.Err(err)
 	}
@@ -102,12 +125,24 @@ func (s *Store) Reschedule(ctx context.Context, p payment.Payment, wait time.Dur
 	if wait == payment.Never {
 		return postgres.Err(s.q.SettlePayment(ctx, db.SettlePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version}))
 	}
-	return postgres.Err(s.q.ReschedulePayment(ctx, db.ReschedulePaymentParams{ID: p.ID, Lease: p.Lease, WaitSeconds: wait.Seconds()}))
+	return postgres.Err(s.q.ReschedulePayment(ctx, db.ReschedulePaymentParams{
+		ID: p.ID, Lease: p.Lease, Now: s.now(), WaitSeconds: wait.Seconds(),
+	}))
+}
+
+// Released implements payment.Sweeps.
+func (s *Store) Released(ctx context.Context, p payment.Payment) error {
+	return postgres.Err(s.q.ReleasePayment(ctx, db.ReleasePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now()}))
 }
 
 // Hurry implements payment.Sweeps.
 func (s *Store) Hurry(ctx context.Context, id uuid.UUID) error {
-	return postgres.Err(s.q.HurryPayment(ctx, id))
+	return postgres.Err(s.q.HurryPayment(ctx, db.HurryPaymentParams{ID: id, Now: s.now()}))
+}
+
+// OldestEvent implements payment.Unpublished.
+func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {
+	return outbox.Oldest(ctx, s.pool, events.Payments, nil)
 }
 
 // Prune implements payment.Sweeps.

@@ -2,24 +2,30 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
 func TestConfirm(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.confirmed()
-	require.Equal(t, "CAPTURED", b.provider.Order(p.GetOrderId()).Status)
+	require.EqualValues(t, "CAPTURED", b.provider.Order(p.GetOrderId()).Status)
 	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment, "the reference is claimed for this payment")
 	want := []*eventsv1.PaymentEvent{{
 		Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", PaymentId: p.GetPaymentId(), OrderId: p.GetOrderId(),
@@ -36,18 +42,18 @@ func TestConfirm(t *testing.T) {
 
 func TestConfirmChecksTheAmount(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	p.Amount--
 	_, err := b.confirm(p, "ok-1", newKey())
 	require.ErrorIs(t, err, errs.ErrAmountMismatch)
-	require.Zero(t, b.provider.Calls(charges))
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, "PREPARED", b.get(p).GetStatus())
 }
 
 func TestDeclineReleasesTheReference(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	got, err := b.confirm(p, "decline-1", newKey())
 	require.NoError(t, err)
@@ -66,27 +72,24 @@ func TestDeclineReleasesTheReference(t *testing.T) {
 
 func TestReleaseIsRepeatedUntilHeard(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	b.tickets.Fail("Abort", errs.ErrInternal, errs.ErrInternal)
 	_, err := b.confirm(p, "decline-1", newKey())
 	require.NoError(t, err)
 	require.Zero(t, b.tickets.Hold(ref).Aborted)
-	for range 2 { // make it due, instead of waiting
-		b.exec(`UPDATE payments SET check_at = now() WHERE abort_due`)
-		require.Eventually(t, func() bool {
-			var due bool
-			require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM payments WHERE check_at <= now())`).Scan(&due))
-			return !due
-		}, patience, 10*time.Millisecond)
-	}
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, patience, 10*time.Millisecond)
+	b.sweep(5 * time.Second)
+	require.Zero(t, b.tickets.Hold(ref).Aborted, "the second attempt fails too")
+	b.sweep(2 * time.Second)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	b.sweep(time.Hour)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborted, "once is enough")
 }
 
 // Nothing was charged when ticket said no; the answer is ticket's.
 func TestTicketRefuses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	b.tickets.Fail("Begin", errs.ErrHoldExpired)
 	key := newKey()
@@ -94,14 +97,71 @@ func TestTicketRefuses(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrHoldExpired)
 	_, err = b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrHoldExpired)
-	require.Zero(t, b.provider.Calls(charges))
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
+}
+
+// notTickets are answers that look like a refusal and are not ticket's own: of a proxy on the way, or of a release that does not know the
+// request yet.
+var notTickets = map[string]error{
+	"a mesh denies":         status.Error(codes.PermissionDenied, "RBAC: access denied"),
+	"a proxy knows no path": status.Error(codes.NotFound, "no route"),
+	"an older release":      errs.ErrInvalidRequest,
+	"a newer reason":        errs.New(errs.Conflict, "NEWER_REASON", "A reason that this release does not know"),
+	"a precondition":        status.Error(codes.FailedPrecondition, "upstream"),
+	"aborted":               status.Error(codes.Aborted, "upstream"),
+	"out of range":          status.Error(codes.OutOfRange, "upstream"),
+	"an unknown method":     status.Error(codes.Unimplemented, "unknown method"),
+}
+
+// Only the reasons that ticket itself gives may end a payment; anybody else's no leaves it to be repeated.
+func TestOnlyTicketsOwnReasonsDecline(t *testing.T) {
+	t.Parallel()
+	for name, answer := range notTickets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, _ := b.prepared()
+			b.tickets.Fail("Begin", answer)
+			key := newKey()
+			_, err := b.confirm(p, "ok-1", key)
+			require.ErrorIs(t, err, errs.ErrUnavailable)
+			require.Equal(t, "PREPARED", b.get(p).GetStatus())
+			require.Zero(t, b.provider.Calls(paymenttest.Charges))
+			got, err := b.confirm(p, "ok-1", key)
+			require.NoError(t, err, "the same request may be repeated")
+			require.Equal(t, "CONFIRMED", got.GetStatus())
+
+			other := b.tickets.Add(user, amount, holdTime)
+			b.tickets.Fail("Payable", answer)
+			_, err = b.prepare(other, newKey())
+			require.ErrorIs(t, err, errs.ErrUnavailable, "nor is it the payer who is told no")
+		})
+	}
+}
+
+// Whatever is not ticket's own word does not end the release of a reference: the buyer's seats would stay claimed.
+func TestOnlyTicketsOwnReasonsEndARelease(t *testing.T) {
+	t.Parallel()
+	for name, answer := range notTickets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, ref := b.prepared()
+			b.tickets.Fail("Abort", answer)
+			_, err := b.confirm(p, "decline-1", newKey())
+			require.NoError(t, err)
+			require.Zero(t, b.tickets.Hold(ref).Aborted)
+			b.sweep(5 * time.Second)
+			require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+		})
+	}
 }
 
 // Ticket may or may not have claimed the reference; nothing was charged, and repeating is right.
 func TestTicketDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	b.tickets.Fail("Begin", errs.ErrInternal)
 	key := newKey()
@@ -111,26 +171,27 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	got, err := b.confirm(p, "ok-1", key)
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
-	require.Equal(t, 1, b.provider.Calls(charges))
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
 // Ticket has claimed the reference, its answer was lost, and the payer never came back.
 func TestLostClaimIsReleasedInTheEnd(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	b.tickets.Fail("BeginAnswer", errs.ErrInternal)
 	_, err := b.confirm(p, "ok-1", newKey())
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
-	b.exec(`UPDATE payments SET expires_at = now(), check_at = now()`)
-	b.becomes(p, "EXPIRED")
-	require.Eventually(t, func() bool { return b.tickets.Hold(ref).Payment == "" }, patience, 10*time.Millisecond)
+	b.sweep(holdTime)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	b.sweep(0)
+	require.Empty(t, b.tickets.Hold(ref).Payment)
 }
 
 func TestProviderIsNotThere(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	b.server.Close()
 	got, err := b.confirm(p, "ok-1", newKey())
@@ -142,54 +203,53 @@ func TestProviderIsNotThere(t *testing.T) {
 
 func TestFreeNeedsNoProvider(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
-	p, err := b.prepare(b.tickets.Add(user, 0, time.Minute), newKey())
+	b := setup(t)
+	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newKey())
 	require.NoError(t, err)
 	got, err := b.confirm(p, "free", newKey())
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
-	require.Zero(t, b.provider.Calls(charges))
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
 func TestConfirmChargesOnce(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
-	results := make(chan string, 10)
-	for range cap(results) {
-		go func() {
+	var requests sync.WaitGroup
+	answers, failures := make([]string, 10), make([]error, 10)
+	for i := range answers {
+		requests.Go(func() {
 			got, err := b.confirm(p, "ok-1", newKey())
-			if err != nil {
-				t.Error(err)
-			}
-			results <- got.GetStatus()
-		}()
+			answers[i], failures[i] = got.GetStatus(), err
+		})
 	}
-	for range cap(results) {
-		require.Contains(t, []string{"CONFIRMED", "PENDING"}, <-results)
-	}
-	require.Equal(t, "CONFIRMED", b.becomes(p, "CONFIRMED").GetStatus())
-	require.Equal(t, 1, b.provider.Calls(charges))
+	requests.Wait()
+	require.NoError(t, errors.Join(failures...))
+	require.Subset(t, []string{"CONFIRMED", "PENDING"}, answers)
+	require.Contains(t, answers, "CONFIRMED", "whoever charges hears of it")
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
 func TestConfirmIsRepeatableByKey(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	key := newKey()
-	release := b.provider.Hold()
+	release := b.provider.Hold(paymenttest.Charges)
 	running := make(chan error, 1)
 	go func() {
 		_, err := b.confirm(p, "ok-1", key)
 		running <- err
 	}()
-	require.Eventually(t, func() bool { return b.provider.Calls(charges) == 1 }, patience, 5*time.Millisecond)
+	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyInProgress)
 	release()
-	require.NoError(t, <-running)
+	require.NoError(t, waittest.Receive(t, running, "the answer to the first request"))
 
 	_, err = b.confirm(p, "ok-2", key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyKeyReused)
@@ -197,13 +257,13 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 	got, err := b.confirm(p, "ok-1", key)
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus(), "the first answer")
-	require.Equal(t, 1, b.provider.Calls(charges))
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
 // A PENDING is no final answer: the same key later gives what became of it.
 func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	key := newKey()
 	got, err := b.confirm(p, "timeout-1", key)
@@ -215,23 +275,51 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// The charge goes on when the request's time is over. (How long before that the answer comes is tested where time is simulated; here it
-// is not asked for by RPC, since one that the machine delays would be lost.)
+// outOfTime is a request whose deadline has come, though nothing has cancelled it yet.
+type outOfTime struct{ context.Context } //nolint:containedctx // it is one, with another deadline
+
+func (outOfTime) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
+
+// The charge goes on when the request's time is over. (How long before that the answer comes is
+// tested where time is simulated.)
 func TestAChargeOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
-	release := b.provider.Hold()
-	defer release()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	got, err := b.service.Confirm(ctx, payment.ConfirmRequest{
+	release := b.provider.Hold(paymenttest.Charges)
+	ctx, cancel := context.WithCancel(t.Context())
+	got, err := b.service.Confirm(outOfTime{ctx}, payment.ConfirmRequest{
 		OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newKey(),
 	})
 	require.NoError(t, err)
 	require.Equal(t, payment.Unknown, got.Status)
 	cancel()
 	release()
-	b.becomes(p, "CONFIRMED")
+	require.NoError(t, b.service.Wait(t.Context()))
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+// Whoever charges has the payment for itself for as long as that may take. Then its process must
+// have died, and the order is made impossible, so that a charge which was only slow comes too late.
+func TestASweeperTakesOverOnlyAfterTheChargesTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, ref := b.prepared()
+	release := b.provider.Hold(paymenttest.Charges)
+	charging := make(chan error, 1)
+	go func() {
+		_, err := b.confirm(p, "ok-1", newKey())
+		charging <- err
+	}()
+	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
+	b.sweep(unhurried)
+	require.Zero(t, b.provider.Calls(paymenttest.Lookups))
+	b.sweep(10 * time.Second)
+	require.Equal(t, "DECLINED", b.get(p).GetStatus())
+	release()
+	require.NoError(t, waittest.Receive(t, charging, "the answer"))
+	require.Equal(t, "DECLINED", b.get(p).GetStatus())
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
+	require.Empty(t, b.eventTypes(p))
 }

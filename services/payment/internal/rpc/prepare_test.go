@@ -1,6 +1,9 @@
 package rpc_test
 
 import (
+	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,11 +13,12 @@ import (
 
 	"urr.guru/pkg/errs"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
 func TestPrepareTakesTheAmountFromTicket(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	require.Equal(t, amount, p.GetAmount())
 	require.Equal(t, "KRW", p.GetCurrency())
@@ -28,28 +32,25 @@ func TestPrepareTakesTheAmountFromTicket(t *testing.T) {
 
 func TestOneOpenPaymentPerReference(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
-	ref := b.tickets.Add(user, amount, time.Minute)
-	ids := make(chan string, 12)
-	for range cap(ids) {
-		go func() {
+	b := setup(t)
+	ref := b.tickets.Add(user, amount, holdTime)
+	var requests sync.WaitGroup
+	ids, failures := make([]string, 12), make([]error, 12)
+	for i := range ids {
+		requests.Go(func() {
 			p, err := b.prepare(ref, newKey())
-			if err != nil {
-				t.Error(err)
-			}
-			ids <- p.GetPaymentId()
-		}()
+			ids[i], failures[i] = p.GetPaymentId(), err
+		})
 	}
-	first := <-ids
-	for range cap(ids) - 1 {
-		require.Equal(t, first, <-ids)
-	}
+	requests.Wait()
+	require.NoError(t, errors.Join(failures...))
+	require.Len(t, slices.Compact(ids), 1)
 }
 
 func TestPrepareErrors(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
-	ref := b.tickets.Add("bob", amount, time.Minute)
+	b := setup(t)
+	ref := b.tickets.Add("bob", amount, holdTime)
 	_, err := b.prepare(ref, newKey())
 	require.ErrorIs(t, err, errs.ErrReferenceNotFound, "somebody else's")
 	_, err = b.prepare(ref, "")
@@ -67,8 +68,8 @@ func TestPrepareErrors(t *testing.T) {
 
 func TestPrepareIsRepeatableByKey(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
-	ref, key := b.tickets.Add(user, amount, time.Minute), newKey()
+	b := setup(t)
+	ref, key := b.tickets.Add(user, amount, holdTime), newKey()
 	first, err := b.prepare(ref, key)
 	require.NoError(t, err)
 	_, err = b.confirm(first, "ok-1", newKey())
@@ -78,19 +79,19 @@ func TestPrepareIsRepeatableByKey(t *testing.T) {
 	again, err := b.prepare(ref, key)
 	require.NoError(t, err, "the first answer stands, whatever became of the reference")
 	require.Equal(t, first.GetPaymentId(), again.GetPaymentId())
-	_, err = b.prepare(b.tickets.Add(user, amount, time.Minute), key)
+	_, err = b.prepare(b.tickets.Add(user, amount, holdTime), key)
 	require.ErrorIs(t, err, errs.ErrIdempotencyKeyReused)
 
 	b.exec(`UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'`)
 	b.tickets.Fail("Payable")
-	other, err := b.prepare(b.tickets.Add(user, amount, time.Minute), key)
+	other, err := b.prepare(b.tickets.Add(user, amount, holdTime), key)
 	require.NoError(t, err, "keys are forgotten after a day")
 	require.NotEqual(t, first.GetPaymentId(), other.GetPaymentId())
 }
 
 func TestPaidReferenceIsNotPaidAgain(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	_, ref := b.confirmed()
 	_, err := b.prepare(ref, newKey())
 	require.ErrorIs(t, err, errs.ErrAlreadyPaid, "also before ticket has heard of it")
@@ -98,7 +99,7 @@ func TestPaidReferenceIsNotPaidAgain(t *testing.T) {
 
 func TestStalePaymentMakesRoom(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, ref := b.prepared()
 	b.exec(`UPDATE payments SET amount = amount + 1 WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
 	next, err := b.prepare(ref, newKey())
@@ -109,18 +110,20 @@ func TestStalePaymentMakesRoom(t *testing.T) {
 
 func TestPreparedPaymentExpires(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
-	b.exec(`UPDATE payments SET expires_at = expires_at - interval '1 min', check_at = check_at - interval '1 min'`) // instead of waiting
-	b.becomes(p, "EXPIRED")
+	b.sweep(holdTime - time.Microsecond)
+	require.Equal(t, "PREPARED", b.get(p).GetStatus())
+	b.sweep(time.Microsecond)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
 	_, err := b.confirm(p, "ok-1", newKey())
 	require.ErrorIs(t, err, errs.ErrHoldExpired)
-	require.Zero(t, b.provider.Calls(charges))
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 }
 
 func TestPaymentsArePrivate(t *testing.T) {
 	t.Parallel()
-	b := setup(t, options())
+	b := setup(t)
 	p, _ := b.prepared()
 	in := &paymentv1.GetPaymentRequest{Caller: caller("bob", ""), PaymentId: p.GetPaymentId()}
 	_, err := b.client.GetPayment(t.Context(), in)

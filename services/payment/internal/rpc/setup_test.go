@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,14 +15,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/postgres/postgrestest"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/payment/internal/guard"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc"
@@ -38,74 +40,64 @@ const (
 	secret = "sandbox-secret-of-thirty-two-bytes"
 	user   = "ann"
 	amount = int64(55000)
-
-	charges = "POST /v1/charges"
-	refunds = "POST /v1/charges/{orderId}/refunds"
-	lookups = "GET /v1/charges/{orderId}"
-	voids   = "POST /v1/charges/{orderId}/void"
+	// holdTime is how long what prepared makes can be paid.
+	holdTime = time.Minute
+	// voidAfter is how long a charge may be on its way, in most tests.
+	voidAfter = 20 * time.Second
+	// chargesAtOnce is how many charges may be under way.
+	chargesAtOnce = 16
 )
 
-// bundle is a payment service on a real database, between a provider and a ticket service that do as they are told.
+// bundle is a payment service on a real database, between a provider and a ticket service that do
+// as they are told. All of them have the test's clock, and nothing is swept but by sweep, so that a
+// test decides what happens when.
 type bundle struct {
 	t        *testing.T
+	clock    *clocktest.Clock
 	pool     *pgxpool.Pool
 	provider *paymenttest.Provider
+	sandbox  *sandbox.Client // of provider
 	tickets  *paymenttest.Tickets
 	server   *httptest.Server
 	client   paymentv1.PaymentServiceClient
 	service  *payment.Service
 }
 
-// patience is how long a test waits for what comes soon, unless the machine is busy or something is wrong.
-const patience = 30 * time.Second
+// unhurried is the time-out of calls that must not be lost because the machine is slow.
+const unhurried = time.Hour
 
-// options of most tests: what the provider answers is heard, and what has to be waited for comes soon.
-func options() payment.Options {
-	return payment.Options{Provider: sandbox.Name, ProviderTimeout: patience, VoidAfter: 100 * time.Millisecond}
-}
+// patient lets calls over the connections in memory take their time.
+func patient() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(unhurried)) }
 
-// impatient is for tests in which the provider does not answer.
-func impatient() payment.Options {
-	o := options()
-	o.ProviderTimeout = time.Second
-	return o
-}
-
-// unhurried calls have the time that the machine needs.
-func unhurried() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(2 * patience)) }
-
-func setup(t *testing.T, opts payment.Options) *bundle {
+func setup(t *testing.T) *bundle {
 	t.Helper()
+	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	b := &bundle{
-		t: t, pool: postgrestest.New(t, postgres.Migrations...),
-		provider: paymenttest.NewProvider(), tickets: paymenttest.NewTickets(),
+		t: t, clock: clock, pool: postgrestest.New(t, postgres.Migrations...),
+		provider: paymenttest.NewProvider(t, clock.Now), tickets: paymenttest.NewTickets(clock.Now),
 	}
 	b.server = httptest.NewServer(b.provider.Handler())
 	t.Cleanup(b.server.Close)
-	b.service = b.newService(opts)
+	b.service = b.newService(voidAfter)
 	b.client = paymentv1.NewPaymentServiceClient(rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		paymentv1.RegisterPaymentServiceServer(r, rpc.New(b.service))
-	}, unhurried()))
+	}, patient()))
 	return b
 }
 
-// newService is one replica, with its sweeper.
-func (b *bundle) newService(opts payment.Options) *payment.Service {
+// newService is one replica.
+func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Helper()
-	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, unhurried())
+	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, patient())
 	provider := sandbox.NewClient(b.server.URL, secret)
+	b.sandbox = provider
 	b.t.Cleanup(provider.Close)
-	payments := postgres.NewStore(b.pool)
-	s := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn), provider, provider, func() {},
-		slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
-	ctx, cancel := context.WithCancel(context.Background())
-	var work sync.WaitGroup
-	work.Go(func() { _ = s.Sweep(ctx) })
-	b.t.Cleanup(func() {
-		cancel()
-		work.Wait()
-		_ = s.Wait(context.Background())
-	})
+	payments := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
+	s := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
+		guard.New(provider, chargesAtOnce), provider, func() {},
+		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		payment.Options{Provider: sandbox.Name, ProviderTimeout: unhurried, VoidAfter: voidAfter, Now: b.clock.Now})
+	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
 }
 
@@ -118,7 +110,7 @@ func newKey() string { return uuid.NewString() }
 // prepared opens a payment of a new hold.
 func (b *bundle) prepared() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
-	ref := b.tickets.Add(user, amount, time.Minute)
+	ref := b.tickets.Add(user, amount, holdTime)
 	p, err := b.prepare(ref, newKey())
 	require.NoError(b.t, err)
 	return p, ref
@@ -151,15 +143,34 @@ func (b *bundle) get(p *paymentv1.PrepareResponse) *paymentv1.Payment {
 	return got
 }
 
+// untilCharging waits for n charges at the provider.
+func (b *bundle) untilCharging(n int) {
+	b.t.Helper()
+	waittest.Until(b.t, func() bool { return b.provider.Calls(paymenttest.Charges) == n }, "%d charges are under way", n)
+}
+
+// sweep moves the clock, and has what is then due settled.
+func (b *bundle) sweep(after time.Duration) {
+	b.t.Helper()
+	b.clock.Advance(after)
+	b.service.SweepOnce(b.t.Context())
+}
+
+// becomes lets the sweeper work, once a second as it does, until the payment has the status. A
+// minute is enough for what each test leaves undone.
 func (b *bundle) becomes(p *paymentv1.PrepareResponse, status string) *paymentv1.Payment {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.get(p).GetStatus() == status }, 2*patience, 20*time.Millisecond,
-		"payment never became %s", status)
-	return b.get(p)
+	got := b.get(p)
+	for second := 0; second < 60 && got.GetStatus() != status; second++ {
+		b.sweep(time.Second)
+		got = b.get(p)
+	}
+	require.Equal(b.t, status, got.GetStatus())
+	return got
 }
 
 func (b *bundle) webhook(eventType, orderID string) error {
-	headers, body := paymenttest.Webhook(secret, eventType, orderID, time.Now())
+	headers, body := paymenttest.Webhook(secret, eventType, orderID, b.clock.Now())
 	_, err := b.client.HandleWebhook(b.t.Context(), &paymentv1.HandleWebhookRequest{Provider: sandbox.Name, Headers: headers, Body: body})
 	return err
 }

@@ -1,8 +1,11 @@
-// Package sandbox speaks to the sandbox provider, which declines, times out and answers late on demand.
+// Package sandbox is the payment service's client of the sandbox provider, which declines, times
+// out and answers late on demand. The provider itself is the package
+// urr.guru/services/payment/sandbox, which only development and tests import.
 package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -29,9 +33,9 @@ const maxAnswer = 64 << 10
 
 // Client implements payment.Provider and payment.Checkout.
 type Client struct {
-	base   string
-	secret config.Secret
-	http   *http.Client
+	base    string
+	secrets atomic.Pointer[[]string] // any of them signs webhooks
+	http    *http.Client
 }
 
 var (
@@ -39,15 +43,24 @@ var (
 	_ payment.Checkout = (*Client)(nil)
 )
 
-// NewClient makes a client of the sandbox at base (its URL) whose webhooks are signed with secret.
-func NewClient(base string, secret config.Secret) *Client {
+// NewClient makes a client of the sandbox at base (its URL) whose webhooks are signed with one of
+// the secrets, secret[,secret…].
+func NewClient(base string, secrets config.Secret) *Client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     time.Minute,
 	}
 	// No time-out here: every call has its context's.
-	return &Client{base: strings.TrimSuffix(base, "/"), secret: secret, http: &http.Client{Transport: transport}}
+	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}}
+	c.Rekey(secrets)
+	return c
+}
+
+// Rekey believes webhooks that other secrets have signed from now on.
+func (c *Client) Rekey(secrets config.Secret) {
+	list := strings.Split(secrets.Reveal(), ",")
+	c.secrets.Store(&list)
 }
 
 // Close gives up idle connections.
@@ -75,13 +88,26 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	case err != nil:
 		return payment.Outcome{}, err
 	case code == http.StatusOK:
-		return payment.Outcome{State: payment.Captured, ChargeID: got.ChargeID, Amount: p.Amount}, nil
+		return payment.Outcome{State: payment.Captured, ChargeID: got.ChargeID, Amount: cmp.Or(got.Amount, p.Amount)}, nil
 	case code == http.StatusAccepted:
 		return payment.Outcome{State: payment.Pending, ChargeID: got.ChargeID}, nil
 	case code == http.StatusPaymentRequired:
 		return payment.Outcome{State: payment.Refused, DeclineCode: got.DeclineCode}, nil
+	case rejected(code):
+		return payment.Outcome{}, fmt.Errorf("%w: status %d", payment.ErrChargeRejected, code)
 	default:
 		return payment.Outcome{}, fmt.Errorf("charge: status %d", code)
+	}
+}
+
+// rejected reports whether a status is about one request. Other 4xx are about all of ours (the
+// credentials, the address) or about the provider's load.
+func rejected(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -102,7 +128,7 @@ func (c *Client) Lookup(ctx context.Context, orderID string) (payment.Outcome, e
 }
 
 func outcome(got charge) (payment.Outcome, error) {
-	o := payment.Outcome{ChargeID: got.ChargeID, DeclineCode: got.DeclineCode, Amount: got.Amount}
+	o := payment.Outcome{ChargeID: got.ChargeID, DeclineCode: got.DeclineCode, Amount: got.Amount, Refunded: got.RefundedAmount}
 	switch got.Status {
 	case "CAPTURED":
 		o.State = payment.Captured
@@ -141,10 +167,14 @@ func (c *Client) Refund(ctx context.Context, r payment.Refund) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if code != http.StatusOK {
+	switch code {
+	case http.StatusOK:
+		return got.RefundID, nil
+	case http.StatusConflict, http.StatusUnprocessableEntity:
+		return "", fmt.Errorf("%w: status %d", payment.ErrRefundRefused, code)
+	default:
 		return "", fmt.Errorf("refund: status %d", code)
 	}
-	return got.RefundID, nil
 }
 
 // call sends one request and reads its answer, whatever its status.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,22 +25,24 @@ func (c *Client) ClientParams(payment.Payment) map[string]string {
 }
 
 // Webhook implements payment.Checkout.
-func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) (orderID string, err error) {
+func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !c.genuine(headers[signatureHeader], body, now) {
-		return "", payment.ErrWebhookSignature
+		return payment.Notice{}, payment.ErrWebhookSignature
 	}
 	var call struct {
 		Type    string `json:"type"`
 		OrderID string `json:"orderId"`
 	}
 	if err := json.Unmarshal(body, &call); err != nil {
-		return "", payment.ErrWebhookSignature.Wrap(err)
+		return payment.Notice{}, payment.ErrWebhookSignature.Wrap(err)
 	}
 	switch call.Type {
 	case "charge.captured", "charge.declined":
-		return call.OrderID, nil
+		return payment.Notice{OrderID: call.OrderID}, nil
+	case "charge.refunded":
+		return payment.Notice{OrderID: call.OrderID, Refund: true}, nil
 	default:
-		return "", nil
+		return payment.Notice{}, nil
 	}
 }
 
@@ -52,10 +55,12 @@ func (c *Client) genuine(signature string, body []byte, now time.Time) bool {
 	if err != nil || now.Sub(time.Unix(sent, 0)).Abs() > tolerance {
 		return false
 	}
-	mac := hmac.New(sha256.New, []byte(c.secret.Reveal()))
-	mac.Write([]byte(stamp + "."))
-	mac.Write(body)
-	return hmac.Equal(sum, mac.Sum(nil))
+	return slices.ContainsFunc(*c.secrets.Load(), func(secret string) bool {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(stamp + "."))
+		mac.Write(body)
+		return hmac.Equal(sum, mac.Sum(nil))
+	})
 }
 
 // parse reads t=…,v1=….

@@ -3,14 +3,18 @@ package ticket
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are those of pkg/errs.
+// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals (payment.Refusal), or say that ticket did not answer.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
@@ -26,7 +30,7 @@ func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID stri
 		PaymentType: string(ref.Type), ReferenceId: ref.ID.String(), UserId: userID,
 	})
 	if err != nil {
-		return payment.Payable{}, err
+		return payment.Payable{}, answered(err)
 	}
 	return payment.Payable{
 		EventID: out.GetEventId(), Amount: out.GetAmount(), Currency: out.GetCurrency(), ExpiresAt: out.GetExpiresAt().AsTime(),
@@ -38,7 +42,16 @@ func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(), UserId: p.UserID,
 	})
-	return err
+	return answered(err)
+}
+
+// Unsettled implements payment.Tickets.
+func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
+	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return 0, 0, payment.ErrNotTold
+	}
+	return time.Duration(out.GetOldestUnappliedMs()) * time.Millisecond, time.Duration(out.GetMeasuredAgoMs()) * time.Millisecond, err
 }
 
 // Abort implements payment.Tickets.
@@ -46,5 +59,22 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),
 	})
-	return err
+	return answered(err)
+}
+
+// answered keeps ticket's own refusals and what says already that there was no answer. Anything else is the word of a proxy on the way or
+// of another release, which is neither a decision about the payment nor for the payer's eyes.
+func answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, no := payment.Refusal(err); no {
+		return err
+	}
+	switch errs.From(err).Kind {
+	case errs.Unavailable, errs.Deadline, errs.Exhausted, errs.Canceled:
+		return err
+	default:
+		return errs.ErrUnavailable.Wrap(err)
+	}
 }

@@ -13,26 +13,34 @@ import (
 )
 
 const AddTimelineEntry = `-- name: AddTimelineEntry :exec
-INSERT INTO payment_timeline (payment_id, status, note) VALUES ($1, $2, $3)
+INSERT INTO payment_timeline (payment_id, at, status, note)
+VALUES ($1, coalesce($4::timestamptz, clock_timestamp()), $2, $3)
 `
 
 type AddTimelineEntryParams struct {
 	PaymentID uuid.UUID
 	Status    string
 	Note      string
+	Now       *time.Time
 }
 
 func (q *Queries) AddTimelineEntry(ctx context.Context, arg AddTimelineEntryParams) error {
-	_, err := q.db.Exec(ctx, AddTimelineEntry, arg.PaymentID, arg.Status, arg.Note)
+	_, err := q.db.Exec(ctx, AddTimelineEntry,
+		arg.PaymentID,
+		arg.Status,
+		arg.Note,
+		arg.Now,
+	)
 	return err
 }
 
 const Backlog = `-- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
-       coalesce((SELECT extract(epoch FROM now() - min(p.confirming_at)) FROM payments AS p
+       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
        (SELECT count(*) FROM refunds AS r WHERE r.status = 'PENDING') AS refunds,
-       coalesce((SELECT extract(epoch FROM now() - min(r.created_at)) FROM refunds AS r WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds
+       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(r.created_at)) FROM refunds AS r
+                 WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds
 `
 
 type BacklogRow struct {
@@ -42,8 +50,8 @@ type BacklogRow struct {
 	RefundSeconds    float64
 }
 
-func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, Backlog)
+func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, Backlog, now)
 	var i BacklogRow
 	err := row.Scan(
 		&i.Unsettled,
@@ -56,16 +64,22 @@ func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
 
 const ClaimDue = `-- name: ClaimDue :many
 UPDATE payments AS p
-SET lease = p.lease + 1, checks = p.checks + 1, check_at = now() + make_interval(secs => $1)
+SET lease = p.lease + 1, checks = p.checks + 1,
+    check_at = coalesce($1::timestamptz, now()) + make_interval(secs => $2)
 FROM (
-    SELECT due.id FROM payments AS due WHERE due.check_at <= now() ORDER BY due.check_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    SELECT due.id FROM payments AS due
+    WHERE due.check_at <= coalesce($1::timestamptz, now())
+      AND CASE WHEN due.status = 'PREPARED' THEN 'EXPIRIES' WHEN due.abort_due THEN 'RELEASES' ELSE 'CHARGES' END = $3::text
+    ORDER BY due.check_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.lease, now()::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.refunded_amount, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
+	Now          *time.Time
 	LeaseSeconds float64
+	Lane         string
 	Batch        int32
 }
 
@@ -74,9 +88,14 @@ type ClaimDueRow struct {
 	Now     time.Time
 }
 
-// ClaimDue takes payments that are due, each under a new lease that ends by itself.
+// ClaimDue takes payments of a lane that are due, each under a new lease that ends by itself.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
-	rows, err := q.db.Query(ctx, ClaimDue, arg.LeaseSeconds, arg.Batch)
+	rows, err := q.db.Query(ctx, ClaimDue,
+		arg.Now,
+		arg.LeaseSeconds,
+		arg.Lane,
+		arg.Batch,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +189,27 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 }
 
 const HurryPayment = `-- name: HurryPayment :exec
-UPDATE payments SET check_at = now(), lease = lease + 1 WHERE id = $1 AND status <> 'PREPARED'
+UPDATE payments SET check_at = coalesce($2::timestamptz, now()), lease = lease + 1
+WHERE id = $1 AND status <> 'PREPARED'
 `
 
+type HurryPaymentParams struct {
+	ID  uuid.UUID
+	Now *time.Time
+}
+
 // HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
-func (q *Queries) HurryPayment(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, HurryPayment, id)
+func (q *Queries) HurryPayment(ctx context.Context, arg HurryPaymentParams) error {
+	_, err := q.db.Exec(ctx, HurryPayment, arg.ID, arg.Now)
 	return err
 }
 
 const InsertPayment = `-- name: InsertPayment :one
-INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10)
+INSERT INTO payments (
+    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, coalesce($11::timestamptz, now())
+)
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
 RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease
 `
@@ -197,6 +225,7 @@ type InsertPaymentParams struct {
 	Currency    string
 	Provider    string
 	ExpiresAt   time.Time
+	Now         *time.Time
 }
 
 type InsertPaymentRow struct {
@@ -215,6 +244,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		arg.Currency,
 		arg.Provider,
 		arg.ExpiresAt,
+		arg.Now,
 	)
 	var i InsertPaymentRow
 	err := row.Scan(
@@ -263,7 +293,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, clock_timestamp()::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -272,6 +302,7 @@ FOR UPDATE
 type LockOpenPaymentParams struct {
 	PaymentType string
 	ReferenceID uuid.UUID
+	Now         *time.Time
 }
 
 type LockOpenPaymentRow struct {
@@ -280,7 +311,7 @@ type LockOpenPaymentRow struct {
 }
 
 func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams) (LockOpenPaymentRow, error) {
-	row := q.db.QueryRow(ctx, LockOpenPayment, arg.PaymentType, arg.ReferenceID)
+	row := q.db.QueryRow(ctx, LockOpenPayment, arg.PaymentType, arg.ReferenceID, arg.Now)
 	var i LockOpenPaymentRow
 	err := row.Scan(
 		&i.Payment.ID,
@@ -311,17 +342,22 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, clock_timestamp()::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.refunded_amount, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
+
+type LockPaymentParams struct {
+	ID  uuid.UUID
+	Now *time.Time
+}
 
 type LockPaymentRow struct {
 	Payment Payment
 	Now     time.Time
 }
 
-func (q *Queries) LockPayment(ctx context.Context, id uuid.UUID) (LockPaymentRow, error) {
-	row := q.db.QueryRow(ctx, LockPayment, id)
+func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockPaymentRow, error) {
+	row := q.db.QueryRow(ctx, LockPayment, arg.ID, arg.Now)
 	var i LockPaymentRow
 	err := row.Scan(
 		&i.Payment.ID,
@@ -351,18 +387,48 @@ func (q *Queries) LockPayment(ctx context.Context, id uuid.UUID) (LockPaymentRow
 	return i, err
 }
 
+const ReleasePayment = `-- name: ReleasePayment :exec
+UPDATE payments SET check_at = coalesce($4::timestamptz, now()), checks = 0, abort_due = false
+WHERE id = $1 AND lease = $2 AND version = $3
+`
+
+type ReleasePaymentParams struct {
+	ID      uuid.UUID
+	Lease   int64
+	Version int64
+	Now     *time.Time
+}
+
+// ReleasePayment has the provider asked once more at once, now that the reference has been released.
+func (q *Queries) ReleasePayment(ctx context.Context, arg ReleasePaymentParams) error {
+	_, err := q.db.Exec(ctx, ReleasePayment,
+		arg.ID,
+		arg.Lease,
+		arg.Version,
+		arg.Now,
+	)
+	return err
+}
+
 const ReschedulePayment = `-- name: ReschedulePayment :exec
-UPDATE payments SET check_at = now() + make_interval(secs => $3) WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL
+UPDATE payments SET check_at = coalesce($3::timestamptz, now()) + make_interval(secs => $4)
+WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL
 `
 
 type ReschedulePaymentParams struct {
 	ID          uuid.UUID
 	Lease       int64
+	Now         *time.Time
 	WaitSeconds float64
 }
 
 func (q *Queries) ReschedulePayment(ctx context.Context, arg ReschedulePaymentParams) error {
-	_, err := q.db.Exec(ctx, ReschedulePayment, arg.ID, arg.Lease, arg.WaitSeconds)
+	_, err := q.db.Exec(ctx, ReschedulePayment,
+		arg.ID,
+		arg.Lease,
+		arg.Now,
+		arg.WaitSeconds,
+	)
 	return err
 }
 

@@ -14,16 +14,19 @@ import (
 
 const ClaimRefunds = `-- name: ClaimRefunds :many
 UPDATE refunds AS r
-SET lease = r.lease + 1, attempts = r.attempts + 1, attempt_at = now() + make_interval(secs => $1)
+SET lease = r.lease + 1, attempts = r.attempts + 1,
+    attempt_at = coalesce($1::timestamptz, now()) + make_interval(secs => $2)
 FROM (
     SELECT due.id FROM refunds AS due
-    WHERE due.status = 'PENDING' AND due.attempt_at <= now() ORDER BY due.attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    WHERE due.status = 'PENDING' AND due.attempt_at <= coalesce($1::timestamptz, now())
+    ORDER BY due.attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
 RETURNING r.id, r.payment_id, p.order_id, r.amount, r.cause, r.reason, r.attempts, r.lease, r.created_at
 `
 
 type ClaimRefundsParams struct {
+	Now          *time.Time
 	LeaseSeconds float64
 	Batch        int32
 }
@@ -42,7 +45,7 @@ type ClaimRefundsRow struct {
 
 // ClaimRefunds takes refunds that are due, each under a new lease that ends by itself.
 func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]ClaimRefundsRow, error) {
-	rows, err := q.db.Query(ctx, ClaimRefunds, arg.LeaseSeconds, arg.Batch)
+	rows, err := q.db.Query(ctx, ClaimRefunds, arg.Now, arg.LeaseSeconds, arg.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -72,16 +75,19 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 }
 
 const FinishRefund = `-- name: FinishRefund :execrows
-UPDATE refunds SET status = 'DONE', provider_refund_id = $2, done_at = now(), last_error = '' WHERE id = $1 AND status = 'PENDING'
+UPDATE refunds
+SET status = 'DONE', provider_refund_id = $2, done_at = coalesce($3::timestamptz, now()), last_error = ''
+WHERE id = $1 AND status = 'PENDING'
 `
 
 type FinishRefundParams struct {
 	ID               uuid.UUID
 	ProviderRefundID string
+	Now              *time.Time
 }
 
 func (q *Queries) FinishRefund(ctx context.Context, arg FinishRefundParams) (int64, error) {
-	result, err := q.db.Exec(ctx, FinishRefund, arg.ID, arg.ProviderRefundID)
+	result, err := q.db.Exec(ctx, FinishRefund, arg.ID, arg.ProviderRefundID, arg.Now)
 	if err != nil {
 		return 0, err
 	}
@@ -89,7 +95,8 @@ func (q *Queries) FinishRefund(ctx context.Context, arg FinishRefundParams) (int
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, amount, cause, reason) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO refunds (id, payment_id, amount, cause, reason, attempt_at, created_at)
+VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, now()), coalesce($6::timestamptz, now()))
 ON CONFLICT (payment_id) WHERE cause = 'COMPENSATION' DO NOTHING
 `
 
@@ -99,6 +106,7 @@ type InsertRefundParams struct {
 	Amount    int64
 	Cause     string
 	Reason    string
+	Now       *time.Time
 }
 
 func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int64, error) {
@@ -108,6 +116,7 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 		arg.Amount,
 		arg.Cause,
 		arg.Reason,
+		arg.Now,
 	)
 	if err != nil {
 		return 0, err
@@ -127,13 +136,15 @@ func (q *Queries) PendingRefundAmount(ctx context.Context, paymentID uuid.UUID) 
 }
 
 const RetryRefund = `-- name: RetryRefund :execrows
-UPDATE refunds SET attempt_at = now() + make_interval(secs => $3), last_error = $4
+UPDATE refunds
+SET attempt_at = coalesce($3::timestamptz, now()) + make_interval(secs => $4), last_error = $5
 WHERE id = $1 AND lease = $2 AND status = 'PENDING'
 `
 
 type RetryRefundParams struct {
 	ID          uuid.UUID
 	Lease       int64
+	Now         *time.Time
 	WaitSeconds float64
 	LastError   string
 }
@@ -142,6 +153,7 @@ func (q *Queries) RetryRefund(ctx context.Context, arg RetryRefundParams) (int64
 	result, err := q.db.Exec(ctx, RetryRefund,
 		arg.ID,
 		arg.Lease,
+		arg.Now,
 		arg.WaitSeconds,
 		arg.LastError,
 	)

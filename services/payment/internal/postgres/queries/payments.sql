@@ -6,18 +6,21 @@ FROM payments WHERE id = $1;
 SELECT id FROM payments WHERE order_id = $1;
 
 -- name: LockPayment :one
-SELECT sqlc.embed(payments), clock_timestamp()::timestamptz AS now
+SELECT sqlc.embed(payments), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE;
 
 -- name: LockOpenPayment :one
-SELECT sqlc.embed(payments), clock_timestamp()::timestamptz AS now
+SELECT sqlc.embed(payments), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE;
 
 -- name: InsertPayment :one
-INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at)
+INSERT INTO payments (
+    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at, coalesce(sqlc.narg('now')::timestamptz, now())
+)
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
 RETURNING sqlc.embed(payments);
 
@@ -33,35 +36,48 @@ SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, refunded_a
     check_at = $9, checks = $10, lease = $11, version = version + 1
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
--- ClaimDue takes payments that are due, each under a new lease that ends by itself.
+-- ClaimDue takes payments of a lane that are due, each under a new lease that ends by itself.
 -- name: ClaimDue :many
 UPDATE payments AS p
-SET lease = p.lease + 1, checks = p.checks + 1, check_at = now() + make_interval(secs => @lease_seconds)
+SET lease = p.lease + 1, checks = p.checks + 1,
+    check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @lease_seconds)
 FROM (
-    SELECT due.id FROM payments AS due WHERE due.check_at <= now() ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
+    SELECT due.id FROM payments AS due
+    WHERE due.check_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+      AND CASE WHEN due.status = 'PREPARED' THEN 'EXPIRIES' WHEN due.abort_due THEN 'RELEASES' ELSE 'CHARGES' END = @lane::text
+    ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING sqlc.embed(p), now()::timestamptz AS now;
+RETURNING sqlc.embed(p), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now;
 
 -- HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
 -- name: HurryPayment :exec
-UPDATE payments SET check_at = now(), lease = lease + 1 WHERE id = $1 AND status <> 'PREPARED';
+UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
+WHERE id = $1 AND status <> 'PREPARED';
 
 -- name: ReschedulePayment :exec
-UPDATE payments SET check_at = now() + make_interval(secs => @wait_seconds) WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
+UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)
+WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 
 -- name: SettlePayment :exec
 UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
 
+-- ReleasePayment has the provider asked once more at once, now that the reference has been released.
+-- name: ReleasePayment :exec
+UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), checks = 0, abort_due = false
+WHERE id = $1 AND lease = $2 AND version = $3;
+
 -- name: AddTimelineEntry :exec
-INSERT INTO payment_timeline (payment_id, status, note) VALUES ($1, $2, $3);
+INSERT INTO payment_timeline (payment_id, at, status, note)
+VALUES ($1, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), $2, $3);
 
 -- name: Timeline :many
 SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id;
 
 -- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
-       coalesce((SELECT extract(epoch FROM now() - min(p.confirming_at)) FROM payments AS p
+       coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
        (SELECT count(*) FROM refunds AS r WHERE r.status = 'PENDING') AS refunds,
-       coalesce((SELECT extract(epoch FROM now() - min(r.created_at)) FROM refunds AS r WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds;
+       coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(r.created_at)) FROM refunds AS r
+                 WHERE r.status = 'PENDING'), 0)::float8 AS refund_seconds;

@@ -1,221 +1,175 @@
-// Package paymenttest holds what stands in for payment's neighbours in tests: a provider with a ledger, and ticket.
+// Package paymenttest holds what stands in for payment's neighbours in tests: the sandbox provider
+// under a test's control, and ticket.
 package paymenttest
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
+	"path/filepath"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/services/payment/sandbox"
 )
 
-// Charge is an order in the provider's ledger.
-type Charge struct {
-	ChargeID       string `json:"chargeId"`
-	Status         string `json:"status"`
-	DeclineCode    string `json:"declineCode,omitempty"`
-	Amount         int64  `json:"amount"`
-	RefundedAmount int64  `json:"refundedAmount"`
-}
+// The provider's calls, as Calls and Fail name them.
+const (
+	Charges = "POST /v1/charges"
+	Lookups = "GET /v1/charges/{orderId}"
+	Voids   = "POST /v1/charges/{orderId}/void"
+	Refunds = "POST /v1/charges/{orderId}/refunds"
+)
 
-// Provider speaks the sandbox's protocol over an in-memory ledger. What happens to a charge is decided by the beginning of its payment
-// key: ok-, decline-, timeout- (charged, the answer is cut off), lost- (not charged, no answer until the caller has enough), pending-
-// (until Decide).
+// Provider is the sandbox provider, whose calls a test counts, holds back and lets fail. Nothing of
+// it takes time: where the sandbox would leave a client without an answer, the connection is
+// dropped at once, and a late charge stays pending until Settle.
 type Provider struct {
+	tb     testing.TB
+	ledger *sandbox.Ledger
+	server *sandbox.Server
+
 	mu      sync.Mutex
-	orders  map[string]Charge
-	refunds map[string]int64 // by key
-	calls   map[string]int   // by method and path pattern
-	refusal map[string]int   // how many calls still fail, likewise
-	gate    chan struct{}    // nil: open
+	calls   map[string]int
+	refusal map[string]int           // how many calls still fail
+	gates   map[string]chan struct{} // none: open
 }
 
-// NewProvider makes a provider without orders.
-func NewProvider() *Provider {
-	return &Provider{orders: map[string]Charge{}, refunds: map[string]int64{}, calls: map[string]int{}, refusal: map[string]int{}}
+// NewProvider makes a provider without orders; it ends with the test.
+func NewProvider(tb testing.TB, now func() time.Time) *Provider {
+	tb.Helper()
+	ledger, err := sandbox.Open(filepath.Join(tb.TempDir(), "ledger"), now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	server := sandbox.NewServer(ctx, ledger, sandbox.Options{Delays: &sandbox.Delays{Late: 24 * time.Hour}}, slog.New(slog.DiscardHandler))
+	tb.Cleanup(func() {
+		cancel()
+		server.Wait()
+		if err := ledger.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return &Provider{tb: tb, ledger: ledger, server: server, calls: map[string]int{}, refusal: map[string]int{}, gates: map[string]chan struct{}{}}
 }
 
 // Handler serves the protocol.
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, handle := range map[string]http.HandlerFunc{
-		"POST /v1/charges":                   p.charge,
-		"GET /v1/charges/{orderId}":          p.get,
-		"POST /v1/charges/{orderId}/void":    p.void,
-		"POST /v1/charges/{orderId}/refunds": p.refund,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			p.mu.Lock()
-			p.calls[pattern]++
-			failing := p.refusal[pattern] > 0
-			if failing {
-				p.refusal[pattern]--
-			}
-			p.mu.Unlock()
+	for _, call := range []string{Charges, Lookups, Voids, Refunds} {
+		mux.HandleFunc(call, func(w http.ResponseWriter, r *http.Request) {
+			gate, failing := p.enter(call)
 			if failing {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
-			handle(w, r)
+			if gate != nil && !wait(gate, r) {
+				return
+			}
+			p.server.ServeHTTP(w, r)
 		})
 	}
 	return mux
 }
 
-// Fail makes the next n calls of a pattern (as "POST /v1/charges/{orderId}/refunds") answer 503.
-func (p *Provider) Fail(pattern string, n int) {
+// enter counts a call and tells what is to become of it.
+func (p *Provider) enter(call string) (gate <-chan struct{}, failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refusal[pattern] = n
+	p.calls[call]++
+	if p.refusal[call] > 0 {
+		p.refusal[call]--
+		return nil, true
+	}
+	return p.gates[call], false
 }
 
-// Calls counts the calls of a pattern.
-func (p *Provider) Calls(pattern string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.calls[pattern]
+// wait reports whether the gate opened before the client left. The body is read first, since a
+// server notices that its client has left only after that.
+func wait(gate <-chan struct{}, r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	select {
+	case <-gate:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
 }
 
-// Order returns an order's state.
-func (p *Provider) Order(orderID string) Charge {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.orders[orderID]
-}
-
-// Decide ends a pending charge, or puts one into the ledger that nobody has seen before.
-func (p *Provider) Decide(orderID, status string, amount int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.orders[orderID] = Charge{ChargeID: uuid.NewString(), Status: status, Amount: amount}
-}
-
-// Hold makes charges wait until the returned function is called.
-func (p *Provider) Hold() (release func()) {
+// Hold makes calls of a kind wait until the returned function is called, or the test ends.
+func (p *Provider) Hold(call string) (release func()) {
 	gate := make(chan struct{})
 	p.mu.Lock()
-	p.gate = gate
+	p.gates[call] = gate
 	p.mu.Unlock()
-	return sync.OnceFunc(func() { close(gate) })
+	release = sync.OnceFunc(func() { close(gate) })
+	p.tb.Cleanup(release)
+	return release
 }
 
-func (p *Provider) charge(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		PaymentKey, OrderID, Currency, IdempotencyKey string
-		Amount                                        int64
-	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Amount <= 0 || in.IdempotencyKey == "" || in.Currency == "" {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	p.mu.Lock()
-	gate := p.gate
-	p.mu.Unlock()
-	if gate != nil {
-		select {
-		case <-gate:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	if strings.HasPrefix(in.PaymentKey, "lost-") {
-		<-r.Context().Done()
-		return
-	}
-	c := p.capture(in.OrderID, in.PaymentKey, in.Amount)
-	if strings.HasPrefix(in.PaymentKey, "timeout-") {
-		panic(http.ErrAbortHandler) // who only left it unanswered could not know that it was charged before its caller had enough
-	}
-	code := map[string]int{"CAPTURED": http.StatusOK, "PENDING": http.StatusAccepted}[c.Status]
-	if code == 0 {
-		code = http.StatusPaymentRequired
-	}
-	answer(w, code, c)
-}
-
-func (p *Provider) capture(orderID, paymentKey string, amount int64) Charge {
+// Fail makes the next n calls of a kind answer 503.
+func (p *Provider) Fail(call string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, ok := p.orders[orderID]
-	if ok {
-		return c
-	}
-	c = Charge{ChargeID: uuid.NewString(), Status: "CAPTURED", Amount: amount}
-	switch {
-	case strings.HasPrefix(paymentKey, "decline-"):
-		c.Status, c.DeclineCode = "DECLINED", "CARD_DECLINED"
-	case strings.HasPrefix(paymentKey, "pending-"):
-		c.Status = "PENDING"
-	}
-	p.orders[orderID] = c
+	p.refusal[call] = n
+}
+
+// Calls counts the calls of a kind.
+func (p *Provider) Calls(call string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[call]
+}
+
+// Order returns an order's state; the zero Charge for one that the provider does not know.
+func (p *Provider) Order(orderID string) sandbox.Charge {
+	c, _ := p.ledger.Get(orderID)
 	return c
 }
 
-func (p *Provider) get(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	c, ok := p.orders[r.PathValue("orderId")]
-	p.mu.Unlock()
-	if !ok {
-		w.WriteHeader(http.StatusNotFound)
-		return
+// Settle makes a pending charge CAPTURED or DECLINED.
+func (p *Provider) Settle(orderID, status string) {
+	p.tb.Helper()
+	if _, err := p.ledger.Settle(orderID, sandbox.Status(status), "CARD_DECLINED"); err != nil {
+		p.tb.Fatalf("settle order %s: %v", orderID, err)
 	}
-	answer(w, http.StatusOK, c)
 }
 
-func (p *Provider) void(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id := r.PathValue("orderId")
-	if p.orders[id].Status == "CAPTURED" {
-		w.WriteHeader(http.StatusConflict)
-		return
+// Capture charges an order without being asked by payment: a charge whose request was long on its
+// way.
+func (p *Provider) Capture(orderID string, amount int64) {
+	p.tb.Helper()
+	o := sandbox.Order{PaymentKey: "ok-late", OrderID: orderID, Amount: amount, Currency: "KRW", IdempotencyKey: uuid.NewString()}
+	c, _, err := p.ledger.Charge(o, sandbox.Captured, "")
+	if err != nil || c.Status != sandbox.Captured {
+		p.tb.Fatalf("capture order %s: %s, %v", orderID, c.Status, err)
 	}
-	p.orders[id] = Charge{Status: "VOIDED"}
-	answer(w, http.StatusOK, p.orders[id])
 }
 
-func (p *Provider) refund(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		IdempotencyKey string
-		Amount         int64
+// GiveBack refunds by hand, as a person does at the provider.
+func (p *Provider) GiveBack(orderID string, amount int64) {
+	p.tb.Helper()
+	if _, err := p.ledger.Refund(orderID, uuid.NewString(), amount); err != nil {
+		p.tb.Fatalf("give back order %s: %v", orderID, err)
 	}
-	_ = json.NewDecoder(r.Body).Decode(&in) // what is missing is refused below
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id := r.PathValue("orderId")
-	c := p.orders[id]
-	if _, done := p.refunds[in.IdempotencyKey]; !done {
-		if c.Status != "CAPTURED" || c.RefundedAmount+in.Amount > c.Amount || in.Amount <= 0 || in.IdempotencyKey == "" {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			return
-		}
-		c.RefundedAmount += in.Amount
-		p.orders[id], p.refunds[in.IdempotencyKey] = c, in.Amount
-	}
-	answer(w, http.StatusOK, map[string]string{"refundId": "r-" + in.IdempotencyKey, "status": "REFUNDED"})
 }
 
 // Webhook makes a signed call about an order.
 func Webhook(secret, eventType, orderID string, at time.Time) (headers map[string]string, body []byte) {
-	body, err := json.Marshal(map[string]any{"id": uuid.NewString(), "type": eventType, "orderId": orderID, "amount": 1, "currency": "KRW"})
+	body, err := json.Marshal(sandbox.Notice{ID: uuid.NewString(), Type: eventType, OrderID: orderID, Amount: 1, Currency: "KRW"})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	stamp := strconv.FormatInt(at.Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(stamp + "."))
-	mac.Write(body)
-	return map[string]string{"x-sandbox-signature": "t=" + stamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))}, body
-}
-
-func answer(w http.ResponseWriter, code int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client has left
+	return map[string]string{sandbox.SignatureHeader: sandbox.Sign([]byte(secret), at, body)}, body
 }

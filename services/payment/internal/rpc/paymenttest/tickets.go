@@ -28,20 +28,26 @@ type Hold struct {
 type Tickets struct {
 	ticketv1.UnimplementedPayableServiceServer
 
+	now func() time.Time
+
 	mu    sync.Mutex
 	holds map[string]Hold
 	fail  map[string][]error // by method: what the next calls answer
+
+	behind time.Duration
 }
 
 // NewTickets makes a ticket service without holds.
-func NewTickets() *Tickets { return &Tickets{holds: map[string]Hold{}, fail: map[string][]error{}} }
+func NewTickets(now func() time.Time) *Tickets {
+	return &Tickets{now: now, holds: map[string]Hold{}, fail: map[string][]error{}}
+}
 
 // Add makes a hold of an amount for a user and returns its id.
 func (t *Tickets) Add(userID string, amount int64, life time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := uuid.NewString()
-	t.holds[id] = Hold{UserID: userID, Amount: amount, ExpiresAt: time.Now().Add(life)}
+	t.holds[id] = Hold{UserID: userID, Amount: amount, ExpiresAt: t.now().Add(life)}
 	return id
 }
 
@@ -91,12 +97,26 @@ func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentReque
 		return nil, err
 	}
 	h := t.holds[in.GetReferenceId()]
-	if h.Payment != "" && h.Payment != in.GetPaymentId() || time.Now().After(h.ExpiresAt) {
+	if h.Payment != "" && h.Payment != in.GetPaymentId() || t.now().After(h.ExpiresAt) {
 		return nil, errs.ErrHoldExpired
 	}
 	h.Payment = in.GetPaymentId()
 	t.holds[in.GetReferenceId()] = h
 	return h.payable(in.GetReferenceId()), t.failure("BeginAnswer")
+}
+
+// Behind lets the service be behind with the payments that it is told of.
+func (t *Tickets) Behind(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.behind = d
+}
+
+// GetSettlement implements ticketv1.PayableServiceServer.
+func (t *Tickets) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &ticketv1.Settlement{OldestUnappliedMs: t.behind.Milliseconds()}, t.failure("Settlement")
 }
 
 // AbortPayment implements ticketv1.PayableServiceServer.

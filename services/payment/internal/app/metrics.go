@@ -1,0 +1,45 @@
+package app
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+var ( //nolint:gochecknoglobals // metrics are registered once per process
+	unsettledAge = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_payment_events_oldest_seconds", Help: "Age of the oldest event of a payment that ticket has not settled, here or there.",
+	})
+	refusing = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_payment_confirms_paused", Help: "1 while confirmations are refused, since payments are not settled in time.",
+	})
+	wrongAmounts = promauto.NewCounter(prometheus.CounterOpts{
+		Name: "urr_payment_wrong_amounts_total", Help: "Charges of another amount than was asked for, given back.",
+	})
+	byHand = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_payment_refunds_by_hand_total", Help: "Refunds that somebody made at the provider, of the whole payment or of a part.",
+	}, []string{"extent"})
+)
+
+func observer() payment.Observer {
+	return payment.Observer{
+		Settled: func(oldest time.Duration, refused bool) {
+			unsettledAge.Set(oldest.Seconds())
+			refusing.Set(0)
+			if refused {
+				refusing.Set(1)
+			}
+		},
+		WrongAmount: wrongAmounts.Inc,
+		ByHand: func(whole bool) {
+			extent := "part"
+			if whole {
+				extent = "whole"
+			}
+			byHand.WithLabelValues(extent).Inc()
+		},
+	}
+}

@@ -1,0 +1,129 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/payment/internal/guard"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// provider answers as it is told, after a while.
+type provider struct {
+	payment.Provider
+
+	mu    sync.Mutex
+	takes time.Duration
+	err   error
+	calls int
+}
+
+func (p *provider) Charge(ctx context.Context, _ payment.Payment) (payment.Outcome, error) {
+	p.mu.Lock()
+	p.calls++
+	takes, err := p.takes, p.err
+	p.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return payment.Outcome{}, ctx.Err()
+	}
+	return payment.Outcome{State: payment.Refused}, err
+}
+
+func (p *provider) becomes(takes time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takes, p.err, p.calls = takes, err, 0
+}
+
+func (p *provider) called() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// charge has the provider's time-out.
+func charge(g *guard.Provider) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	defer cancel()
+	_, err := g.Charge(ctx, payment.Payment{})
+	return err
+}
+
+func TestASilentProviderIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		g := guard.New(p, 100)
+		for range 15 {
+			require.NoError(t, charge(g), "declines are answers")
+		}
+		p.becomes(time.Hour, nil)
+		var charges sync.WaitGroup
+		for range 20 {
+			charges.Go(func() { _ = charge(g) })
+		}
+		charges.Wait()
+		require.Equal(t, 20, p.called())
+		require.ErrorIs(t, charge(g), payment.ErrNotAdmitted)
+		require.Equal(t, 20, p.called(), "nothing is sent")
+
+		time.Sleep(5*time.Second + 1)
+		require.NotErrorIs(t, charge(g), payment.ErrNotAdmitted, "one tries again")
+		require.ErrorIs(t, charge(g), payment.ErrNotAdmitted)
+		p.becomes(0, nil)
+		time.Sleep(5*time.Second + 1)
+		for range 3 {
+			require.NoError(t, charge(g))
+		}
+	})
+}
+
+func TestFailuresAmongManyAnswersOpenNothing(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	g := guard.New(p, 1)
+	away := errors.New("away")
+	for range 30 {
+		require.NoError(t, charge(g))
+		p.becomes(0, away)
+		require.ErrorIs(t, charge(g), away)
+		p.becomes(0, nil)
+		require.NoError(t, charge(g))
+	}
+}
+
+func TestRejectedRequestsOpenNothing(t *testing.T) {
+	t.Parallel()
+	p := &provider{err: fmt.Errorf("%w: status 422", payment.ErrChargeRejected)}
+	g := guard.New(p, 1)
+	for range 100 {
+		require.ErrorIs(t, charge(g), payment.ErrChargeRejected)
+	}
+	require.Equal(t, 100, p.called())
+}
+
+func TestOnlySoManyChargesAreUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: time.Second}
+		g := guard.New(p, 2)
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- charge(g) }()
+		}
+		synctest.Wait()
+		require.ErrorIs(t, charge(g), payment.ErrNotAdmitted)
+		require.NoError(t, <-results)
+		require.NoError(t, <-results)
+		require.NoError(t, charge(g))
+	})
+}

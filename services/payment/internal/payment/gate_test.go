@@ -1,0 +1,92 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+)
+
+// ages answers what the gate asks.
+type ages struct {
+	Tickets
+
+	here, there, ago    time.Duration
+	hereErr, thereError error
+}
+
+func (a *ages) OldestEvent(context.Context) (time.Duration, error) { return a.here, a.hereErr }
+func (a *ages) Unsettled(context.Context) (oldest, measuredAgo time.Duration, err error) {
+	return a.there, a.ago, a.thereError
+}
+
+func TestTheGateHasTwoLimits(t *testing.T) {
+	t.Parallel()
+	a := &ages{}
+	g := NewGate(a, a, time.Now)
+	closed := func(here, there time.Duration) bool {
+		a.here, a.there = here, there
+		oldest, err := g.Watch(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, max(here, there), oldest)
+		return g.Closed()
+	}
+	require.False(t, closed(2*time.Minute, 0))
+	require.True(t, closed(2*time.Minute+1, 0), "what is not published")
+	require.True(t, closed(30*time.Second, 0), "until it is well below")
+	require.False(t, closed(30*time.Second-1, 0))
+	require.True(t, closed(0, 3*time.Minute), "what ticket has not applied")
+	require.True(t, closed(time.Minute, 0))
+	require.False(t, closed(0, 0))
+}
+
+// Who does not answer changes nothing: without ticket or the database nobody can confirm anyway.
+func TestTheGateKeepsTheLastWord(t *testing.T) {
+	t.Parallel()
+	a := &ages{there: 3 * time.Minute}
+	g := NewGate(a, a, time.Now)
+	_, err := g.Watch(t.Context())
+	require.NoError(t, err)
+	away := errors.New("away")
+	a.there, a.thereError = 0, away
+	_, err = g.Watch(t.Context())
+	require.ErrorIs(t, err, away)
+	require.True(t, g.Closed())
+	a.thereError, a.hereErr = nil, away
+	_, err = g.Watch(t.Context())
+	require.ErrorIs(t, err, away)
+	require.False(t, g.Closed())
+}
+
+// Each question is answered by another replica of ticket.
+func TestTheGateGoesByTheLastMeasurement(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	a := &ages{}
+	g := NewGate(a, a, clock.Now)
+	closed := func(there, ago time.Duration, err error) bool {
+		clock.Advance(2 * time.Second)
+		a.there, a.ago, a.thereError = there, ago, err
+		_, werr := g.Watch(t.Context())
+		require.NoError(t, werr)
+		return g.Closed()
+	}
+	for range 5 {
+		require.True(t, closed(3*time.Minute, time.Second, nil))
+		require.True(t, closed(0, 0, ErrNotTold), "a replica of the previous release")
+		require.True(t, closed(0, 4*time.Minute, nil), "one that has been cut off since before the backlog")
+	}
+	for range 5 {
+		require.False(t, closed(time.Second, time.Second, nil))
+		require.False(t, closed(4*time.Minute, 4*time.Minute, nil), "one that is cut off, and that supposes the worst")
+	}
+	require.True(t, closed(5*time.Minute, 3*time.Second, nil))
+	clock.Advance(50 * time.Second)
+	require.True(t, closed(0, 0, ErrNotTold))
+	clock.Advance(10 * time.Second)
+	require.False(t, closed(0, 0, ErrNotTold), "all are of the previous release again")
+}

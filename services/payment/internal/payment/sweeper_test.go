@@ -1,0 +1,109 @@
+package payment
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// rounds is a store that notes when it is swept. What it has due has expired, so that nobody else
+// is asked.
+type rounds struct {
+	Stores
+	Refunds
+
+	began time.Time
+
+	mu     sync.Mutex
+	at     []time.Duration // of each round, since it began
+	full   int             // how many of the next rounds are full
+	pruned int
+	// refunds is at, for the lane of refunds.
+	refunds []time.Duration
+}
+
+func (r *rounds) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) ([]Payment, time.Time, error) {
+	if lane != Expiries {
+		return nil, now, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = append(r.at, time.Since(r.began))
+	if r.full == 0 {
+		return nil, now, nil
+	}
+	r.full--
+	due := make([]Payment, n)
+	for i := range due {
+		due[i] = in(Prepared)
+	}
+	return due, now, nil
+}
+
+func (r *rounds) Apply(context.Context, uuid.UUID, Decide) (Payment, error) { return in(Expired), nil }
+
+func (r *rounds) Claim(context.Context, int, time.Duration) ([]Refund, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refunds = append(r.refunds, time.Since(r.began))
+	return nil, nil
+}
+
+func (r *rounds) Compensate(context.Context, string, uuid.UUID, Decide) error { return nil }
+
+func (r *rounds) Prune(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pruned++
+	return nil
+}
+
+func (r *rounds) prunings() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pruned
+}
+
+// take returns the rounds since the last call.
+func (r *rounds) take() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.at
+	r.at = nil
+	return at
+}
+
+func TestSweepIsDoneEverySecondOrWhenThereIsWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rounds{began: time.Now(), full: 2}
+		s := New(r, r, nil, nil, nil, func() {}, slog.New(slog.DiscardHandler), Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Sweep(ctx) }()
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, 0, 0}, r.take(), "after a full round there may be more")
+		require.Equal(t, 1, r.prunings())
+
+		time.Sleep(2500 * time.Millisecond)
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, r.take())
+		require.NoError(t, s.Compensate(t.Context(), Rejection{}))
+		synctest.Wait()
+		require.Empty(t, r.take())
+		r.mu.Lock()
+		require.Equal(t, 2500*time.Millisecond, r.refunds[len(r.refunds)-1], "a refund is not left waiting")
+		r.mu.Unlock()
+
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 2, r.prunings())
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}

@@ -1,0 +1,77 @@
+package rpc_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc/rpctest"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+	"urr.guru/services/payment/internal/ticket"
+)
+
+// Nobody is charged whose payment would not be settled in time. The key of a refused confirmation
+// is free, and what was answered before is answered again.
+func TestNobodyPaysIntoALineThatDoesNotSettle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before, _ := b.prepared()
+	_, err := b.confirm(before, "ok-1", "before")
+	require.NoError(t, err)
+	p, ref := b.prepared()
+
+	b.tickets.Behind(3 * time.Minute)
+	b.service.WatchOnce(t.Context())
+	_, err = b.confirm(p, "ok-1", "key")
+	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
+	require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
+	require.Equal(t, "PREPARED", b.get(p).GetStatus())
+	require.Empty(t, b.tickets.Hold(ref).Payment, "ticket was not asked")
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
+	again, err := b.confirm(before, "ok-1", "before")
+	require.NoError(t, err)
+	require.Equal(t, "CONFIRMED", again.GetStatus())
+	again, err = b.confirm(before, "ok-1", "another key")
+	require.NoError(t, err, "what is confirmed has nothing to wait for")
+	require.Equal(t, "CONFIRMED", again.GetStatus())
+
+	b.tickets.Behind(time.Second)
+	b.exec(`UPDATE outbox SET created_at = clock_timestamp()`)
+	b.service.WatchOnce(t.Context())
+	got, err := b.confirm(p, "ok-1", "key")
+	require.NoError(t, err)
+	require.Equal(t, "CONFIRMED", got.GetStatus())
+}
+
+func TestNobodyPaysWhileEventsAreNotPublished(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	paid, _ := b.confirmed()
+	p, _ := b.prepared()
+	confirms := func() error {
+		b.service.WatchOnce(t.Context())
+		_, err := b.confirm(p, "ok-1", newKey())
+		return err
+	}
+	b.exec(`UPDATE outbox SET created_at = clock_timestamp() - interval '3 minutes'`)
+	require.ErrorIs(t, confirms(), errs.ErrSettlementDelayed)
+	b.exec(`INSERT INTO outbox_parked (topic, key, event_id, error) SELECT topic, key, event_id, 'too large' FROM outbox WHERE key = $1`, paid.GetOrderId())
+	require.NoError(t, confirms(), "one that waits for an operator stops nobody else")
+}
+
+// The previous release of ticket does not know the question; payment/gate_test.go has what follows.
+func TestAPreviousTicketDoesNotTell(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	previous := ticketv1.PayableService_ServiceDesc
+	previous.Methods = slices.DeleteFunc(slices.Clone(previous.Methods), func(m grpc.MethodDesc) bool { return m.MethodName == "GetSettlement" })
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { r.RegisterService(&previous, b.tickets) }, patient())
+	_, _, err := ticket.NewClient(conn).Unsettled(t.Context())
+	require.ErrorIs(t, err, payment.ErrNotTold)
+}

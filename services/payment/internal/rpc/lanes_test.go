@@ -1,0 +1,43 @@
+package rpc_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+)
+
+// A provider that does not say what became of a charge holds up nobody else: payments expire,
+// references are released, refunds are made.
+func TestASilentProviderHoldsUpOnlyWhatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	paid, _ := b.confirmed()
+	b.tickets.Fail("Abort", errs.ErrUnavailable)
+	refused, ref := b.prepared()
+	_, err := b.confirm(refused, "decline-1", newKey())
+	require.NoError(t, err)
+	b.pending("lost-1")
+	b.provider.Hold(paymenttest.Lookups)
+	b.clock.Advance(time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	swept := make(chan error, 1)
+	go func() { swept <- b.service.Sweep(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-swept)
+	})
+	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Lookups) > 0 }, "the provider is asked")
+
+	late, _ := b.prepared()
+	b.reject(paid, "e1")
+	b.clock.Advance(holdTime)
+	waittest.Until(t, func() bool { return b.get(late).GetStatus() == "EXPIRED" }, "a payment expires")
+	waittest.Until(t, func() bool { return b.get(paid).GetStatus() == "REFUNDED" }, "a refund is made")
+	waittest.Until(t, func() bool { return b.tickets.Hold(ref).Aborted == 1 }, "a reference is released")
+}

@@ -1,0 +1,65 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// openJournal replays a file of one JSON entry per line and opens it for more. A last line without
+// its end was cut off by the end of a process: nobody was told of it, so it is dropped.
+func openJournal(path string, apply func(entry)) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	whole, err := replay(file, apply)
+	if err == nil {
+		err = file.Truncate(whole)
+	}
+	if err == nil {
+		_, err = file.Seek(whole, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", path, err), file.Close())
+	}
+	return file, nil
+}
+
+// replay returns how many bytes hold whole entries.
+func replay(file *os.File, apply func(entry)) (int64, error) {
+	var whole int64
+	for r := bufio.NewReader(file); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return whole, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return 0, fmt.Errorf("at byte %d: %w", whole, err)
+		}
+		apply(e)
+		whole += int64(len(line))
+	}
+}
+
+// appendJournal writes one entry by one call: the kernel has it before the answer is given, which
+// the end of this process cannot undo. Only the machine's end could, and it ends the run anyway.
+func appendJournal(file *os.File, e entry) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,242 @@
+// Package sandbox is a payment provider for development and tests: a ledger behind HTTP that
+// captures, declines, answers late or not at all, as the payment key asks for. Its ledger, not the
+// platform's own tables, is what audits compare with. The payment service knows only its HTTP API;
+// its client of it is internal/sandbox.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Status of a charge.
+type Status string
+
+// A pending charge becomes captured, declined or voided; a declined order may be tried again; a
+// captured or voided one never changes.
+const (
+	Pending  Status = "PENDING"
+	Captured Status = "CAPTURED"
+	Declined Status = "DECLINED"
+	Voided   Status = "VOIDED"
+)
+
+// Refusals.
+var (
+	ErrNotFound    = errors.New("no such charge")
+	ErrCaptured    = errors.New("the order is captured already")
+	ErrNotCaptured = errors.New("the order is not captured")
+	ErrTooMuch     = errors.New("refunds would exceed the charge")
+	ErrKeyReused   = errors.New("idempotency key was used for another request")
+)
+
+// Charge is the state of one order.
+type Charge struct {
+	ChargeID       string    `json:"chargeId"`
+	OrderID        string    `json:"orderId"`
+	PaymentKey     string    `json:"paymentKey"`
+	IdempotencyKey string    `json:"idempotencyKey"`
+	Amount         int64     `json:"amount"` // minor units
+	Currency       string    `json:"currency"`
+	Status         Status    `json:"status"`
+	DeclineCode    string    `json:"declineCode,omitempty"`
+	RefundedAmount int64     `json:"refundedAmount"`
+	At             time.Time `json:"at"`
+}
+
+// Refund is money given back.
+type Refund struct {
+	RefundID       string    `json:"refundId"`
+	OrderID        string    `json:"orderId"`
+	IdempotencyKey string    `json:"idempotencyKey"`
+	Amount         int64     `json:"amount"`
+	At             time.Time `json:"at"`
+}
+
+// Order is a request to charge.
+type Order struct {
+	PaymentKey     string `json:"paymentKey"`
+	OrderID        string `json:"orderId"`
+	Amount         int64  `json:"amount"`
+	Currency       string `json:"currency"`
+	IdempotencyKey string `json:"idempotencyKey"`
+}
+
+// entry is one line of the ledger's file: the new state of a charge, a refund, or both.
+type entry struct {
+	Charge *Charge `json:"charge,omitempty"`
+	Refund *Refund `json:"refund,omitempty"`
+}
+
+// Ledger keeps every charge and refund. Its methods are safe for concurrent use, and what they
+// return has been written to the file: the end of the process loses nothing.
+type Ledger struct {
+	mu      sync.Mutex
+	file    *os.File
+	orders  map[string]Charge // by order
+	tries   map[string]Charge // by idempotency key: every attempt's last state
+	refunds map[string]Refund // by idempotency key
+	now     func() time.Time
+}
+
+// Open reads a ledger's file, which need not exist. Charges, refunds and webhooks are dated by now.
+func Open(path string, now func() time.Time) (*Ledger, error) {
+	l := &Ledger{orders: map[string]Charge{}, tries: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
+	file, err := openJournal(path, l.apply)
+	if err != nil {
+		return nil, err
+	}
+	l.file = file
+	return l, nil
+}
+
+// Close ends the use of the file.
+func (l *Ledger) Close() error { return l.file.Close() }
+
+// Attempt returns what came of an earlier request with the same idempotency key, if there was one.
+func (l *Ledger) Attempt(o Order) (c Charge, found bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempt(o)
+}
+
+func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
+	old, ok := l.tries[o.IdempotencyKey]
+	if ok && (old.OrderID != o.OrderID || old.Amount != o.Amount || old.Currency != o.Currency || old.PaymentKey != o.PaymentKey) {
+		return Charge{}, false, ErrKeyReused
+	}
+	return old, ok, nil
+}
+
+// Charge puts an order at a status: Pending, Captured or Declined (with a code). A repeated attempt
+// returns what came of the first, and fresh is false; a voided order is declined.
+func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, found, err := l.attempt(o); found || err != nil {
+		return old, false, err
+	}
+	c = Charge{
+		ChargeID: uuid.NewString(), OrderID: o.OrderID, PaymentKey: o.PaymentKey, IdempotencyKey: o.IdempotencyKey,
+		Amount: o.Amount, Currency: o.Currency, Status: status, DeclineCode: declineCode, At: l.now(),
+	}
+	switch l.orders[o.OrderID].Status {
+	case Captured, Pending:
+		return Charge{}, false, ErrCaptured
+	case Voided:
+		// The attempt is declined, the order stays voided.
+		c.Status, c.DeclineCode = Declined, "ORDER_VOIDED"
+		l.tries[o.IdempotencyKey] = c
+		return c, true, nil
+	case Declined: // another try
+	}
+	return c, true, l.write(entry{Charge: &c})
+}
+
+// Settle captures or declines a pending order. A voided one stays voided: the caller learns from
+// the returned state.
+func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Charge, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.orders[orderID]
+	if !ok {
+		return Charge{}, ErrNotFound
+	}
+	if c.Status != Pending {
+		return c, nil
+	}
+	c.Status, c.DeclineCode, c.At = status, declineCode, l.now()
+	return c, l.write(entry{Charge: &c})
+}
+
+// Void makes any later charge of the order impossible. A captured order answers ErrCaptured.
+func (l *Ledger) Void(orderID string) (Charge, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.orders[orderID]
+	switch c.Status {
+	case Captured:
+		return Charge{}, ErrCaptured
+	case Voided:
+		return c, nil
+	case Pending, Declined: // or none at all
+	}
+	c.OrderID, c.Status, c.DeclineCode, c.At = orderID, Voided, "", l.now()
+	return c, l.write(entry{Charge: &c})
+}
+
+// Refund gives back a part of a captured charge, once per idempotency key.
+func (l *Ledger) Refund(orderID, key string, amount int64) (Refund, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.refunds[key]; ok {
+		if old.OrderID != orderID || old.Amount != amount {
+			return Refund{}, ErrKeyReused
+		}
+		return old, nil
+	}
+	c, ok := l.orders[orderID]
+	switch {
+	case !ok:
+		return Refund{}, ErrNotFound
+	case c.Status != Captured:
+		return Refund{}, ErrNotCaptured
+	case amount > c.Amount-c.RefundedAmount:
+		return Refund{}, ErrTooMuch
+	}
+	c.RefundedAmount += amount
+	r := Refund{RefundID: uuid.NewString(), OrderID: orderID, IdempotencyKey: key, Amount: amount, At: l.now()}
+	return r, l.write(entry{Charge: &c, Refund: &r})
+}
+
+// Get returns the state of an order.
+func (l *Ledger) Get(orderID string) (Charge, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.orders[orderID]
+	return c, ok
+}
+
+// All returns every order and refund, oldest first.
+func (l *Ledger) All() ([]Charge, []Refund) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	charges := make([]Charge, 0, len(l.orders))
+	for _, c := range l.orders {
+		charges = append(charges, c)
+	}
+	refunds := make([]Refund, 0, len(l.refunds))
+	for _, r := range l.refunds {
+		refunds = append(refunds, r)
+	}
+	slices.SortFunc(charges, func(a, b Charge) int { return a.At.Compare(b.At) })
+	slices.SortFunc(refunds, func(a, b Refund) int { return a.At.Compare(b.At) })
+	return charges, refunds
+}
+
+// write makes an entry durable, then true. The caller holds the lock.
+func (l *Ledger) write(e entry) error {
+	if err := appendJournal(l.file, e); err != nil {
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	l.apply(e)
+	return nil
+}
+
+func (l *Ledger) apply(e entry) {
+	if c := e.Charge; c != nil {
+		l.orders[c.OrderID] = *c
+		if c.IdempotencyKey != "" {
+			l.tries[c.IdempotencyKey] = *c
+		}
+	}
+	if e.Refund != nil {
+		l.refunds[e.Refund.IdempotencyKey] = *e.Refund
+	}
+}

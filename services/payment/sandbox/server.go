@@ -1,0 +1,254 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const maxBody = 64 << 10
+
+// Server answers the provider's API.
+type Server struct {
+	ledger   *Ledger
+	webhooks *webhooks
+	delays   Delays
+	log      *slog.Logger
+	mux      *http.ServeMux
+
+	stopped <-chan struct{}
+	outlast func(func(context.Context)) // runs what outlasts its request (a late capture, a webhook)
+	work    sync.WaitGroup
+}
+
+// Options of a Server.
+type Options struct {
+	WebhookURL    string // empty: no webhooks
+	WebhookSecret string
+	Client        *http.Client // sends webhooks; nil: one that waits 5 s
+	Delays        *Delays      // nil: 10 s, 3 s and 30 s
+}
+
+// NewServer serves a ledger until ctx ends, and takes up charges that were pending when its file was
+// last in use. Wait for it after ctx has ended.
+func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
+	s := &Server{ledger: ledger, delays: usual(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
+	if opts.Delays != nil {
+		s.delays = *opts.Delays
+	}
+	s.outlast = func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
+	s.webhooks = newWebhooks(opts, ledger.now, log)
+	s.mux.HandleFunc("POST /v1/charges", s.charge)
+	s.mux.HandleFunc("GET /v1/charges/{orderId}", s.get)
+	s.mux.HandleFunc("POST /v1/charges/{orderId}/void", s.void)
+	s.mux.HandleFunc("POST /v1/charges/{orderId}/refunds", s.refund)
+	s.mux.HandleFunc("GET /v1/ledger", s.all)
+	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	s.mux.HandleFunc("GET /healthz", ok)
+	s.mux.HandleFunc("GET /readyz", ok)
+	charges, _ := ledger.All()
+	for _, c := range charges {
+		if c.Status == Pending {
+			s.settleLater(c.OrderID, behaviourOf(c.PaymentKey, s.delays))
+		}
+	}
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Wait returns when nothing that outlasts a request is left.
+func (s *Server) Wait() { s.work.Wait() }
+
+func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
+	var o Order
+	if !decode(w, r, &o) {
+		return
+	}
+	if o.OrderID == "" || o.IdempotencyKey == "" || o.Amount <= 0 || len(o.Currency) != 3 {
+		refuse(w, http.StatusBadRequest, "orderId, idempotencyKey, an amount above 0 and a currency of three letters are required")
+		return
+	}
+	if c, found, err := s.ledger.Attempt(o); err != nil {
+		s.refuse(w, err)
+		return
+	} else if found {
+		answerCharge(w, c)
+		return
+	}
+	b := behaviourOf(o.PaymentKey, s.delays)
+	if b.wait > 0 && !b.late && !s.sleep(b.wait) {
+		panic(http.ErrAbortHandler)
+	}
+	if b.status == "" {
+		s.hang(r)
+	}
+	// From here on a client that has left no longer matters: nothing undoes its charge.
+	status := b.status
+	if b.late {
+		status = Pending
+	}
+	c, fresh, err := s.ledger.Charge(o, status, b.decline)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	if fresh {
+		s.follow(c, b)
+		if b.silent {
+			s.hang(r)
+		}
+	}
+	answerCharge(w, c)
+}
+
+// follow starts what happens after a new charge.
+func (s *Server) follow(c Charge, b behaviour) {
+	switch {
+	case c.Status == Pending:
+		s.settleLater(c.OrderID, b)
+	case b.webhook:
+		s.outlast(func(ctx context.Context) { s.webhooks.send(ctx, c) })
+	}
+}
+
+func (s *Server) settleLater(orderID string, b behaviour) {
+	s.outlast(func(ctx context.Context) {
+		if !s.sleep(b.wait) {
+			return // still pending in the file: the next start takes it up
+		}
+		c, err := s.ledger.Settle(orderID, b.status, b.decline)
+		if err != nil {
+			s.log.ErrorContext(ctx, "settle", "order_id", orderID, "error", err)
+			return
+		}
+		s.webhooks.send(ctx, c)
+	})
+}
+
+// sleep waits and tells whether the server still runs.
+func (s *Server) sleep(d time.Duration) bool {
+	select {
+	case <-s.stopped:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// hang leaves a request without an answer and then drops its connection; it does not return.
+func (s *Server) hang(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-s.stopped:
+	case <-time.After(s.delays.Silence):
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (s *Server) get(w http.ResponseWriter, r *http.Request) {
+	c, ok := s.ledger.Get(r.PathValue("orderId"))
+	if !ok {
+		s.refuse(w, ErrNotFound)
+		return
+	}
+	answer(w, http.StatusOK, c)
+}
+
+func (s *Server) void(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		IdempotencyKey string `json:"idempotencyKey"` // voiding twice is voiding once, with any key
+	}
+	if !decode(w, r, &body) {
+		return
+	}
+	c, err := s.ledger.Void(r.PathValue("orderId"))
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, c)
+}
+
+func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		IdempotencyKey string `json:"idempotencyKey"`
+		Amount         int64  `json:"amount"`
+	}
+	if !decode(w, r, &body) {
+		return
+	}
+	if body.IdempotencyKey == "" || body.Amount <= 0 {
+		refuse(w, http.StatusBadRequest, "idempotencyKey and an amount above 0 are required")
+		return
+	}
+	refund, err := s.ledger.Refund(r.PathValue("orderId"), body.IdempotencyKey, body.Amount)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	if c, ok := s.ledger.Get(refund.OrderID); ok { // whoever asked for it: a refund by hand is heard of in no other way
+		s.outlast(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
+	}
+	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
+}
+
+// all is what audits read.
+func (s *Server) all(w http.ResponseWriter, _ *http.Request) {
+	charges, refunds := s.ledger.All()
+	answer(w, http.StatusOK, map[string]any{"charges": charges, "refunds": refunds})
+}
+
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, ErrCaptured), errors.Is(err, ErrNotCaptured):
+		status = http.StatusConflict
+	case errors.Is(err, ErrTooMuch), errors.Is(err, ErrKeyReused):
+		status = http.StatusUnprocessableEntity
+	default:
+		s.log.Error("ledger", "error", err)
+	}
+	refuse(w, status, err.Error())
+}
+
+func answerCharge(w http.ResponseWriter, c Charge) {
+	switch c.Status {
+	case Captured:
+		answer(w, http.StatusOK, map[string]any{"chargeId": c.ChargeID, "status": c.Status, "amount": c.Amount})
+	case Pending:
+		answer(w, http.StatusAccepted, map[string]any{"chargeId": c.ChargeID, "status": c.Status})
+	case Declined, Voided:
+		code := c.DeclineCode
+		if code == "" {
+			code = "ORDER_VOIDED"
+		}
+		answer(w, http.StatusPaymentRequired, map[string]any{"declineCode": code})
+	}
+}
+
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("bad body: %v", err))
+		return false
+	}
+	return true
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	answer(w, status, map[string]string{"error": message})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client left: nobody is there to be told
+}
