@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -9,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
+	"urr.guru/pkg/config"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgredis "urr.guru/pkg/redis"
 	pkgrpc "urr.guru/pkg/rpc"
 	pkgsqs "urr.guru/pkg/sqs"
+	topics "urr.guru/proto/events"
 	"urr.guru/services/queue/internal/kafka"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
@@ -30,15 +31,15 @@ const ticketTimeout = 2 * time.Second
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	a := lifecycle.New("queue", cfg.Config, log)
-	if err := a.Telemetry(ctx); err != nil {
+	a, err := lifecycle.Start(ctx, "queue", cfg.Config, log)
+	if err != nil {
 		return err
 	}
 	sealer, err := seal.New(cfg.EntryTokenSecret)
 	if err != nil {
 		return err
 	}
-	client, err := openRedis(ctx, a, cfg.Redis)
+	client, err := pkgredis.Attach(ctx, a, cfg.Redis)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	a.OnClose("store", store.Close)
-	events, err := dialTicket(a, cfg.Ticket)
+	events, rekeyTicket, err := dialTicket(a, cfg.Ticket)
 	if err != nil {
 		return err
 	}
@@ -56,14 +57,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	service := line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(time.Now), Seal: sealer, Events: events, Announce: announcer, Meter: meter{},
+		Store: store, Book: line.NewBook(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: meter{},
 		Rules: cfg.rules(), Log: log, Now: time.Now,
 	})
-	reservations, err := pkgkafka.NewConsumer(cfg.Kafka, kafka.Group, []string{kafka.Topic}, kafka.Handler(service), log)
+	a.OnClose("questions", service.Close)
+	reservations, err := pkgkafka.NewConsumer(cfg.Kafka, kafka.Group, []string{topics.Reservations}, kafka.Handler(service), log)
 	if err != nil {
 		return err
 	}
-	server, err := pkgrpc.NewServer("queue", cfg.ServerConfig, log)
+	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
@@ -72,36 +74,31 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	worker := line.NewWorker(service, milliseconds(cfg.AdmissionInterval), milliseconds(cfg.CleanupInterval))
 	a.Go("admission", worker.Admit)
 	a.Go("cleanup", worker.Clean)
+	a.Go("settings", worker.Read)
+	a.Go("sales", worker.Ask)
 	a.Go("reservations", reservations.Run)
-	a.ServeGRPC(server)
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
+	})
 	a.Ready("redis", store.Ping)
+	a.Ready("sales", worker.Ready)
 	return a.Run(ctx)
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func openRedis(ctx context.Context, a *lifecycle.App, cfg pkgredis.Config) (goredis.UniversalClient, error) {
-	client, err := pkgredis.Open(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	a.OnClose("redis", func(context.Context) error { return client.Close() })
-	return client, nil
-}
-
 // dialTicket makes two connections, so that titles, which a visitor can do without, trip a breaker of their own.
-func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, error) {
-	titles, err := pkgrpc.Dial("queue", "ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
+func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
+	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	a.OnClose("ticket titles", func(context.Context) error { return titles.Close() })
-	settings, err := pkgrpc.Dial("queue", "ticket", peer, pkgrpc.WithTimeout(ticketTimeout))
+	settings, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	a.OnClose("ticket settings", func(context.Context) error { return settings.Close() })
-	return ticket.New(titles, settings), nil
+	rekey := func(key config.Secret) error { return errors.Join(titles.Rekey(key), settings.Rekey(key)) }
+	return ticket.New(titles, settings), rekey, nil
 }
 
 func announcer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
@@ -117,12 +114,8 @@ func announcer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *sl
 	return out, nil
 }
 
-// Migrate makes the topic that is listened to and, when it is used, the SQS queue.
+// Migrate makes the SQS queue, when it is used.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	if err := pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: kafka.Topic}); err != nil {
-		return err
-	}
-	log.InfoContext(ctx, "topic is there", "topic", kafka.Topic)
 	if !cfg.SQS.Enabled {
 		return nil
 	}

@@ -7,16 +7,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
-	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/proto/events"
 	"urr.guru/services/queue/internal/app"
-	"urr.guru/services/queue/internal/kafka"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
@@ -62,7 +61,7 @@ func TestServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	env := least()
 	ops, prefix := backendtest.FreeAddr(t), kafkatest.Name("app")+"-"
-	t.Cleanup(func() { kafkatest.Delete(t, prefix+kafka.Topic, prefix+kafka.Topic+pkgkafka.DLQSuffix) })
+	t.Cleanup(func() { kafkatest.Delete(t, prefix+events.Reservations) })
 	maps.Copy(env, map[string]string{
 		"GRPC_ADDR": backendtest.FreeAddr(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": backendtest.Redis(t),
 		"KAFKA_BROKERS": strings.Join(backendtest.Kafka(t), ","), "KAFKA_GROUP_PREFIX": prefix, "KAFKA_TOPIC_PREFIX": prefix,
@@ -74,7 +73,7 @@ func TestServesUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, cfg, log) }()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ops+"/readyz", nil)
 		if err != nil {
 			return false
@@ -85,12 +84,7 @@ func TestServesUntilItIsStopped(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		return res.StatusCode == http.StatusOK
-	}, time.Minute, 20*time.Millisecond, "ready without ticket: it is asked when there is a line")
+	}, "ready without ticket: it is asked when there is a line")
 	cancel()
-	select {
-	case err := <-done:
-		require.NoError(t, err)
-	case <-time.After(time.Minute):
-		t.Fatal("it does not stop")
-	}
+	require.NoError(t, waittest.Receive(t, done, "the end"))
 }

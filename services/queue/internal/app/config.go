@@ -18,7 +18,7 @@ import (
 // Config is the service's environment.
 type Config struct {
 	lifecycle.Config
-	rpc.ServerConfig
+	RPC rpc.ServerConfig
 
 	Redis redis.Config
 	Kafka kafka.Config
@@ -34,7 +34,8 @@ type Config struct {
 	ActiveTTL int64 `env:"QUEUE_ACTIVE_TTL_SECONDS, default=600" min:"5" max:"86400"`
 	// ActiveSeenTTL is how long a slot's holder may be silent before the slot ends, in seconds.
 	ActiveSeenTTL int64 `env:"QUEUE_ACTIVE_SEEN_TTL_SECONDS, default=120" min:"5" max:"86400"`
-	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds.
+	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds; above 125, since who is
+	// far back polls every 60 s.
 	SeenTTL int64 `env:"QUEUE_SEEN_TTL_SECONDS, default=600" min:"15" max:"86400"`
 	// ParkedTTL is how long a parked place is kept, and tickets count after a loss, in seconds.
 	ParkedTTL int64 `env:"QUEUE_PARKED_TTL_SECONDS, default=3600" min:"1" max:"86400"`

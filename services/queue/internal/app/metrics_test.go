@@ -26,13 +26,16 @@ func figures(t *testing.T, event string) map[string]float64 {
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	m := meter{}
-	m.Line("metered", 7, 3)
+	m.Line("metered", 7, 3, false)
 	m.Admitted("metered", 0)
-	require.Equal(t, map[string]float64{"urr_queue_waiting": 7, "urr_queue_active": 3}, figures(t, "metered"))
+	require.Equal(t, map[string]float64{"urr_queue_waiting": 7, "urr_queue_active": 3, "urr_queue_selling": 0}, figures(t, "metered"))
 	m.Admitted("metered", 2)
-	m.Line("metered", 4, 5)
+	m.Line("metered", 4, 5, true)
 	m.Admitted("metered", 1)
-	require.Equal(t, map[string]float64{"urr_queue_waiting": 4, "urr_queue_active": 5, "urr_admissions_total": 3}, figures(t, "metered"))
+	m.Kept("metered", 2)
+	require.Equal(t, map[string]float64{
+		"urr_queue_waiting": 4, "urr_queue_active": 5, "urr_queue_selling": 1, "urr_queue_kept": 2, "urr_admissions_total": 3,
+	}, figures(t, "metered"))
 	m.Forget("metered")
 	require.Empty(t, figures(t, "metered"), "an event that is over leaves no series behind")
 }

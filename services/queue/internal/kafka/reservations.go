@@ -1,4 +1,5 @@
-// Package kafka hears of reservations: a hold extends the slot it was made in, a purchase ends it.
+// Package kafka hears of reservations: a hold extends the slot it was made in and excuses absence
+// while it lives, a purchase ends the slot.
 package kafka
 
 import (
@@ -7,24 +8,17 @@ import (
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/queue/internal/line"
 )
 
-// Topic and Group of the consumer.
-const (
-	Topic = "reservation-events"
-	Group = "queue-service-group"
-)
-
-// Types of reservation events that concern slots.
-const (
-	created   = "RESERVATION_CREATED"
-	confirmed = "RESERVATION_CONFIRMED"
-)
+// Group is the consumer group of all replicas.
+const Group = "queue-service-group"
 
 // Slots is what reservations do to slots. Both may be repeated: a slot id is never used twice.
 type Slots interface {
-	Held(ctx context.Context, eventID, userID, slotID string, until time.Time) error
+	Held(ctx context.Context, eventID string, h line.Hold) error
 	Purchased(ctx context.Context, eventID, userID, slotID string) error
 }
 
@@ -46,11 +40,17 @@ func Handler(slots Slots) kafka.Handler {
 
 func apply(ctx context.Context, slots Slots, e *eventsv1.ReservationEvent) error {
 	switch e.GetType() {
-	case created:
-		return slots.Held(ctx, e.GetEventId(), e.GetUserId(), e.GetSlotId(), e.GetExpiresAt().AsTime())
-	case confirmed:
+	case events.ReservationCreated:
+		return slots.Held(ctx, e.GetEventId(), hold(e, e.GetExpiresAt().AsTime()))
+	case events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected:
+		return slots.Held(ctx, e.GetEventId(), hold(e, time.Time{}))
+	case events.ReservationConfirmed:
 		return slots.Purchased(ctx, e.GetEventId(), e.GetUserId(), e.GetSlotId())
 	default:
 		return nil
 	}
+}
+
+func hold(e *eventsv1.ReservationEvent, until time.Time) line.Hold {
+	return line.Hold{UserID: e.GetUserId(), SlotID: e.GetSlotId(), ReservationID: e.GetReservationId(), Until: until}
 }

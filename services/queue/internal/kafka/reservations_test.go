@@ -14,9 +14,11 @@ import (
 	"urr.guru/pkg/errs"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
 	"urr.guru/pkg/wire"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/queue/internal/kafka"
+	"urr.guru/services/queue/internal/line"
 )
 
 // slots keeps what it was told; it fails the first calls.
@@ -39,8 +41,12 @@ func (s *slots) note(call string) error {
 	return nil
 }
 
-func (s *slots) Held(_ context.Context, eventID, userID, slotID string, until time.Time) error {
-	return s.note(fmt.Sprint("held ", eventID, " ", userID, " ", slotID, " ", until.Unix()))
+func (s *slots) Held(_ context.Context, eventID string, h line.Hold) error {
+	until := int64(0)
+	if !h.Until.IsZero() {
+		until = h.Until.Unix()
+	}
+	return s.note(fmt.Sprint("held ", eventID, " ", h.UserID, " ", h.SlotID, " ", h.ReservationID, " ", until))
 }
 
 func (s *slots) Purchased(_ context.Context, eventID, userID, slotID string) error {
@@ -68,6 +74,8 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 	event("RESERVATION_CREATED", "s1")
 	event("RESERVATION_CREATED", "") // by an operator
 	event("RESERVATION_CANCELLED", "s1")
+	event("RESERVATION_EXPIRED", "s1")
+	event("RESERVATION_REJECTED", "s1")
 	send([]byte("{")) // goes to the dead letters, not in the way
 	event("RESERVATION_CONFIRMED", "s1")
 
@@ -77,14 +85,10 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(ctx) }()
-	for range 2 {
-		select {
-		case <-s.more:
-		case <-time.After(time.Minute):
-			t.Fatal("the events did not arrive")
-		}
+	for range 5 {
+		waittest.Receive(t, s.more, "the events")
 	}
 	cancel()
 	require.NoError(t, <-done)
-	require.Equal(t, []string{"held ev u s1 2000000000", "purchased ev u s1"}, s.calls)
+	require.Equal(t, []string{"held ev u s1 r 2000000000", "held ev u s1 r 0", "held ev u s1 r 0", "held ev u s1 r 0", "purchased ev u s1"}, s.calls)
 }

@@ -31,6 +31,8 @@ type Overview struct {
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
 // Open begins the line of a new sale without the pause of a lost one, and reads its settings. It may be repeated.
+//
+// It follows a change of the event, so where the sale stands is asked for whatever was said before.
 func (s *Service) Open(ctx context.Context, eventID string) error {
 	st, err := s.store.Open(ctx, eventID, s.book.Recall(eventID))
 	if err != nil {
@@ -42,7 +44,16 @@ func (s *Service) Open(ctx context.Context, eventID string) error {
 	if err := s.store.Add(ctx, eventID); err != nil {
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
 	}
+	s.askAnew(ctx, eventID)
 	return s.refresh(ctx, eventID)
+}
+
+func (s *Service) askAnew(ctx context.Context, eventID string) {
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	if err := s.askSales(ctx, []string{eventID}); err != nil {
+		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
+	}
 }
 
 // SetThreshold writes the setting where it is durable, then into the line. When it fails the setting may be in force already; repeating it
@@ -101,17 +112,41 @@ func (s *Service) Load(ctx context.Context, eventID string) (Load, error) {
 	return Load{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
-// Watch hands out epochs and pauses until ctx ends.
+// Closed reports whether the event's sale has ended; ErrEventUnknown when there is no such event. Ticket is asked, not the line: tier 1 has
+// rooms for events whose line nobody has come to yet.
+//
+// From then on every replica knows where the sale stands, for as long as tier 1 goes on asking.
+func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
+	set, err := s.events.Settings(ctx, eventID)
+	if err != nil {
+		return false, err
+	}
+	if s.book.Meet(eventID) {
+		if err := s.store.Add(ctx, eventID); err != nil {
+			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the next tick does it
+		}
+		_ = s.learnSale(ctx, eventID) // it is asked about again with all others
+	}
+	return set.Closed, nil
+}
+
+// Watch hands out epochs, pauses and where sales stand until ctx ends.
 func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
 	return s.book.Watch(ctx, send)
 }
 
 // refresh reads a line's durable settings into it. Two readings may cross: the one that began later knows more and wins, so the line is
 // asked for its time first.
+//
+// A line admits as soon as its settings are there, so where its sale stands has to be known before: a
+// new line waits for both. A ticket that does not tell at all is waited for in vain, and not.
 func (s *Service) refresh(ctx context.Context, eventID string) error {
 	st, err := s.peek(ctx, eventID)
 	if err != nil || !st.Exists() {
 		return err
+	}
+	if err := s.learnSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.book.heard(eventID) {
+		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {

@@ -25,7 +25,7 @@ type Book struct {
 
 	watch   sync.Mutex // after a page's
 	changes uint64
-	changed chan struct{} // closed at the next change of an epoch or a pause
+	changed chan struct{} // closed at the next change of an epoch, a pause or a status
 }
 
 // page is one line's. Times without a unit are this process's clock.
@@ -41,7 +41,9 @@ type page struct {
 	infoAt    time.Time // the last attempt, whether it brought something or not
 	infoKnown bool
 	tried     time.Time // the last attempt to read the settings
-	change    uint64    // of Book.changes when the epoch or pause changed last
+	listed    time.Time // the last time that the registry named it without there being a line
+	status    SaleStatus
+	change    uint64 // of Book.changes when the epoch, the pause or the status changed last
 }
 
 // NewBook makes an empty one.
@@ -100,17 +102,18 @@ func (b *Book) Learn(eventID string, s State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := &p.memory
-	if s.Epoch < m.Epoch || (s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Now < m.Alive)) {
+	if s.Epoch < m.Epoch || s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Rev == m.Rev && s.Now < m.Alive) {
 		return
 	}
 	if s.Epoch != p.state.Epoch {
 		p.tried = time.Time{} // what is remembered of the settings is not all: who is blocked has to be read
 	}
-	moved := s.Epoch != p.state.Epoch || s.PauseUntil != p.state.PauseUntil
+	moved := s.Epoch != p.state.Epoch || s.PauseUntil != p.state.PauseUntil || s.Prev != p.state.Prev
 	m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
+	s.Sale = p.hear(s.Sale)
 	p.state, p.learned = s, b.now()
 	p.pace.observe(s)
 	switch {
@@ -119,7 +122,7 @@ func (b *Book) Learn(eventID string, s State) {
 	case p.empty.IsZero():
 		p.empty = p.learned
 	}
-	if moved {
+	if p.stand(s.Now) || moved {
 		p.change = b.bump()
 	}
 }
@@ -162,18 +165,26 @@ func (b *Book) Known() []string {
 
 // Contacted lists those asked about within the last minute.
 func (b *Book) Contacted() []string {
+	return b.which(func(p *page, now time.Time) bool { return now.Sub(p.contact) <= contactFor })
+}
+
+// Current lists the lines heard of within the last minute.
+func (b *Book) Current() []string {
+	return b.which(func(p *page, now time.Time) bool { return p.state.Exists() && now.Sub(p.learned) <= contactFor })
+}
+
+// which lists the events whose page is as asked for, in order.
+func (b *Book) which(is func(p *page, now time.Time) bool) []string {
 	now := b.now()
-	var out []string
-	for _, id := range b.Known() {
-		if p := b.find(id); p != nil {
-			p.mu.Lock()
-			if now.Sub(p.contact) <= contactFor {
-				out = append(out, id)
-			}
-			p.mu.Unlock()
+	return slices.DeleteFunc(b.Known(), func(id string) bool {
+		p := b.find(id)
+		if p == nil {
+			return true
 		}
-	}
-	return out
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !is(p, now)
+	})
 }
 
 // Forget drops lines that nobody asked about for an hour and that keep does not name, and returns them.

@@ -2,33 +2,19 @@ package line
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
 )
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
+func newClock() *clocktest.Clock { return clocktest.New(time.UnixMilli(1_000_000)) }
 
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func newBook() (*Book, *clock) {
-	c := &clock{now: time.UnixMilli(1_000_000)}
+func newBook() (*Book, *clocktest.Clock) {
+	c := newClock()
 	return NewBook(c.Now), c
 }
 
@@ -58,14 +44,14 @@ func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 	b, c := newBook()
 	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
 	b.Learn("b", State{Epoch: 1, Rev: 1, Now: 1})
-	c.advance(30 * time.Second)
+	c.Advance(30 * time.Second)
 	b.Contact("b")
 	b.Contact("made up")
-	c.advance(31 * time.Second)
+	c.Advance(31 * time.Second)
 	require.Equal(t, []string{"b"}, b.Contacted())
-	c.advance(time.Hour - 40*time.Second)
+	c.Advance(time.Hour - 40*time.Second)
 	require.Equal(t, []string{"a"}, b.Forget(nil))
-	c.advance(time.Minute)
+	c.Advance(time.Minute)
 	require.Empty(t, b.Forget(map[string]bool{"b": true}), "the registry lists it")
 	require.Equal(t, []string{"b"}, b.Forget(nil))
 }
@@ -75,14 +61,14 @@ func TestIdleCountsFromTheLastSign(t *testing.T) {
 	b, c := newBook()
 	b.Contact("ev")
 	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
-	c.advance(time.Hour)
+	c.Advance(time.Hour)
 	require.Zero(t, b.idle("ev"), "somebody waits")
 	b.Learn("ev", State{Epoch: 1, Rev: 2, Now: 2})
-	c.advance(time.Minute)
+	c.Advance(time.Minute)
 	require.Equal(t, time.Minute, b.idle("ev"))
 	b.Contact("ev")
 	require.Zero(t, b.idle("ev"))
-	c.advance(2 * time.Minute)
+	c.Advance(2 * time.Minute)
 	b.Learn("ev", State{Epoch: 1, Rev: 3, Now: 3})
 	require.Equal(t, 2*time.Minute, b.idle("ev"))
 }
@@ -112,6 +98,12 @@ func watchersSeeEveryEpoch(t *testing.T) {
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
 	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
+	b.Tell("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
+	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
+	b.Tell("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})                                                       // the same
+	b.Learn("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}}) // an older word
+	b.Learn("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
+	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
 	require.Equal(t, beat, time.Since(quiet))
@@ -123,11 +115,22 @@ func TestWhatWasLearnedGoesStale(t *testing.T) {
 	t.Parallel()
 	b, c := newBook()
 	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 100})
-	c.advance(currentFor - time.Millisecond)
+	c.Advance(currentFor - time.Millisecond)
 	s, ok := b.page("ev").current(c.Now())
 	require.True(t, ok)
 	require.Equal(t, 100+currentFor.Milliseconds()-1, s.Now, "its time goes on")
-	c.advance(time.Millisecond)
+	c.Advance(time.Millisecond)
 	_, ok = b.page("ev").current(c.Now())
 	require.False(t, ok)
+}
+
+// A clock that was set back must not keep a replica from hearing of the line.
+func TestAClockThatWentBackHidesNoDecision(t *testing.T) {
+	t.Parallel()
+	b, _ := newBook()
+	b.Learn("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
+	b.Learn("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
+	require.Equal(t, Memory{Epoch: 5, Rev: 8, Alive: 500}, b.Recall("ev"))
+	b.Learn("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
+	require.Equal(t, int64(600), b.Recall("ev").Alive)
 }

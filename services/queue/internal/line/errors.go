@@ -1,6 +1,10 @@
 package line
 
-import "urr.guru/pkg/errs"
+import (
+	"errors"
+
+	"urr.guru/pkg/errs"
+)
 
 // What a visitor can be refused with.
 var (
@@ -11,3 +15,6 @@ var (
 	// ErrEventUnknown: there is neither a line nor an event of that id.
 	ErrEventUnknown = errs.ErrEventNotFound
 )
+
+// ErrSalesUntold says that ticket does not tell where sales stand: its previous release does not.
+var ErrSalesUntold = errors.New("ticket does not tell where sales stand")

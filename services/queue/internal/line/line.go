@@ -55,6 +55,8 @@ type Place struct {
 	EntryToken string
 	// ExpiresAt is the slot's end in epoch milliseconds; 0 outside.
 	ExpiresAt int64
+	// Sale is where the event's sale stands.
+	Sale SaleStatus
 	// Ticket is set while waiting.
 	Ticket string
 }
@@ -82,6 +84,8 @@ type Memory struct {
 	Threshold         int64
 	Paused            bool
 	SlotMS, ClosesAt  int64
+	// Sale is ticket's last word that this replica has heard of.
+	Sale Sale
 }
 
 // State is what the store says of a line with every answer. The zero value is a line that does not exist.
@@ -100,6 +104,11 @@ type State struct {
 	SettingsAt, SlotMS, ClosesAt int64
 	// Admitted is how many got a slot, Arrived how many came with a position of the latest tier-1 round.
 	Admitted, Arrived int64
+	// Prev is the epoch before this one, whose holders are taken over while the line recovers; 0 =
+	// not known.
+	Prev int64
+	// Sale is the last word that any replica has told the line.
+	Sale Sale
 }
 
 // Exists reports whether there is such a line.
@@ -108,9 +117,18 @@ func (s State) Exists() bool { return s.Epoch > 0 }
 // Recovering reports whether the line recovers from a loss: holders of the last epoch's tokens may still be taken over.
 func (s State) Recovering() bool { return s.Now < s.PauseUntil }
 
+// Honours reports whether a token of an epoch counts: of the present one, or, while the line
+// recovers, of the last.
+func (s State) Honours(epoch int64) bool {
+	return epoch == s.Epoch || s.Recovering() && epoch >= s.Prev && epoch < s.Epoch
+}
+
+// SaleStatus is where the sale stands.
+func (s State) SaleStatus() SaleStatus { return s.Sale.Stands(s.Now) }
+
 // Admitting reports whether free slots are being given out.
 func (s State) Admitting() bool {
-	return s.Exists() && !s.Paused && s.SettingsAt > 0 && !s.Recovering() && (s.ClosesAt == 0 || s.Now < s.ClosesAt)
+	return s.Exists() && !s.Paused && s.SettingsAt > 0 && !s.Recovering() && s.SaleStatus().Sells()
 }
 
 // Claim is one visitor's request as the store needs it.
@@ -153,10 +171,11 @@ type Outcome struct {
 	Entered bool
 }
 
-// Look asks for what the store has on one visitor without deciding anything: Holder of a slot, else waiting.
+// Look asks for what the store has on one visitor of a line without deciding anything: Holder of a
+// slot, else waiting.
 type Look struct {
-	EventID, UserID string
-	Holder          bool
+	UserID string
+	Holder bool
 }
 
 // Sight is what a Look found.
@@ -173,10 +192,17 @@ type Sight struct {
 
 // Touch notes a contact. It changes nothing when the visitor is gone meanwhile.
 type Touch struct {
-	EventID, UserID string
-	Holder          bool
+	UserID string
+	Holder bool
 	// At is epoch milliseconds, Poll the advised poll (s) of a waiter.
 	At, Poll int64
+}
+
+// Hold is a reservation's hold of seats, made in a slot.
+type Hold struct {
+	UserID, SlotID, ReservationID string
+	// Until is when the hold ends; zero when it has ended before its time.
+	Until time.Time
 }
 
 // Tick is what one call of admission did.
@@ -184,6 +210,8 @@ type Tick struct {
 	Admitted, Parked int64
 	// More: there is more to do at once. Silent: nobody is heard of, so nothing was decided.
 	More, Silent bool
+	// Kept is how many slots are kept for those who are late.
+	Kept int64
 }
 
 // Settings are a line's durable settings. Nil and zero values: the default, or none.
@@ -193,6 +221,8 @@ type Settings struct {
 	ClosesAt  time.Time
 	Paused    bool
 	Blocked   []string
+	// Closed: the sale has ended, as ticket says.
+	Closed bool
 }
 
 // Info is what pages show of an event.

@@ -21,6 +21,8 @@ const (
 	rollTimeout = 500 * time.Millisecond
 	// rollSize bounds what is kept: anybody can make up ids.
 	rollSize = 10_000
+	// rollBehind bounds the questions under way for which nobody waits.
+	rollBehind = 8
 )
 
 // roll says which events exist, so that an id that somebody made up gets no line. It is asked only where there is no line, and asks
@@ -32,6 +34,8 @@ type roll struct {
 
 	mu       sync.Mutex
 	verdicts map[string]verdict
+	behind   map[string]bool // asked about without anybody waiting
+	work     sync.WaitGroup
 }
 
 type verdict struct {
@@ -40,7 +44,7 @@ type verdict struct {
 }
 
 func newRoll(now func() time.Time, ask func(context.Context, string) error) *roll {
-	return &roll{now: now, ask: ask, verdicts: make(map[string]verdict)}
+	return &roll{now: now, ask: ask, verdicts: make(map[string]verdict), behind: make(map[string]bool)}
 }
 
 // has returns nil for an event that exists, ErrEventUnknown for one that does not, and errs.ErrUnavailable when ticket does not say.
@@ -61,6 +65,31 @@ func (r *roll) has(ctx context.Context, eventID string) error {
 	})
 	return err
 }
+
+// hint is has without waiting: nil while the answer is not known, which is then asked for behind
+// the caller's back.
+func (r *roll) hint(ctx context.Context, eventID string) error {
+	if v, ok := r.kept(eventID); ok {
+		return v.err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.behind[eventID] || len(r.behind) >= rollBehind {
+		return nil
+	}
+	r.behind[eventID] = true
+	ctx = context.WithoutCancel(ctx) // has bounds it
+	r.work.Go(func() {
+		_ = r.has(ctx, eventID) // kept for who asks next
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.behind, eventID)
+	})
+	return nil
+}
+
+// wait returns when no question is under way for which nobody waits.
+func (r *roll) wait() { r.work.Wait() }
 
 func (r *roll) kept(eventID string) (verdict, bool) {
 	r.mu.Lock()

@@ -28,14 +28,14 @@ func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &clock{now: time.UnixMilli(1_000_000)}
+			c := newClock()
 			asked := 0
 			r := newRoll(c.Now, func(context.Context, string) error {
 				asked++
 				return tc.says
 			})
 			for want, step := range []time.Duration{0, tc.kept - 1, 1} {
-				c.advance(step)
+				c.Advance(step)
 				require.ErrorIs(t, r.has(t.Context(), "ev"), tc.want)
 				require.Equal(t, max(want, 1), asked)
 			}
@@ -62,28 +62,26 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	wg.Go(func() { _ = r.has(ctx, "ev") })
 	<-entered
 	leave() // who asked first does not wait any more; the others do
-	for range 20 {
-		wg.Go(func() {
-			if err := r.has(t.Context(), "ev"); err != nil {
-				t.Error(err)
-			}
-		})
+	var failures [20]error
+	for i := range failures {
+		wg.Go(func() { failures[i] = r.has(t.Context(), "ev") })
 	}
 	synctest.Wait()
 	close(answer)
 	wg.Wait()
+	require.NoError(t, errors.Join(failures[:]...))
 	require.Equal(t, int64(1), asked.Load())
 }
 
 func TestTheRollIsBounded(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.UnixMilli(1_000_000)}
+	c := newClock()
 	r := newRoll(c.Now, func(context.Context, string) error { return errors.New("down") })
 	for i := range rollSize + 50 {
 		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
 	}
 	require.Len(t, r.verdicts, rollSize)
-	c.advance(time.Second)
+	c.Advance(time.Second)
 	require.Error(t, r.has(t.Context(), "x"))
 	require.Len(t, r.verdicts, 1, "what is over makes room")
 }

@@ -3,9 +3,10 @@
 package line
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
+
+	"urr.guru/pkg/poll"
 )
 
 // Rules are the line's constants, the same for every event. The store renders them into its scripts, so that there is one place where
@@ -31,7 +32,7 @@ type Rules struct {
 	Silence, SilenceCap time.Duration
 }
 
-// DefaultRules are those of the source documents.
+// DefaultRules are the rules with every setting at its default.
 func DefaultRules() Rules {
 	return Rules{
 		Threshold: 1000, Slot: 600 * time.Second, ActiveSeen: 120 * time.Second, Seen: 600 * time.Second, Parked: 3600 * time.Second,
@@ -61,10 +62,10 @@ func Poll(ahead int64) int64 {
 	return LongestPoll
 }
 
-// spread moves a poll by up to ±10 %, so that those who came together do not poll together; the result is 1 to 60 seconds.
-func spread(poll int64) int64 {
-	p := int64(math.Round(float64(poll) * (0.9 + 0.2*rand.Float64()))) //nolint:gosec // no secret
-	return min(max(p, 1), LongestPoll)
+// spread moves a poll by chance, so that those who came together do not poll together; the result is
+// 1 to 60 seconds.
+func spread(seconds int64) int64 {
+	return min(poll.Spread(seconds, rand.Float64()), LongestPoll) //nolint:gosec // no secret
 }
 
 // Patience is how long one whose advised poll is so many seconds may be silent before counting as absent.

@@ -2,18 +2,26 @@ package line
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"urr.guru/pkg/errs"
 )
 
 const (
 	// perScript bounds the claims of one call of the store, which is one step: Redis does nothing else meanwhile.
 	perScript = 64
-	// eventsAtOnce bounds the lines asked at once for one batch.
-	eventsAtOnce = 8
+	// knownAtOnce bounds the lines of one batch that are asked at once.
+	knownAtOnce = 64
+	// unknownAtOnce bounds the lines asked at once that this replica does not know, in all batches
+	// together.
+	unknownAtOnce = 8
 )
 
 // Service answers visitors and operators. It is safe for concurrent use.
@@ -28,6 +36,12 @@ type Service struct {
 	log      *slog.Logger
 	now      func() time.Time
 	roll     *roll
+	unknown  chan struct{} // places of those who ask about lines that this replica does not know
+
+	sales        Sales
+	asking       singleflight.Group // about the sales of lines that begin
+	untoldSince  atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
+	salesFailing atomic.Bool
 }
 
 // Deps are what a Service works with.
@@ -36,6 +50,7 @@ type Deps struct {
 	Book     *Book
 	Seal     Sealer
 	Events   Directory
+	Sales    Sales
 	Announce Announcer
 	Meter    Meter
 	Rules    Rules
@@ -48,43 +63,83 @@ type Deps struct {
 func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, book: d.Book, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
-		now: d.Now, roll: newRoll(d.Now, d.Events.Exists),
+		now: d.Now, roll: newRoll(d.Now, d.Events.Exists), unknown: make(chan struct{}, unknownAtOnce),
+		sales: d.Sales,
 	}
+}
+
+// Close waits for the questions that are asked behind visitors' backs, at most half a second.
+func (s *Service) Close(context.Context) error {
+	s.roll.wait()
+	return nil
 }
 
 // Check finds each visitor's place, or gives one. Answers come by position; one item's failure is its own.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	s.ask(ctx, reqs, all(len(reqs)), true, out)
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
+		if err != nil {
+			for _, i := range at {
+				out[i].Err = err
+			}
+			return
+		}
+		s.book.Contact(eventID)
+		s.askLine(ctx, eventID, reqs, at, true, out)
+	})
 	return out
 }
 
-// ask puts the requests at the given positions to the store: events side by side, each in pieces, one after the other, so that those of
-// one event keep their order.
-func (s *Service) ask(ctx context.Context, reqs []Request, positions []int, join bool, out []Answer) {
-	var g errgroup.Group
-	g.SetLimit(eventsAtOnce)
-	for eventID, at := range byEvent(positions, func(i int) string { return reqs[i].EventID }) {
-		s.book.Contact(eventID)
-		g.Go(func() error {
-			for piece := range slices.Chunk(at, perScript) {
-				s.askLine(ctx, eventID, reqs, piece, join, out)
+// perLine lets do handle n items line by line, side by side, so that no line waits for another.
+// Those of lines that this replica does not know have few places, which all calls share: anybody
+// can make up ids, and no number of them may hold the others up. do gets an error when ctx ends
+// before there is one.
+func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int, err error)) {
+	lines := byEvent(n, event)
+	var known, unknown errgroup.Group
+	known.SetLimit(knownAtOnce)
+	unknown.SetLimit(unknownAtOnce)
+	var ask []string
+	for eventID, at := range lines {
+		if s.book.find(eventID) == nil {
+			ask = append(ask, eventID)
+			continue
+		}
+		known.Go(func() error {
+			do(eventID, at, nil)
+			return nil
+		})
+	}
+	for _, eventID := range ask {
+		unknown.Go(func() error {
+			select {
+			case s.unknown <- struct{}{}:
+				defer func() { <-s.unknown }()
+				do(eventID, lines[eventID], nil)
+			case <-ctx.Done():
+				do(eventID, lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
 			}
 			return nil
 		})
 	}
-	_ = g.Wait()
+	_ = unknown.Wait()
+	_ = known.Wait()
 }
 
+// askLine puts the requests at the given positions to the store, all of one line, in pieces, one
+// after the other, so that they keep their order.
 func (s *Service) askLine(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
+	for piece := range slices.Chunk(positions, perScript) {
+		s.askPiece(ctx, eventID, reqs, piece, join, out)
+	}
+}
+
+func (s *Service) askPiece(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
 	claims := make([]Claim, len(positions))
 	for k, i := range positions {
 		claims[k] = s.claim(reqs[i], join)
 	}
-	state, outcomes, err := s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
-	if err == nil && !state.Exists() {
-		state, outcomes, err = s.begin(ctx, eventID, claims)
-	}
+	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
 		for _, i := range positions {
 			out[i].Err = err
@@ -106,14 +161,42 @@ func (s *Service) askLine(ctx context.Context, eventID string, reqs []Request, p
 	s.meter.Admitted(eventID, entered)
 }
 
+func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
+	state, outcomes, err := s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+	if err != nil {
+		return State{}, nil, err
+	}
+	if !state.Exists() {
+		return s.begin(ctx, eventID, claims, join)
+	}
+	s.book.Learn(eventID, state)
+	if s.reopened(ctx, eventID) {
+		return s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+	}
+	return state, outcomes, nil
+}
+
 // begin asks once more for a line that is not there, if the event exists. While ticket does not say, nobody begins it but by a ticket or
 // token of its own (which the store looks at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
-func (s *Service) begin(ctx context.Context, eventID string, claims []Claim) (State, []Outcome, error) {
+// Who does not join waits for no answer, since it would change nothing.
+//
+// A sale that has ended gets no line any more.
+func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
+	if !join {
+		if err := s.roll.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+			return State{}, nil, err
+		}
+		return State{}, make([]Outcome, len(claims)), nil
+	}
 	if err := s.roll.has(ctx, eventID); err != nil {
 		return State{}, nil, err
 	}
+	_ = s.learnSale(ctx, eventID) // the line admits nobody before more is known
+	if s.book.sale(eventID).Over() {
+		return State{}, make([]Outcome, len(claims)), nil
+	}
 	for i := range claims {
-		claims[i].Begin = claims[i].Join
+		claims[i].Begin = true
 	}
 	return s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
 }
@@ -142,7 +225,7 @@ func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 	case Blocked:
 		return Answer{Err: ErrBlocked}
 	default:
-		p := s.place(state, info)
+		p := s.place(r.EventID, state, info)
 		p.Status = StatusNone
 		p.NextPoll = spread(activePoll)
 		return Answer{Place: p}
@@ -150,18 +233,19 @@ func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 }
 
 // place has what everybody of a line is told alike.
-func (s *Service) place(state State, info Info) Place {
+func (s *Service) place(eventID string, state State, info Info) Place {
 	p := Place{
+		Sale:   state.SaleStatus(),
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
 	}
 	if !state.Exists() {
-		p.Threshold = s.rules.Threshold
+		p.Threshold, p.Sale = s.rules.Threshold, s.book.sale(eventID)
 	}
 	return p
 }
 
 func (s *Service) waiting(r Request, state State, ahead, score int64, info Info) Place {
-	p := s.place(state, info)
+	p := s.place(r.EventID, state, info)
 	p.Status = StatusQueued
 	p.Ahead, p.Position = ahead, ahead+1
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the place
@@ -175,7 +259,7 @@ func (s *Service) waiting(r Request, state State, ahead, score int64, info Info)
 // inside answers a holder, with a token if theirs is missing, of another slot or epoch, or about to end.
 func (s *Service) inside(r Request, state State, o Outcome, info Info) Answer {
 	now := s.now()
-	p := s.place(state, info)
+	p := s.place(r.EventID, state, info)
 	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, spread(activePoll), o.End
 	e := r.Entry
 	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < renewBelow.Milliseconds() {
@@ -191,20 +275,12 @@ func (s *Service) inside(r Request, state State, o Outcome, info Info) Answer {
 	return Answer{Place: p}
 }
 
-// byEvent groups positions, keeping their order.
-func byEvent(positions []int, event func(int) string) map[string][]int {
+// byEvent groups n positions, keeping their order.
+func byEvent(n int, event func(int) string) map[string][]int {
 	groups := make(map[string][]int)
-	for _, i := range positions {
+	for i := range n {
 		id := event(i)
 		groups[id] = append(groups[id], i)
 	}
 	return groups
-}
-
-func all(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
 }

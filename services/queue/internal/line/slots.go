@@ -26,34 +26,60 @@ const recoveryRetry = time.Second
 // unknown while the line recovers is ErrRecovering: its holder's next status or heartbeat brings it back, if it can be brought back.
 func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
 	out := make([]Verdict, len(slots))
-	for eventID, at := range byEvent(all(len(slots)), func(i int) string { return slots[i].EventID }) {
-		s.verifyLine(ctx, eventID, slots, at, out)
-	}
+	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int, err error) {
+		if err == nil {
+			err = s.verifyLine(ctx, eventID, slots, at, out)
+		}
+		if err != nil {
+			failVerdicts(err, at, out)
+		}
+	})
 	return out
 }
 
-func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) {
-	fail := func(err error, at []int) {
-		for _, i := range at {
-			out[i] = Verdict{Err: err}
-		}
+func failVerdicts(err error, positions []int, out []Verdict) {
+	for _, i := range positions {
+		out[i] = Verdict{Err: err}
 	}
+}
+
+func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
 	st, err := s.state(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
 		st, err = s.peek(ctx, eventID) // another replica has given out a token of an epoch that this one has not heard of
 	}
 	if err != nil {
-		fail(err, positions)
-		return
+		return err
 	}
+	ended, err := s.judge(ctx, eventID, st, slots, positions, out)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	// The line may have been lost since this replica heard of it. Then nothing has ended, and it is
+	// said otherwise at once.
+	now, err := s.peek(ctx, eventID)
+	if err != nil {
+		failVerdicts(err, ended, out)
+		return nil
+	}
+	if now.Epoch != st.Epoch {
+		if _, err := s.judge(ctx, eventID, now, slots, ended, out); err != nil {
+			failVerdicts(err, ended, out) // the others are judged
+		}
+	}
+	return nil
+}
+
+// judge decides about slots as a state of the line has it, and returns those of the state's own
+// epoch that have ended.
+func (s *Service) judge(ctx context.Context, eventID string, st State, slots []Slot, positions []int, out []Verdict) (ended []int, err error) {
 	looks := make([]Look, len(positions))
 	for k, i := range positions {
-		looks[k] = Look{EventID: eventID, UserID: slots[i].UserID, Holder: true}
+		looks[k] = Look{UserID: slots[i].UserID, Holder: true}
 	}
-	sights, err := s.store.Look(ctx, looks)
+	sights, err := s.store.Look(ctx, eventID, looks)
 	if err != nil {
-		fail(err, positions)
-		return
+		return nil, err
 	}
 	var touches []Touch
 	var lost []int
@@ -62,20 +88,23 @@ func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, 
 		switch {
 		case !st.Exists(): // Redis lost it and nobody remembers it, but the token shows that there was a line
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
-		case slot.Epoch != st.Epoch && !st.Recovering(): // the gateways have the new epoch by now, the token is not good any more
+		case !st.Honours(slot.Epoch): // the gateways have the new epoch by now, the token is not good any more
 		case g.Found && g.SlotID == slot.SlotID && st.ends(g.End) > st.Now:
 			out[i].Active = true
 			if s.stale(looks[k], g, st) {
-				touches = append(touches, Touch{EventID: eventID, UserID: slot.UserID, Holder: true, At: st.Now})
+				touches = append(touches, Touch{UserID: slot.UserID, Holder: true, At: st.Now})
 			}
 		case slot.Epoch != st.Epoch:
 			lost = append(lost, i)
+		default:
+			ended = append(ended, i)
 		}
 	}
-	s.touch(ctx, touches)
+	s.touch(ctx, eventID, touches)
 	if err := s.takeOver(ctx, eventID, slots, lost, out); err != nil {
-		fail(err, lost)
+		failVerdicts(err, lost, out)
 	}
+	return ended, nil
 }
 
 // takeOver asks the script for holders of the epoch that ended.
@@ -133,12 +162,13 @@ func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (
 	return st, nil
 }
 
-// Held notes that seats are held in a slot until then. A slot that has ended, or a hold that is over, changes nothing.
-func (s *Service) Held(ctx context.Context, eventID, userID, slotID string, until time.Time) error {
-	if !until.After(s.now()) {
+// Held notes that seats are held in a slot, or are not any more: then its holder's absence is not
+// excused any longer. A slot that has ended, or a hold whose time is over, changes nothing.
+func (s *Service) Held(ctx context.Context, eventID string, h Hold) error {
+	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil
 	}
-	st, _, err := s.store.Hold(ctx, eventID, s.book.Recall(eventID), userID, slotID, until)
+	st, _, err := s.store.Hold(ctx, eventID, s.book.Recall(eventID), h)
 	if err != nil {
 		return err
 	}

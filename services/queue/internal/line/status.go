@@ -11,36 +11,67 @@ import (
 // another epoch, is asked for by script (parked, admitted meanwhile, to be taken over after a loss). Answers come by position.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
-	states := s.states(ctx, reqs, out)
+	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
+		if err == nil {
+			err = s.statusLine(ctx, eventID, reqs, at, out)
+		}
+		if err != nil {
+			for _, i := range at {
+				out[i].Err = err
+			}
+		}
+	})
+	return out
+}
+
+// statusLine answers the requests at the given positions, all of one line.
+func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, positions []int, out []Answer) error {
+	state, err := s.state(ctx, eventID)
+	if err != nil {
+		return err
+	}
+	if s.reopened(ctx, eventID) {
+		if state, err = s.peek(ctx, eventID); err != nil {
+			return err
+		}
+	}
+	st := scene{State: state, info: s.info(ctx, eventID)}
 	var seen sighting
 	var decide []int
-	for i, r := range reqs {
-		st, ok := states[r.EventID]
+	for _, i := range positions {
+		r := reqs[i]
 		switch {
-		case !ok: // answered with the error
+		case st.SaleStatus().Over():
+			out[i] = s.answer(r, st.State, Outcome{}, st.info)
 		case st.Exists():
-			seen.add(i, Look{EventID: r.EventID, UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
+			seen.add(i, Look{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
 		case r.Ticket != "" || r.Entry != nil: // a line that was lost with all of Redis, perhaps
 			decide = append(decide, i)
 		default:
 			out[i] = s.absent(ctx, r, st)
 		}
 	}
-	decide = append(decide, s.look(ctx, reqs, states, &seen, out)...)
-	s.ask(ctx, reqs, decide, false, out)
-	return out
+	lost, err := s.look(ctx, eventID, reqs, st, &seen, out)
+	if err != nil {
+		for _, i := range seen.positions {
+			out[i].Err = err
+		}
+	}
+	s.askLine(ctx, eventID, reqs, append(decide, lost...), false, out)
+	return nil
 }
 
-// absent answers who asks for a place in a line that is not there: in no set, or there is no such event at all. While ticket does not
-// say, the first is true anyway.
+// absent answers who asks for a place in a line that is not there: in no set, or there is no such
+// event at all. While ticket has not said so, the first is true anyway, so that nobody waits for
+// ticket.
 func (s *Service) absent(ctx context.Context, r Request, st scene) Answer {
-	if err := s.roll.has(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
+	if err := s.roll.hint(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
 		return Answer{Err: err}
 	}
 	return s.answer(r, st.State, Outcome{}, st.info)
 }
 
-// sighting is the plain reads of a batch, and whose they are.
+// sighting is the plain reads of a line, and whose they are.
 type sighting struct {
 	looks     []Look
 	positions []int
@@ -53,19 +84,16 @@ func (g *sighting) add(position int, l Look) {
 }
 
 // look answers whom plain reads find, and returns the positions of the others.
-func (s *Service) look(ctx context.Context, reqs []Request, states map[string]scene, g *sighting, out []Answer) (decide []int) {
+func (s *Service) look(ctx context.Context, eventID string, reqs []Request, st scene, g *sighting, out []Answer) (decide []int, err error) {
 	if len(g.looks) == 0 {
-		return nil
+		return nil, nil
 	}
-	sights, err := s.store.Look(ctx, g.looks)
+	sights, err := s.store.Look(ctx, eventID, g.looks)
 	if err != nil {
-		for _, i := range g.positions {
-			out[i].Err = err
-		}
-		return nil
+		return nil, err
 	}
 	for k, i := range g.positions {
-		r, st, l := reqs[i], states[reqs[i].EventID], g.looks[k]
+		r, l := reqs[i], g.looks[k]
 		answer, ok := s.sighted(r, st, l, sights[k])
 		if !ok {
 			decide = append(decide, i)
@@ -73,13 +101,11 @@ func (s *Service) look(ctx context.Context, reqs []Request, states map[string]sc
 		}
 		out[i] = answer
 		if s.stale(l, sights[k], st.State) {
-			g.touches = append(g.touches, Touch{
-				EventID: l.EventID, UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(sights[k].Ahead),
-			})
+			g.touches = append(g.touches, Touch{UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(sights[k].Ahead)})
 		}
 	}
-	s.touch(ctx, g.touches)
-	return decide
+	s.touch(ctx, eventID, g.touches)
+	return decide, nil
 }
 
 // sighted turns what was read into an answer; false when only the script can say.
@@ -99,6 +125,9 @@ func (s *Service) sighted(r Request, st scene, l Look, g Sight) (Answer, bool) {
 
 // ends is when a slot really ends: with the sale, if that is sooner.
 func (s State) ends(at int64) int64 {
+	if s.SaleStatus().Over() {
+		return min(at, s.Now)
+	}
 	if s.ClosesAt > 0 {
 		return min(at, s.ClosesAt)
 	}
@@ -117,12 +146,12 @@ func (s *Service) stale(l Look, g Sight, st State) bool {
 }
 
 // touch writes contacts. A failure costs nothing yet: the next poll comes long before the deadline.
-func (s *Service) touch(ctx context.Context, touches []Touch) {
+func (s *Service) touch(ctx context.Context, eventID string, touches []Touch) {
 	if len(touches) == 0 {
 		return
 	}
-	if err := s.store.Touch(ctx, touches); err != nil {
-		s.log.WarnContext(ctx, "contacts not written", "count", len(touches), "error", err)
+	if err := s.store.Touch(ctx, eventID, touches); err != nil {
+		s.log.WarnContext(ctx, "contacts not written", "event", eventID, "count", len(touches), "error", err)
 	}
 }
 
@@ -130,22 +159,6 @@ func (s *Service) touch(ctx context.Context, touches []Touch) {
 type scene struct {
 	State
 	info Info
-}
-
-// states is the current state of every event in the batch; a line that cannot be read fails its items.
-func (s *Service) states(ctx context.Context, reqs []Request, out []Answer) map[string]scene {
-	states := make(map[string]scene)
-	for eventID, at := range byEvent(all(len(reqs)), func(i int) string { return reqs[i].EventID }) {
-		st, err := s.state(ctx, eventID)
-		if err != nil {
-			for _, i := range at {
-				out[i].Err = err
-			}
-			continue
-		}
-		states[eventID] = scene{State: st, info: s.info(ctx, eventID)}
-	}
-	return states
 }
 
 // state is what is known of a line, read anew when that is old. It counts as contact.

@@ -12,15 +12,16 @@ type Places interface {
 	Check(ctx context.Context, eventID string, m Memory, claims []Claim) (State, []Outcome, error)
 	// Release ends the slot if it is the user's; an empty id takes the waiting place.
 	Release(ctx context.Context, eventID string, m Memory, userID, slotID string) (State, bool, error)
-	// Hold notes that seats are held in the slot until then, and extends it once.
-	Hold(ctx context.Context, eventID string, m Memory, userID, slotID string, until time.Time) (State, bool, error)
+	// Hold notes that seats are held in the slot until then, and extends it once; or that they are
+	// not held any more.
+	Hold(ctx context.Context, eventID string, m Memory, h Hold) (State, bool, error)
 }
 
-// Sights reads without deciding.
+// Sights reads a line without deciding.
 type Sights interface {
-	// Look answers by position, in as few round trips as there are nodes.
-	Look(ctx context.Context, looks []Look) ([]Sight, error)
-	Touch(ctx context.Context, touches []Touch) error
+	// Look answers by position, in one round trip.
+	Look(ctx context.Context, eventID string, looks []Look) ([]Sight, error)
+	Touch(ctx context.Context, eventID string, touches []Touch) error
 }
 
 // Lines are the calls about a line as a whole.
@@ -82,7 +83,10 @@ type Announcer interface {
 
 // Meter counts for operators.
 type Meter interface {
-	Line(eventID string, waiting, active int64)
+	// Line tells a line's numbers, and whether its sale lets it admit.
+	Line(eventID string, waiting, active int64, selling bool)
 	Admitted(eventID string, n int64)
+	// Kept tells how many slots are kept for those who are late.
+	Kept(eventID string, n int64)
 	Forget(eventID string)
 }

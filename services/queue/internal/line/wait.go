@@ -12,7 +12,8 @@ const (
 )
 
 // pace measures how many a line admits per second, as an exponentially weighted moving average over the times when somebody waits: slots
-// that stay free because nobody comes say nothing about how fast a queue would move.
+// that stay free because nobody comes, or because the sale lets nobody in, say nothing about how fast
+// a queue would move.
 type pace struct {
 	since, last int64 // Redis's time in ms: when the waiting began, and the last observation
 	admitted    int64
@@ -21,9 +22,12 @@ type pace struct {
 
 // observe takes one state in. States come about once a second; those of other epochs or out of order start anew.
 func (p *pace) observe(s State) {
+	status := s.SaleStatus()
 	switch {
-	case s.Waiting == 0:
+	case s.Waiting == 0 || status == Scheduled:
 		*p = pace{}
+	case p.since > 0 && !status.Sells(): // the line goes on where it stopped
+		p.since, p.last, p.admitted = p.since+s.Now-p.last, s.Now, s.Admitted
 	case p.since == 0 || s.Admitted < p.admitted || s.Now < p.last:
 		*p = pace{since: s.Now, last: s.Now, admitted: s.Admitted}
 	case s.Now-p.last >= 500:
@@ -38,9 +42,13 @@ func (p *pace) observe(s State) {
 	}
 }
 
-// wait estimates the seconds until position (from 1) is served. Until the line was watched for 5 s it is max(position/50, 5).
+// wait estimates the seconds until position (from 1) is served, counted from the sale's opening. Until
+// the line was watched for 5 s it is max(position/50, 5).
 func (p *pace) wait(position int64, s State) int64 {
 	first := max(position/50, 5)
+	if s.SaleStatus() == Scheduled {
+		return first + (s.Sale.OpensAt-s.Now+999)/1000
+	}
 	if p.since == 0 || p.last-p.since < warmUp {
 		return first
 	}

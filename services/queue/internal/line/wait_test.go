@@ -55,6 +55,32 @@ func TestEstimatedWait(t *testing.T) {
 		s := watch(&p, full, 60, 0)
 		require.Equal(t, int64(300), p.wait(300, s), "one slot a second ends by itself")
 	})
+	t.Run("before the sale opens", func(t *testing.T) {
+		t.Parallel()
+		var p pace
+		s := start
+		s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
+		p.observe(s)
+		s = watch(&p, s, 3599, 0)
+		require.Equal(t, int64(6), p.wait(1, s))
+		require.Equal(t, int64(1+100), p.wait(5000, s))
+		s = watch(&p, s, 60, 20) // the hour in which nobody could get in says nothing
+		require.Equal(t, int64(50), p.wait(1000, s))
+	})
+	for _, status := range []SaleStatus{SalePaused, SoldOut} {
+		t.Run("the sale is "+status.String(), func(t *testing.T) {
+			t.Parallel()
+			var p pace
+			p.observe(start)
+			s := watch(&p, start, 60, 20)
+			s.Sale.Status = status
+			s = watch(&p, s, 3600, 0)
+			require.Equal(t, int64(50), p.wait(1000, s), "it goes on as fast as it went")
+			s.Sale.Status = OnSale
+			s = watch(&p, s, 10, 20)
+			require.Equal(t, int64(50), p.wait(1000, s))
+		})
+	}
 	t.Run("never more than a day", func(t *testing.T) {
 		t.Parallel()
 		var p pace
@@ -98,7 +124,7 @@ func TestPollTable(t *testing.T) {
 		for range 200 {
 			got := spread(poll)
 			require.GreaterOrEqual(t, got, max(1, poll*9/10))
-			require.LessOrEqual(t, got, min(60, (poll*11+9)/10))
+			require.LessOrEqual(t, got, min(60, poll*11/10+1))
 		}
 	}
 }

@@ -9,10 +9,13 @@ import (
 // beat is the longest time between two messages of a watch.
 const beat = 2 * time.Second
 
-// Recovery is what a gateway needs to judge tokens: the line's epoch, and until when (epoch ms) those of the last one are still taken over.
+// Recovery is what a gateway needs to judge tokens: the line's epoch, and until when (epoch ms)
+// those of the last one (Prev, 0 = not known) are still taken over. Sale is for whoever waits, also
+// at tier 1: an event whose line nobody has come to yet has a Sale and no epoch.
 type Recovery struct {
-	EventID           string
-	Epoch, PauseUntil int64
+	EventID                 string
+	Epoch, Prev, PauseUntil int64
+	Sale                    SaleStatus
 }
 
 // Watch hands every line to send (once, complete), then what changes, and an empty message when nothing did for 2 s. It returns the
@@ -50,8 +53,10 @@ func (b *Book) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
 	var out []Recovery
 	for id, p := range pages {
 		p.mu.Lock()
-		if p.state.Exists() && p.change > seen {
-			out = append(out, Recovery{EventID: id, Epoch: p.state.Epoch, PauseUntil: p.state.PauseUntil})
+		if p.change > seen {
+			out = append(out, Recovery{
+				EventID: id, Epoch: p.state.Epoch, Prev: p.state.Prev, PauseUntil: p.state.PauseUntil, Sale: p.status,
+			})
 		}
 		p.mu.Unlock()
 	}

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
@@ -29,49 +30,43 @@ type world struct {
 	client   goredis.UniversalClient
 	event    string
 	registry string
-
-	mu  sync.Mutex
-	now time.Time
+	clock    *clocktest.Clock
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second)}
+	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0))}
 	w.registry = "registry-" + w.event
 	return w
 }
 
-func (w *world) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-func (w *world) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
-
 func (w *world) store() *redis.Store {
 	w.t.Helper()
-	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock), redis.WithRegistry(w.registry))
+	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry))
 	require.NoError(w.t, err)
 	return store
 }
 
 func (w *world) replica() *replica { return w.replicaOn(w.store()) }
 
-func (w *world) replicaOn(store line.Store) *replica {
+func (w *world) replicaOn(store line.Store) *replica { return w.replicaWith(store, directory{}) }
+
+func (w *world) replicaWith(store line.Store, events line.Directory) *replica {
+	w.t.Helper()
+	return w.replicaOf(store, events, noSales{})
+}
+
+func (w *world) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
 	w.t.Helper()
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
 	s := line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(w.clock), Seal: sealer, Events: directory{}, Announce: nobody{}, Meter: m,
-		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock,
+		Store: store, Book: line.NewBook(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
+		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
+	w.t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return &replica{service: s, worker: line.NewWorker(s, time.Second, time.Minute), meter: m}
 }
 
@@ -89,13 +84,13 @@ func (r *replica) check(ctx context.Context, event, user string) line.Answer {
 type meter struct {
 	mu                        sync.Mutex
 	waiting, active, admitted int64
-	forgot                    bool
+	selling, forgot           bool
 }
 
-func (m *meter) Line(_ string, waiting, active int64) {
+func (m *meter) Line(_ string, waiting, active int64, selling bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting, m.active = waiting, active
+	m.waiting, m.active, m.selling = waiting, active, selling
 }
 
 func (m *meter) Admitted(_ string, n int64) {
@@ -103,6 +98,8 @@ func (m *meter) Admitted(_ string, n int64) {
 	defer m.mu.Unlock()
 	m.admitted += n
 }
+
+func (*meter) Kept(string, int64) {}
 
 func (m *meter) Forget(string) { m.forgot = true }
 
@@ -121,6 +118,13 @@ func (directory) Settings(context.Context, string) (line.Settings, error) {
 
 func (directory) PutThreshold(context.Context, string, int64) error { return nil }
 
+// noSales is a ticket service that sells nothing.
+type noSales struct{}
+
+func (noSales) Sales(context.Context, []string) (map[string]line.Word, time.Duration, error) {
+	return nil, 0, nil
+}
+
 type nobody struct{}
 
 func (nobody) Announce(line.Admission) {}
@@ -136,7 +140,7 @@ func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
 	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
 	require.True(t, w.listed())
 
-	w.advance(time.Second)
+	w.clock.Advance(time.Second)
 	b.worker.Tick(t.Context()) // it never heard of the event but by the registry
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, []int64{0, 1}, []int64{b.meter.waiting, b.meter.active})
@@ -149,12 +153,12 @@ func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
-	w.advance(time.Second)
+	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
 	require.Equal(t, int64(1), a.meter.active)
 
 	require.NoError(t, w.client.HDel(t.Context(), "{"+w.event+"}:line", "run").Err())
-	w.advance(time.Second)
+	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
 	status, err := a.service.Line(t.Context(), w.event)
 	require.NoError(t, err)
@@ -176,7 +180,7 @@ func TestALostRegistryIsRestored(t *testing.T) {
 	a.worker.Tick(t.Context())
 	require.True(t, w.listed())
 	require.NoError(t, w.client.Del(t.Context(), w.registry).Err())
-	w.advance(59 * time.Second)
+	w.clock.Advance(59 * time.Second)
 	a.worker.Tick(t.Context())
 	require.True(t, w.listed())
 }
@@ -187,7 +191,7 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	a.check(t.Context(), w.event, "u")
 	tick := func(n int) {
 		for range n {
-			w.advance(10 * time.Second)
+			w.clock.Advance(10 * time.Second)
 			a.worker.Tick(t.Context())
 		}
 	}
@@ -231,7 +235,7 @@ func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
 	a := w.replicaOn(racing{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	for range 61 {
-		w.advance(10 * time.Second)
+		w.clock.Advance(10 * time.Second)
 		a.worker.Tick(t.Context())
 	}
 	require.True(t, w.listed())
@@ -267,7 +271,7 @@ func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
 	require.NoError(t, w.client.SAdd(t.Context(), w.registry, w.event).Err())
 	a.worker.Tick(t.Context())
 	require.True(t, w.listed(), "it may have been lost just now")
-	w.advance(10 * time.Minute)
+	w.clock.Advance(10 * time.Minute)
 	a.worker.Tick(t.Context())
 	require.False(t, w.listed())
 }
@@ -287,7 +291,7 @@ func TestSweepParksWhoIsLongGone(t *testing.T) {
 	}
 	for range 122 {
 		require.Zero(t, parked())
-		w.advance(5 * time.Second)
+		w.clock.Advance(5 * time.Second)
 		require.Equal(t, line.StatusActive, a.service.Status(t.Context(), keep)[0].Place.Status)
 		a.worker.Tick(t.Context())
 	}

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -52,25 +53,24 @@ func TestReplicasTogetherKeepBatchAndThreshold(t *testing.T) {
 	race := func() (admitted, entered int64) {
 		var ticked, in atomic.Int64
 		var wg sync.WaitGroup
-		for r := range 8 {
+		var failures [8]error
+		for r := range failures {
 			wg.Go(func() {
 				mem := f.mem
 				for i := range 10 {
 					_, did, err := f.store.Admit(f.ctx(), f.event, mem)
-					if err != nil {
-						t.Error(err)
-					}
+					failures[r] = errors.Join(failures[r], err)
 					ticked.Add(did.Admitted)
 					_, out, err := f.store.Check(f.ctx(), f.event, mem, []line.Claim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
-					if err != nil {
-						t.Error(err)
-					} else if out[0].Standing == line.Inside {
+					failures[r] = errors.Join(failures[r], err)
+					if err == nil && out[0].Standing == line.Inside {
 						in.Add(1)
 					}
 				}
 			})
 		}
 		wg.Wait()
+		require.NoError(t, errors.Join(failures[:]...))
 		return ticked.Load(), in.Load()
 	}
 	first, entered := race()

@@ -45,7 +45,6 @@ func TestNobodyEntersWhileTheLineDoesNotAdmit(t *testing.T) {
 		"paused":          func(f *fixture) { f.apply(line.Settings{Paused: true}) },
 		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.Memory{}; f.open() },
 		"recovering":      func(f *fixture) { f.failover() },
-		"sale closed":     func(f *fixture) { f.apply(line.Settings{ClosesAt: f.clock()}) },
 		"threshold 0":     func(f *fixture) { var none int64; f.apply(line.Settings{Threshold: &none}) },
 	} {
 		t.Run(name, func(t *testing.T) {

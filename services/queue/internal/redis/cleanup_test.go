@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
@@ -14,19 +13,11 @@ func TestCleanup(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	f.join("b")
-	for range 605 {
-		f.advance(time.Second)
-		f.poll("b")
-		f.tick()
-	}
+	f.liveBy(5*time.Second, 605*time.Second, "b")
 	require.Equal(t, int64(1), f.clean())
 	require.Equal(t, []string{"a"}, f.set("parked"))
 	require.Equal(t, []string{"b"}, f.set("seen"))
-	for range 1000 {
-		f.advance(3 * time.Second)
-		f.poll("b")
-		f.tick()
-	}
+	f.liveBy(5*time.Second, 3000*time.Second, "b")
 	require.Equal(t, int64(1), f.clean())
 	require.Empty(t, f.set("parked"))
 	require.Empty(t, f.set("parked-seen"))
@@ -50,10 +41,14 @@ func TestCleanupGoesOnWhileThereIsMore(t *testing.T) {
 		moved, more = clean()
 		require.Equal(t, int64(1), moved, set)
 		require.False(t, more, set)
-		for _, user := range f.set("parked-seen") {
-			require.Equal(t, last, f.score("parked-seen", user), "parked since the last contact")
-			long := float64(f.clock().Add(-time.Hour).UnixMilli())
-			require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked-seen"), goredis.Z{Score: long, Member: user}).Err())
+		parked, err := f.client.ZRangeWithScores(f.ctx(), f.key("parked-seen"), 0, -1).Result()
+		require.NoError(t, err)
+		for i := range parked {
+			require.Equal(t, last, int64(parked[i].Score), "parked since the last contact")
+			parked[i].Score = float64(f.clock().Add(-time.Hour).UnixMilli())
+		}
+		if len(parked) > 0 {
+			require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked-seen"), parked...).Err())
 		}
 	}
 	require.Equal(t, []string{"u-000"}, f.set("queue"))
@@ -114,16 +109,10 @@ func TestCleanupWaitsWhileTheLineIsSilent(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, users...)
-	for range 140 {
-		f.advance(5 * time.Second)
-		f.tick()
-	}
+	f.liveBy(5*time.Second, 700*time.Second)
 	require.Zero(t, f.clean())
 	require.Len(t, f.set("queue"), 12)
-	for range 600 {
-		f.advance(5 * time.Second)
-		f.tick()
-	}
+	f.liveBy(5*time.Second, 3000*time.Second)
 	f.clean()
 	require.Empty(t, f.set("queue"), "a crowd that left for good")
 	require.Empty(t, f.set("parked"))
@@ -168,10 +157,7 @@ func TestCleanupCountsFromTheEndOfAnOutage(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, users...)
-	for range 140 {
-		f.advance(5 * time.Second)
-		f.tick()
-	}
+	f.liveBy(5*time.Second, 700*time.Second)
 	f.live(time.Second, "u-5")
 	require.Zero(t, f.clean())
 	require.Len(t, f.set("queue"), 12)

@@ -3,12 +3,12 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -17,20 +17,22 @@ const (
 	perScript = 64
 	// perPipeline bounds the looks of one pipeline.
 	perPipeline = 1000
-	// inflight is how many batches of a kind are under way at once. Redis does one thing at a time, so a few keep it busy, and what
+	// inflight is how many batches of a kind a line has under way at once. Redis does one thing at a time, so a few keep it busy, and what
 	// arrives meanwhile shares the next: the fixed costs of a script (100 µs) and of a round trip are paid once for all of it.
 	inflight = 4
-	// queued is how many pieces may wait for that; beyond it they are refused at once.
+	// queued is how many pieces of a line may wait for that; beyond it they are refused at once.
 	queued = 4096
+	// linesMost is how many lines may be asked about at once. Anybody can make up ids, and each
+	// costs a script.
+	linesMost = 4096
 	// patience is how long one batch may take.
 	patience = time.Second
 )
 
-// piece is the claims of one call on one line.
+// piece is the claims of one call.
 type piece struct {
-	eventID string
-	memory  line.Memory
-	claims  []line.Claim
+	memory line.Memory
+	claims []line.Claim
 }
 
 type checked struct {
@@ -38,11 +40,12 @@ type checked struct {
 	outcomes []line.Outcome
 }
 
-// coalesce joins what concurrent calls ask.
+// coalesce joins what concurrent calls ask of a line. Lines are apart from each other: one whose
+// node of a cluster hangs delays no other.
 func (s *Store) coalesce() {
 	cfg := batch.Config{Max: perScript, Inflight: inflight, Queue: queued, Timeout: patience}
-	s.checks = batch.NewItems(cfg, s.checkPieces)
-	s.looks = batch.NewItems(cfg, s.lookPieces)
+	s.checks = batch.NewGroups(cfg, linesMost, s.checkPieces)
+	s.looks = batch.NewGroups(cfg, linesMost, s.lookPieces)
 }
 
 // Close waits for what is under way.
@@ -51,68 +54,58 @@ func (s *Store) Close(ctx context.Context) error {
 	return cmp.Or(s.looks.Close(ctx), err)
 }
 
-// checkPieces runs one script for as many pieces of a line as fit, lines side by side. A line's failure is its own.
-func (s *Store) checkPieces(ctx context.Context, pieces []piece) ([]batch.Result[checked], error) {
+// checkPieces runs one script for as many pieces as fit, one after the other.
+func (s *Store) checkPieces(ctx context.Context, eventID string, pieces []piece) ([]batch.Result[checked], error) {
 	out := make([]batch.Result[checked], len(pieces))
-	byEvent := make(map[string][]int)
-	for i, p := range pieces {
-		byEvent[p.eventID] = append(byEvent[p.eventID], i)
+	for from := 0; from < len(pieces); {
+		to := from + fitting(pieces[from:])
+		s.checkTogether(ctx, eventID, pieces[from:to], out[from:to])
+		from = to
 	}
-	var g errgroup.Group
-	for _, positions := range byEvent {
-		g.Go(func() error {
-			for len(positions) > 0 {
-				n := fitting(pieces, positions)
-				s.checkTogether(ctx, pieces, positions[:n], out)
-				positions = positions[n:]
-			}
-			return nil
-		})
-	}
-	return out, g.Wait()
+	return out, nil
 }
 
 // fitting is how many of the pieces go into one script; at least one.
-func fitting(pieces []piece, positions []int) int {
+func fitting(pieces []piece) int {
 	claims := 0
-	for n, i := range positions {
-		claims += len(pieces[i].claims)
+	for n, p := range pieces {
+		claims += len(p.claims)
 		if n > 0 && claims > perScript {
 			return n
 		}
 	}
-	return len(positions)
+	return len(pieces)
 }
 
-func (s *Store) checkTogether(ctx context.Context, pieces []piece, positions []int, out []batch.Result[checked]) {
+func (s *Store) checkTogether(ctx context.Context, eventID string, pieces []piece, out []batch.Result[checked]) {
 	var claims []line.Claim
 	var memory line.Memory
-	for _, i := range positions {
-		claims = append(claims, pieces[i].claims...)
-		if m := pieces[i].memory; m.Epoch > memory.Epoch || m.Epoch == memory.Epoch && m.Rev >= memory.Rev {
+	for _, p := range pieces {
+		claims = append(claims, p.claims...)
+		if m := p.memory; m.Epoch > memory.Epoch || m.Epoch == memory.Epoch && m.Rev >= memory.Rev {
 			memory = m
 		}
 	}
-	state, outcomes, err := s.check(ctx, pieces[positions[0]].eventID, memory, claims)
-	for _, i := range positions {
+	state, outcomes, err := s.check(ctx, eventID, memory, claims)
+	for i, p := range pieces {
 		if err != nil {
-			out[i].Err = err
+			out[i].Err = tooSlow(err)
 			continue
 		}
-		n := len(pieces[i].claims)
+		n := len(p.claims)
 		out[i].Value = checked{state: state, outcomes: outcomes[:n:n]}
 		outcomes = outcomes[n:]
 	}
 }
 
 // lookPieces reads what several calls look for in one go.
-func (s *Store) lookPieces(ctx context.Context, pieces [][]line.Look) ([]batch.Result[[]line.Sight], error) {
+func (s *Store) lookPieces(ctx context.Context, eventID string, pieces [][]line.Look) ([]batch.Result[[]line.Sight], error) {
 	all := slices.Concat(pieces...)
 	sights := make([]line.Sight, 0, len(all))
 	for part := range slices.Chunk(all, perPipeline) {
-		found, err := s.look(ctx, part)
+		found, err := s.look(ctx, eventID, part)
 		if err != nil {
-			return nil, err
+			return nil, tooSlow(err)
 		}
 		sights = append(sights, found...)
 	}
@@ -122,4 +115,12 @@ func (s *Store) lookPieces(ctx context.Context, pieces [][]line.Look) ([]batch.R
 		sights = sights[len(p):]
 	}
 	return out, nil
+}
+
+// tooSlow gives a batch's own deadline, which is none of its callers', a name that they know.
+func tooSlow(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errs.ErrUnavailable.Wrap(err)
+	}
+	return err
 }

@@ -75,13 +75,14 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	const underWay, more = 4, 96
 	var wg, waiting sync.WaitGroup
 	waiting.Add(underWay + more)
+	wrong := make([]string, underWay+more)
 	call := func(i int) {
 		wg.Go(func() {
 			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
 			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
 			s, out, err := store.Check(ctx, event, line.Memory{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
 			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.Nowhere || !s.Exists() {
-				t.Errorf("call %d: %v %v", i, out, err)
+				wrong[i] = fmt.Sprintf("call %d: %v %v", i, out, err)
 			}
 		})
 	}
@@ -95,6 +96,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	waiting.Wait()
 	close(g.open)
 	wg.Wait()
+	require.Empty(t, strings.Join(wrong, ""))
 	n, err := client.ZCard(t.Context(), "{"+event+"}:active").Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(underWay+more), n)

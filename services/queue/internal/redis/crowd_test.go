@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
 )
 
 const (
@@ -34,6 +35,8 @@ type visitor struct {
 	left             int // step at which a slot ends
 	score            int64
 	ticket           *line.Ticket
+	tickets          []*line.Ticket // all that were ever issued: a page may keep them
+	again            int            // how often one of them gave a place back after the turn
 	entry            *line.Entry
 	silent, lastSeen int // the longest silence so far, and the last contact; steps
 }
@@ -48,11 +51,15 @@ type crowd struct {
 	*fixture
 
 	rng      *rand.Rand
+	stores   []*redis.Store // of each replica
 	replicas []line.Memory
 	visitors []*visitor
 	step     int
 	down     bool
 	limit    int64
+	losses   int  // how often data was lost
+	mixed    bool // some replicas are of the previous release
+	opens    time.Time
 	problems []string
 }
 
@@ -60,6 +67,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	t.Helper()
 	c := &crowd{fixture: setup(t, threshold), rng: rand.New(rand.NewPCG(seed, 1)), limit: threshold} //nolint:gosec // a simulation
 	c.replicas = []line.Memory{c.mem, c.mem, {}}
+	c.stores = []*redis.Store{c.store, c.store, c.store}
 	for i := range crowdSize {
 		v := &visitor{name: fmt.Sprintf("v-%03d", i), arrives: c.rng.IntN(60), stay: 5 + c.rng.IntN(20), hideAt: crowdTime}
 		switch c.rng.IntN(10) {
@@ -77,11 +85,11 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 }
 
 // call runs fn as a random replica, which learns from the answer.
-func (c *crowd) call(fn func(m line.Memory) (line.State, error)) {
+func (c *crowd) call(fn func(s *redis.Store, m line.Memory) (line.State, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
 	c.mem = c.replicas[i]
-	c.learn(fn(c.mem))
+	c.learn(fn(c.stores[i], c.mem))
 	c.replicas[i] = c.mem
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
@@ -99,9 +107,12 @@ func (c *crowd) second() {
 	for page := range slices.Chunk(due, 40) {
 		c.poll(page)
 	}
+	if !c.down && c.step%5 == 0 {
+		c.again(anyTicket(c.rng))
+	}
 	for range c.replicas {
-		c.call(func(m line.Memory) (line.State, error) {
-			s, _, err := c.store.Admit(c.ctx(), c.event, m)
+		c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+			s, _, err := store.Admit(c.ctx(), c.event, m)
 			return s, err
 		})
 	}
@@ -121,8 +132,8 @@ func (c *crowd) poll(page []*visitor) {
 	}
 	var state line.State
 	var out []line.Outcome
-	c.call(func(m line.Memory) (line.State, error) {
-		s, o, err := c.store.Check(c.ctx(), c.event, m, claims)
+	c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+		s, o, err := store.Check(c.ctx(), c.event, m, claims)
 		state, out = s, o
 		return s, err
 	})
@@ -145,8 +156,8 @@ func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
 		v.entry, v.ticket = &line.Entry{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
 		if c.step >= v.left {
 			v.done = true
-			c.call(func(m line.Memory) (line.State, error) {
-				s, _, err := c.store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
+			c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+				s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 				return s, err
 			})
 		}
@@ -156,6 +167,7 @@ func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
 		}
 		v.inside, v.score, v.entry = false, o.Score, nil
 		v.ticket = &line.Ticket{Score: o.Score, Epoch: s.Epoch, IssuedAt: s.Now}
+		v.tickets = append(v.tickets, v.ticket)
 	case line.Nowhere: // the page joins again
 		if v.score > 0 && !v.inside && v.silent < 140 {
 			c.problem("%s waited and is unknown", v.name)
@@ -174,14 +186,24 @@ func (c *crowd) problem(format string, args ...any) {
 func (c *crowd) audit() {
 	c.t.Helper()
 	now := c.clock().UnixMilli()
-	live, err := c.client.ZCount(c.ctx(), c.key("active"), "("+itoa(now), "+inf").Result()
+	var live *goredis.IntCmd
+	var slots *goredis.StringSliceCmd
+	sets := map[string]*goredis.StringSliceCmd{}
+	_, err := c.client.Pipelined(c.ctx(), func(p goredis.Pipeliner) error {
+		live = p.ZCount(c.ctx(), c.key("active"), "("+itoa(now), "+inf")
+		slots = p.HKeys(c.ctx(), c.key("slot"))
+		for _, name := range []string{"queue", "seen", "parked", "parked-seen", "active", "old", "unclaimed"} {
+			sets[name] = p.ZRange(c.ctx(), c.key(name), 0, -1)
+		}
+		return nil
+	})
 	require.NoError(c.t, err)
-	if live > c.limit {
-		c.problem("%d are inside, %d may be", live, c.limit)
+	if live.Val() > c.limit {
+		c.problem("%d are inside, %d may be", live.Val(), c.limit)
 	}
 	seen := map[string]string{}
 	for _, name := range []string{"queue", "parked", "active", "old"} {
-		for _, u := range c.set(name) {
+		for _, u := range sets[name].Val() {
 			if other := seen[u]; other != "" {
 				c.problem("%s is in %s and %s", u, other, name)
 			}
@@ -189,18 +211,15 @@ func (c *crowd) audit() {
 		}
 	}
 	same := func(a, b []string, what string) {
-		slices.Sort(a)
-		slices.Sort(b)
+		a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 		if !slices.Equal(a, b) {
 			c.problem("%s: %v and %v", what, a, b)
 		}
 	}
-	same(c.set("queue"), c.set("seen"), "queue and seen")
-	same(c.set("parked"), c.set("parked-seen"), "parked and parked-seen")
-	slots, err := c.client.HKeys(c.ctx(), c.key("slot")).Result()
-	require.NoError(c.t, err)
-	same(slots, append(c.set("active"), c.set("old")...), "slots, and active and old")
-	for _, u := range c.set("unclaimed") {
+	same(sets["queue"].Val(), sets["seen"].Val(), "queue and seen")
+	same(sets["parked"].Val(), sets["parked-seen"].Val(), "parked and parked-seen")
+	same(slots.Val(), slices.Concat(sets["active"].Val(), sets["old"].Val()), "slots, and active and old")
+	for _, u := range sets["unclaimed"].Val() {
 		if seen[u] != "active" {
 			c.problem("%s is unclaimed but not active", u)
 		}
@@ -246,15 +265,18 @@ func overtaken(all []admission) []string {
 	return out
 }
 
-func TestACrowdMeetsOutages(t *testing.T) {
-	for i, scene := range []struct {
-		name string
-		at   map[int]func(c *crowd)
-	}{
+// scene is what befalls a crowd, by the second.
+type scene struct {
+	name string
+	at   map[int]func(c *crowd)
+}
+
+func scenes() []scene {
+	return []scene{
 		{"nothing happens", nil},
-		{"wipe", map[int]func(*crowd){90: (*crowd).wipe}},
+		{"wipe", map[int]func(*crowd){90: (*crowd).lose}},
 		{"wipe that nobody remembers", map[int]func(*crowd){90: func(c *crowd) {
-			c.wipe()
+			c.lose()
 			for i := range c.replicas {
 				c.replicas[i] = line.Memory{}
 			}
@@ -267,31 +289,88 @@ func TestACrowdMeetsOutages(t *testing.T) {
 			c.apply(line.Settings{Threshold: &low})
 			c.replicas[0] = c.mem
 		}, 130: func(c *crowd) { c.limit = threshold / 2 }}},
+		{"a sale opens, sells out and gets tickets back", map[int]func(*crowd){
+			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.hear(line.Scheduled) },
+			40:  (*crowd).lose,
+			80:  (*crowd).requireNobodyWasIn,
+			120: func(c *crowd) { c.hear(line.SoldOut) },
+			160: func(c *crowd) { c.hear(line.OnSale) },
+		}},
 		{"restart 4 s behind", rollback(4)},
 		{"restart 40 s behind", rollback(40)},
-	} {
-		t.Run(scene.name, func(t *testing.T) {
+	}
+}
+
+func TestACrowdMeetsOutages(t *testing.T) {
+	for i, sc := range scenes() {
+		t.Run(sc.name, func(t *testing.T) {
 			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
-			for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
-				if act := scene.at[c.step]; act != nil {
-					act(c)
-				}
-				c.second()
-				if c.step%3 == 0 {
-					c.audit()
-				}
-			}
+			c.play(sc)
+			c.tryAll()
 			require.Empty(t, c.problems)
-			require.Empty(t, overtaken(c.admissions(t.Context())))
-			require.Less(t, c.step, crowdTime, "everybody who stays gets in")
 		})
 	}
+}
+
+// During an upgrade replicas of two releases work on the same lines.
+func TestACrowdMeetsOutagesDuringAnUpgrade(t *testing.T) {
+	for i, sc := range scenes() {
+		t.Run(sc.name, func(t *testing.T) {
+			c := newCrowd(t, uint64(i+100)) //nolint:gosec // a small number
+			previous, err := redis.NewPrevious(c.client, line.DefaultRules(), redis.WithClock(c.clock))
+			require.NoError(t, err)
+			c.stores[0], c.stores[2], c.mixed = previous, previous, true
+			c.losses = crowdTime // the previous release gives any number of turns
+			c.play(sc)
+			require.Empty(t, c.problems)
+		})
+	}
+}
+
+// play lets the scene happen until everybody has had their turn.
+func (c *crowd) play(sc scene) {
+	c.t.Helper()
+	for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
+		if act := sc.at[c.step]; act != nil {
+			act(c)
+		}
+		c.second()
+		if c.step%3 == 0 {
+			c.audit()
+		}
+	}
+	require.Empty(c.t, overtaken(c.admissions(c.ctx())))
+	require.Less(c.t, c.step, crowdTime, "everybody who stays gets in")
+}
+
+// hear tells the replicas of this release where the sale stands.
+func (c *crowd) hear(status line.SaleStatus) {
+	for i := range c.replicas {
+		if c.mixed && i != 1 {
+			continue
+		}
+		c.replicas[i].Sale = line.Sale{Status: status, OpensAt: c.opens.UnixMilli(), At: c.clock().UnixMilli()}
+	}
+}
+
+// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release admit.
+func (c *crowd) requireNobodyWasIn() {
+	c.t.Helper()
+	if !c.mixed {
+		require.Empty(c.t, c.admissions(c.ctx()))
+	}
+}
+
+func (c *crowd) lose() {
+	c.t.Helper()
+	c.wipe()
+	c.losses++
 }
 
 // rollback lets Redis restart with data that is some seconds old.
 func rollback(seconds int) map[int]func(*crowd) {
 	var restore func()
-	return map[int]func(*crowd){90: func(c *crowd) { restore = c.snapshot() }, 90 + seconds: func(*crowd) { restore() }}
+	return map[int]func(*crowd){90: func(c *crowd) { restore = c.snapshot() }, 90 + seconds: func(c *crowd) { restore(); c.losses++ }}
 }
 
 func (c *crowd) readSettings() {

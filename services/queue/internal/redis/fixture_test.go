@@ -3,13 +3,13 @@ package redis_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
@@ -22,10 +22,8 @@ type fixture struct {
 	store  *redis.Store
 	event  string
 	round  int64
-
-	mu  sync.Mutex
-	now time.Time
-	mem line.Memory // what "this replica" remembers
+	time   *clocktest.Clock
+	mem    line.Memory // what "this replica" remembers
 }
 
 // setup opens a line with a threshold, its settings read.
@@ -42,25 +40,17 @@ func ptr(n int64) *int64 { return &n }
 func unopened(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := &fixture{t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second)}
-	f.round = f.now.Add(-time.Hour).UnixMicro()
+	f := &fixture{t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: clocktest.New(time.Unix(1_800_000_000, 0))}
+	f.round = f.clock().Add(-time.Hour).UnixMicro()
 	store, err := redis.NewStore(f.client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event))
 	require.NoError(t, err)
 	f.store = store
 	return f
 }
 
-func (f *fixture) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) clock() time.Time { return f.time.Now() }
 
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
 // learn remembers like a replica does.
 func (f *fixture) learn(s line.State, err error) line.State {
@@ -71,6 +61,9 @@ func (f *fixture) learn(s line.State, err error) line.State {
 		m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
 		if s.SettingsAt > 0 {
 			m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
+		}
+		if s.Sale.At >= m.Sale.At {
+			m.Sale = s.Sale
 		}
 	}
 	return s
@@ -131,11 +124,18 @@ func (f *fixture) crowd(prefix string, n int) []string {
 	return users
 }
 
+// poll lets users ask together, as a gateway's batch does.
 func (f *fixture) poll(users ...string) {
 	f.t.Helper()
-	for _, u := range users {
-		f.status(u)
+	if len(users) == 0 {
+		return
 	}
+	claims := make([]line.Claim, len(users))
+	for i, u := range users {
+		claims[i].UserID = u
+	}
+	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	f.learn(s, err)
 }
 
 // tick admits once.
@@ -149,8 +149,14 @@ func (f *fixture) tick() line.Tick {
 // live ticks once a second for so long, while the users poll.
 func (f *fixture) live(d time.Duration, users ...string) {
 	f.t.Helper()
-	for range int(d / time.Second) {
-		f.advance(time.Second)
+	f.liveBy(time.Second, d, users...)
+}
+
+// liveBy is live with another step.
+func (f *fixture) liveBy(step, d time.Duration, users ...string) {
+	f.t.Helper()
+	for range int(d / step) {
+		f.advance(step)
 		f.poll(users...)
 		f.tick()
 	}
@@ -165,7 +171,13 @@ func (f *fixture) release(user, slot string) bool {
 
 func (f *fixture) hold(user, slot string, until time.Time) bool {
 	f.t.Helper()
-	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, user, slot, until)
+	return f.holdFor("r", user, slot, until)
+}
+
+// holdFor notes a reservation's hold; the zero time ends it.
+func (f *fixture) holdFor(reservation, user, slot string, until time.Time) bool {
+	f.t.Helper()
+	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.Hold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
 	f.learn(s, err)
 	return ok
 }
@@ -260,5 +272,5 @@ func (f *fixture) entry(o line.Outcome) *line.Entry {
 // unopenedIn is another line in the same test.
 func unopenedIn(t *testing.T, f *fixture) *fixture {
 	t.Helper()
-	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", now: f.clock(), round: f.round}
+	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", time: clocktest.New(f.clock()), round: f.round}
 }

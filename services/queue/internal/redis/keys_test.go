@@ -56,7 +56,7 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}}, {UserID: "d", Join: true, Tier1: line.Tier1{Round: 1, Position: 300}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"{" + event + "}:t1:1:0", "{" + event + "}:t1:2:0", "{" + event + "}:t1:1:3"}, calls[len(calls)-1][15:],
+	require.Equal(t, []string{"{" + event + "}:t1:1:0", "{" + event + "}:t1:2:0", "{" + event + "}:t1:1:3"}, calls[len(calls)-1][18:],
 		"each page's key once")
 	packed, err := client.ObjectEncoding(c, "{"+event+"}:t1:1:0").Result()
 	require.NoError(t, err)
@@ -111,12 +111,15 @@ func TestOnACluster(t *testing.T) {
 		require.Equal(t, []line.Standing{line.Inside, line.Inside}, []line.Standing{out[0].Standing, out[1].Standing})
 		require.NoError(t, store.Add(c, id))
 	}
-	sights, err := store.Look(c, []line.Look{
-		{EventID: event + "-1", UserID: "a", Holder: true}, {EventID: event + "-2", UserID: "b", Holder: true}, {EventID: event + "-3", UserID: "x"},
-	})
-	require.NoError(t, err)
-	require.Equal(t, []bool{true, true, false}, []bool{sights[0].Found, sights[1].Found, sights[2].Found})
-	require.NoError(t, store.Touch(c, []line.Touch{{EventID: event + "-1", UserID: "a", Holder: true, At: 5}, {EventID: event + "-4", UserID: "b"}}))
+	for _, look := range []struct {
+		event, user string
+		holder      bool
+	}{{event + "-1", "a", true}, {event + "-2", "b", true}, {event + "-3", "x", false}} {
+		sights, err := store.Look(c, look.event, []line.Look{{UserID: look.user, Holder: look.holder}})
+		require.NoError(t, err)
+		require.Equal(t, look.holder, sights[0].Found)
+	}
+	require.NoError(t, store.Touch(c, event+"-1", []line.Touch{{UserID: "a", Holder: true, At: 5}, {UserID: "b"}}))
 	known, err := store.Events(c)
 	require.NoError(t, err)
 	require.Len(t, known, 4)

@@ -12,10 +12,11 @@ import (
 // The order is judged by what the stream says: who was away while others were admitted was not present then.
 func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
-		"admitted by a tick": func(f *fixture, slot string) {
+		"entered when a slot was kept": func(f *fixture, slot string) {
 			require.Equal(f.t, line.Waiting, f.status("away").Standing)
 			f.release("b", slot)
 			f.live(time.Second, "away")
+			require.Equal(f.t, line.Inside, f.status("away").Standing)
 		},
 		"entered at once": func(f *fixture, slot string) {
 			f.release("b", slot)

@@ -8,7 +8,7 @@ import (
 )
 
 // headSize is how many numbers a script says of the line.
-const headSize = 16
+const headSize = 20
 
 // reply is a script's answer: the line's state, then what is the script's own.
 type reply struct {
@@ -29,9 +29,11 @@ func parse(v any) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("script's head: %w", err)
 	}
+	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], At: n[19]}
 	return reply{own: parts[1:], state: line.State{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
-		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15],
+		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
+		Sale: sale,
 	}}, nil
 }
 

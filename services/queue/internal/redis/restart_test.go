@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	pkgredis "urr.guru/pkg/redis"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -27,6 +28,9 @@ type server struct {
 
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out tests that start servers")
+	}
 	s := &server{t: t, dir: t.TempDir(), addr: backendtest.FreeAddr(t), args: args}
 	s.start()
 	t.Cleanup(s.kill)
@@ -43,7 +47,7 @@ func (s *server) start() {
 	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")
 	client := goredis.NewClient(&goredis.Options{Addr: s.addr, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
-	require.Eventually(s.t, func() bool { return client.Ping(context.Background()).Err() == nil }, time.Minute, 10*time.Millisecond)
+	waittest.NoError(s.t, func() error { return client.Ping(context.Background()).Err() }, "redis-server at %s", s.addr)
 }
 
 func (s *server) kill() {
@@ -85,7 +89,7 @@ func TestARealRestart(t *testing.T) {
 	_, err = store.Peek(t.Context(), "ev", book.Recall("ev"))
 	require.Error(t, err)
 	s.start()
-	require.Eventually(t, func() bool { return store.Ping(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
+	waittest.NoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
 	st, again := ask(line.Claim{UserID: "w"})
 	require.True(t, st.Fresh, "another run id")
 	require.Greater(t, st.Epoch, before.Epoch)

@@ -23,31 +23,31 @@ type pending struct {
 	slot           *redis.StringCmd
 }
 
-// Look implements line.Sights. Concurrent calls share pipelines.
-func (s *Store) Look(ctx context.Context, looks []line.Look) ([]line.Sight, error) {
+// Look implements line.Sights. Concurrent calls on a line share pipelines.
+func (s *Store) Look(ctx context.Context, eventID string, looks []line.Look) ([]line.Sight, error) {
 	if len(looks) == 0 {
 		return nil, nil
 	}
-	return s.looks.Do(ctx, looks)
+	return s.looks.Do(ctx, eventID, looks)
 }
 
-// look is one pipeline, which go-redis splits by node on a cluster.
-func (s *Store) look(ctx context.Context, looks []line.Look) ([]line.Sight, error) {
+// look is one pipeline, for one node of a cluster.
+func (s *Store) look(ctx context.Context, eventID string, looks []line.Look) ([]line.Sight, error) {
 	pipe := s.client.Pipeline()
 	cmds := make([]pending, len(looks))
 	for i, l := range looks {
 		if l.Holder {
 			cmds[i] = pending{
-				score:   pipe.ZScore(ctx, key(l.EventID, "active"), l.UserID),
-				contact: pipe.ZScore(ctx, key(l.EventID, "active-seen"), l.UserID),
-				slot:    pipe.HGet(ctx, key(l.EventID, "slot"), l.UserID),
+				score:   pipe.ZScore(ctx, key(eventID, "active"), l.UserID),
+				contact: pipe.ZScore(ctx, key(eventID, "active-seen"), l.UserID),
+				slot:    pipe.HGet(ctx, key(eventID, "slot"), l.UserID),
 			}
 			continue
 		}
 		cmds[i] = pending{
-			rank:    pipe.ZRank(ctx, key(l.EventID, "queue"), l.UserID),
-			score:   pipe.ZScore(ctx, key(l.EventID, "queue"), l.UserID),
-			contact: pipe.ZScore(ctx, key(l.EventID, "seen"), l.UserID),
+			rank:    pipe.ZRank(ctx, key(eventID, "queue"), l.UserID),
+			score:   pipe.ZScore(ctx, key(eventID, "queue"), l.UserID),
+			contact: pipe.ZScore(ctx, key(eventID, "seen"), l.UserID),
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -93,14 +93,14 @@ func (c pending) read() (line.Sight, error) {
 }
 
 // Touch implements line.Sights. XX: who was moved since is not brought back by it.
-func (s *Store) Touch(ctx context.Context, touches []line.Touch) error {
+func (s *Store) Touch(ctx context.Context, eventID string, touches []line.Touch) error {
 	pipe := s.client.Pipeline()
 	for _, t := range touches {
 		name, score := "seen", float64(t.At)+float64(t.Poll)*pollUnit
 		if t.Holder {
 			name, score = "active-seen", float64(t.At)
 		}
-		pipe.ZAddXX(ctx, key(t.EventID, name), redis.Z{Score: score, Member: t.UserID})
+		pipe.ZAddXX(ctx, key(eventID, name), redis.Z{Score: score, Member: t.UserID})
 	}
 	_, err := pipe.Exec(ctx)
 	return pkgredis.Err(err)

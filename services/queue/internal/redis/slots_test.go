@@ -62,7 +62,7 @@ func TestSlotsEnd(t *testing.T) {
 		"by leaving or a purchase": func(f *fixture, slot string) { require.True(f.t, f.release("in", slot)) },
 		"by expiry":                func(f *fixture, _ string) { f.live(600*time.Second, "in", "next") },
 		"by absence":               func(f *fixture, _ string) { f.live(121*time.Second, "next") },
-		"with the sale":            func(f *fixture, _ string) { f.apply(line.Settings{ClosesAt: f.clock().Add(-time.Second)}); f.tick() },
+		"with the sale":            func(f *fixture, _ string) { f.apply(line.Settings{ClosesAt: f.clock()}); f.live(61 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -90,7 +90,7 @@ func TestTheEndOfTheSaleEndsEverySlotWithoutAWord(t *testing.T) {
 	f.live(31*time.Second, "w")
 	require.Equal(t, [][]string{{"gone"}, {"w"}}, [][]string{f.set("old"), f.set("active")})
 	require.Zero(t, f.apply(line.Settings{ClosesAt: f.clock()}).Active, "nobody is inside from then on")
-	f.tick()
+	f.live(61 * time.Second)
 	require.Empty(t, f.set("old"))
 	require.Empty(t, f.set("active"))
 }
@@ -137,9 +137,7 @@ func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
 // Who has been moved since they were looked at is not brought back by the mark of that look.
 func TestTouchBringsNobodyBack(t *testing.T) {
 	f := setup(t, 1)
-	require.NoError(t, f.store.Touch(f.ctx(), []line.Touch{
-		{EventID: f.event, UserID: "gone", At: 5}, {EventID: f.event, UserID: "gone", Holder: true, At: 5},
-	}))
+	require.NoError(t, f.store.Touch(f.ctx(), f.event, []line.Touch{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
 	require.Empty(t, f.set("seen"))
 	require.Empty(t, f.set("active-seen"))
 }

@@ -24,8 +24,8 @@ type Store struct {
 	scripts  map[string]*redis.Script
 	registry string
 	clock    func() time.Time // nil: Redis's
-	checks   *batch.Coalescer[piece, checked]
-	looks    *batch.Coalescer[[]line.Look, []line.Sight]
+	checks   *batch.Groups[string, piece, checked]
+	looks    *batch.Groups[string, []line.Look, []line.Sight]
 }
 
 // Option changes a Store for tests.
@@ -39,7 +39,7 @@ func WithRegistry(key string) Option { return func(s *Store) { s.registry = key 
 
 // NewStore makes a store with these rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
-	scripts, err := compile(rules)
+	scripts, err := compile(rules, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func seed() string { return rand.Text() }
 
 // Check implements line.Places. Concurrent calls on a line share scripts.
 func (s *Store) Check(ctx context.Context, eventID string, m line.Memory, claims []line.Claim) (line.State, []line.Outcome, error) {
-	out, err := s.checks.Do(ctx, piece{eventID: eventID, memory: m, claims: claims})
+	out, err := s.checks.Do(ctx, eventID, piece{memory: m, claims: claims})
 	return out.state, out.outcomes, err
 }
 
@@ -106,8 +106,12 @@ func (s *Store) Release(ctx context.Context, eventID string, m line.Memory, user
 }
 
 // Hold implements line.Places.
-func (s *Store) Hold(ctx context.Context, eventID string, m line.Memory, userID, slotID string, until time.Time) (line.State, bool, error) {
-	return s.yes(ctx, scriptHold, eventID, append(s.args(m, false), userID, slotID, until.UnixMilli()))
+func (s *Store) Hold(ctx context.Context, eventID string, m line.Memory, h line.Hold) (line.State, bool, error) {
+	until := int64(0)
+	if !h.Until.IsZero() {
+		until = h.Until.UnixMilli()
+	}
+	return s.yes(ctx, scriptHold, eventID, append(s.args(m, false), h.UserID, h.SlotID, until, h.ReservationID))
 }
 
 // yes runs a script whose own answer is whether it did something.
@@ -147,11 +151,11 @@ func (s *Store) Admit(ctx context.Context, eventID string, m line.Memory) (line.
 	if err != nil {
 		return line.State{}, line.Tick{}, err
 	}
-	n, err := r.ints(4)
+	n, err := r.ints(5)
 	if err != nil {
 		return line.State{}, line.Tick{}, fmt.Errorf("admit: %w", err)
 	}
-	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1}, nil
+	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
 // Clean implements line.Work.

@@ -41,6 +41,7 @@ func place(p line.Place) *queuev1.Place {
 		Status: p.Status, Queued: p.Status == line.StatusQueued, Position: p.Position, PeopleAhead: p.Ahead, PeopleBehind: p.Behind,
 		EstimatedWait: p.EstimatedWait, NextPoll: p.NextPoll, CurrentUsers: p.Active, Threshold: p.Threshold, QueueSize: p.QueueSize,
 		EventTitle: optional(p.Title), ArtistName: optional(p.Artist), EntryToken: optional(p.EntryToken), Ticket: optional(p.Ticket),
+		SaleStatus: optional(p.Sale.String()),
 	}
 	if p.ExpiresAt > 0 {
 		out.ExpiresAt = proto.Int64(p.ExpiresAt)
@@ -74,7 +75,9 @@ func overview(o line.Overview) *queuev1.LineStatus {
 func lines(recoveries []line.Recovery) []*queuev1.Line {
 	out := make([]*queuev1.Line, len(recoveries))
 	for i, r := range recoveries {
-		out[i] = &queuev1.Line{EventId: r.EventID, Epoch: r.Epoch, PauseUntil: r.PauseUntil}
+		out[i] = &queuev1.Line{
+			EventId: r.EventID, Epoch: r.Epoch, PauseUntil: r.PauseUntil, PrevEpoch: r.Prev, SaleStatus: r.Sale.String(),
+		}
 	}
 	return out
 }

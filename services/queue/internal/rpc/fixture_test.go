@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	pkgrpc "urr.guru/pkg/rpc"
@@ -43,16 +44,14 @@ type fixture struct {
 	tickets  *tickets
 	told     *announcements
 	keys     token.KeySet
-
-	mu  sync.Mutex
-	now time.Time
+	time     *clocktest.Clock
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
 	f := &fixture{
-		t: t, client: redistest.Open(t), event: redistest.Prefix(t), now: time.Now().Truncate(time.Second),
+		t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: clocktest.New(time.Unix(1_800_000_000, 0)),
 		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, told: &announcements{},
 	}
 	var err error
@@ -71,26 +70,21 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"), unhurried)
 	f.book = line.NewBook(f.clock)
+	events := patient{ticket.New(conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: store, Book: f.book, Seal: sealer, Events: patient{ticket.New(conn, conn)}, Announce: f.told, Meter: noMeter{},
+		Store: store, Book: f.book, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
+	service := f.service
+	f.t.Cleanup(func() { _ = service.Close(context.Background()) })
 	own := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { rpc.Register(s, f.service, f.service, stop) }, unhurried)
 	f.visitors, f.admin = queuev1.NewQueueServiceClient(own), queuev1.NewQueueAdminServiceClient(own)
 }
 
-func (f *fixture) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) clock() time.Time { return f.time.Now() }
 
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
@@ -168,6 +162,7 @@ func (f *fixture) leave(user string, e *queuev1.EntryClaims) {
 func (f *fixture) tick() {
 	f.advance(time.Second)
 	f.worker.Tick(f.ctx())
+	f.worker.Refresh(f.ctx())
 }
 
 func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
@@ -188,7 +183,7 @@ func (f *fixture) failover() {
 var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
 
 // patient waits for ticket's answers. The service gives up after some 100 ms and goes on without, which a busy machine may take for them.
-type patient struct{ line.Directory }
+type patient struct{ *ticket.Directory }
 
 func (p patient) Info(ctx context.Context, eventID string) (line.Info, error) {
 	return p.Directory.Info(context.WithoutCancel(ctx), eventID)
@@ -198,11 +193,16 @@ func (p patient) Exists(ctx context.Context, eventID string) error {
 	return p.Directory.Exists(context.WithoutCancel(ctx), eventID)
 }
 
+func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+	return p.Directory.Sales(context.WithoutCancel(ctx), eventIDs)
+}
+
 // tickets is the ticket service.
 type tickets struct {
 	ticketv1.UnimplementedEventServiceServer
 
 	mu       sync.Mutex
+	sales    []*ticketv1.SaleStatus
 	settings map[string]*ticketv1.LineSettings
 	down     bool
 	asked    int
@@ -253,6 +253,19 @@ func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettin
 	return k.get(req.GetEventId())
 }
 
+// sells sets where an event's sale stands.
+func (k *tickets) sells(s *ticketv1.SaleStatus) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sales = []*ticketv1.SaleStatus{s}
+}
+
+func (k *tickets) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &ticketv1.GetSaleStatusResponse{Sales: k.sales}, nil
+}
+
 func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	if _, err := k.get(req.GetEventId()); err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		return nil, err
@@ -285,6 +298,7 @@ func (a *announcements) users() (out []string) {
 
 type noMeter struct{}
 
-func (noMeter) Line(string, int64, int64) {}
-func (noMeter) Admitted(string, int64)    {}
-func (noMeter) Forget(string)             {}
+func (noMeter) Line(string, int64, int64, bool) {}
+func (noMeter) Admitted(string, int64)          {}
+func (noMeter) Kept(string, int64)              {}
+func (noMeter) Forget(string)                   {}

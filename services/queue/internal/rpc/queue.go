@@ -26,6 +26,7 @@ type Line interface {
 type Control interface {
 	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
+	Closed(ctx context.Context, eventID string) (bool, error)
 	Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error
 	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.Overview, error)
 	Line(ctx context.Context, eventID string) (line.Overview, error)
@@ -146,6 +147,15 @@ func (v *Visitors) OpenLine(ctx context.Context, req *queuev1.OpenLineRequest) (
 		return nil, err
 	}
 	return &queuev1.OpenLineResponse{}, nil
+}
+
+// GetSale implements queuev1.QueueServiceServer.
+func (v *Visitors) GetSale(ctx context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
+	closed, err := v.control.Closed(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return &queuev1.GetSaleResponse{Closed: closed}, nil
 }
 
 // GetLoad implements queuev1.QueueServiceServer.

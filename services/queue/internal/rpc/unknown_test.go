@@ -34,16 +34,19 @@ func TestAnUnknownEventGetsNoLine(t *testing.T) {
 	f := setup(t)
 	inside := f.item("u")
 	inside.Caller.Tier1 = &commonv1.Tier1{Round: 1, Position: 1}
-	for name, call := range map[string]func() *queuev1.LineResult{
-		"check":       func() *queuev1.LineResult { return f.check(f.item("u")) },
-		"tier 1":      func() *queuev1.LineResult { return f.check(inside) },
-		"status":      func() *queuev1.LineResult { return f.status(f.item("u")) },
-		"heartbeat":   func() *queuev1.LineResult { return f.heartbeat(f.item("u")) },
-		"made up":     func() *queuev1.LineResult { it := f.item("u"); it.Ticket = "AAAA"; return f.status(it) },
-		"check again": func() *queuev1.LineResult { f.advance(time.Minute); return f.check(f.item("u")) },
+	for _, ask := range []struct {
+		name string
+		call func() *queuev1.LineResult
+	}{
+		{"check", func() *queuev1.LineResult { return f.check(f.item("u")) }},
+		{"tier 1", func() *queuev1.LineResult { return f.check(inside) }},
+		{"status", func() *queuev1.LineResult { return f.status(f.item("u")) }},
+		{"heartbeat", func() *queuev1.LineResult { return f.heartbeat(f.item("u")) }},
+		{"made up", func() *queuev1.LineResult { it := f.item("u"); it.Ticket = "AAAA"; return f.status(it) }},
+		{"check again", func() *queuev1.LineResult { f.advance(time.Minute); return f.check(f.item("u")) }},
 	} {
-		p := call().GetProblem()
-		require.Equal(t, []string{"EVENT_NOT_FOUND", "not_found"}, []string{p.GetReason(), p.GetKind()}, name)
+		p := ask.call().GetProblem()
+		require.Equal(t, []string{"EVENT_NOT_FOUND", "not_found"}, []string{p.GetReason(), p.GetKind()}, ask.name)
 	}
 	_, err := f.visitors.Leave(f.ctx(), &queuev1.LeaveRequest{Caller: &commonv1.Caller{UserId: "u"}, EventId: f.event})
 	require.ErrorIs(t, err, errs.ErrEventNotFound)

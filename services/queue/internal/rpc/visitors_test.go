@@ -43,9 +43,8 @@ func TestCheckAnswersInsideAndWaiting(t *testing.T) {
 	require.True(t, b.GetQueued())
 	require.Equal(t, []int64{1, 0, 1}, []int64{b.GetPosition(), b.GetPeopleAhead(), b.GetPeopleBehind()})
 	require.Equal(t, []int64{2, 1, 0}, []int64{d.GetPosition(), d.GetPeopleAhead(), d.GetPeopleBehind()})
-	require.Equal(t, []int64{5, 1, 1, 1, 2}, []int64{
-		d.GetEstimatedWait(), d.GetNextPoll(), d.GetCurrentUsers(), d.GetThreshold(), d.GetQueueSize(),
-	})
+	require.Equal(t, []int64{5, 1, 1, 2}, []int64{d.GetEstimatedWait(), d.GetCurrentUsers(), d.GetThreshold(), d.GetQueueSize()})
+	require.InDelta(t, 1.5, d.GetNextPoll(), 0.5, "1, or by chance 2")
 	require.NotEmpty(t, d.GetTicket())
 	require.Nil(t, d.EntryToken)
 	require.Nil(t, d.ExpiresAt)
@@ -112,7 +111,8 @@ func TestPolls(t *testing.T) {
 		f.advance(time.Millisecond)
 	}
 	near := f.status(f.item("u-19-49")).GetPlace()
-	require.Equal(t, []int64{1000, 1}, []int64{near.GetPosition(), near.GetNextPoll()})
+	require.Equal(t, int64(1000), near.GetPosition())
+	require.InDelta(t, 1.5, near.GetNextPoll(), 0.5, "1, or by chance 2")
 	far := f.status(f.item("u-20-0")).GetPlace()
 	require.Equal(t, int64(1001), far.GetPosition())
 	require.InDelta(t, 5, far.GetNextPoll(), 1)
@@ -287,12 +287,10 @@ func TestRedisIsDown(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	f.serve(client, make(chan struct{}))
-	began := time.Now()
 	for _, r := range []*queuev1.LineResult{f.check(f.item("a")), f.status(f.item("a"))} {
 		require.Equal(t, "UNAVAILABLE", r.GetProblem().GetReason())
 	}
 	require.Equal(t, "UNAVAILABLE", f.verify("a", &queuev1.EntryClaims{SlotId: "x"}).GetProblem().GetReason())
-	require.Less(t, time.Since(began), 30*time.Second)
 }
 
 // What replicas remember of the settings is not all of them: blocked users are read again at once.
@@ -316,4 +314,32 @@ func TestVerifySlotsOfALineThatNobodyRemembers(t *testing.T) {
 	f.wipe()
 	f.restart()
 	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason(), "the token shows that there was one")
+}
+
+// A replica that has not heard of the loss yet must not say that a slot has ended which is only
+// lost.
+func TestVerifySlotsInTheSecondAfterALoss(t *testing.T) {
+	f := setup(t)
+	f.open(2)
+	a, _ := f.enter("a")
+	b, _ := f.enter("b")
+	f.leave("b", b.GetEntry())
+	f.wipe()
+	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason())
+	require.Equal(t, "active", f.heartbeat(a).GetPlace().GetStatus())
+}
+
+// Of the tokens of earlier epochs only the last one's count while the line recovers.
+func TestVerifySlotsOfTheEpochBeforeTheLast(t *testing.T) {
+	f := setup(t)
+	f.open(1)
+	a, _ := f.enter("a")
+	oldest := a.GetEntry()
+	f.failover()
+	f.tick()
+	a.Entry = f.claims(f.heartbeat(a).GetPlace().GetEntryToken())
+	f.failover()
+	f.tick()
+	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "of the last epoch")
+	require.False(t, f.verify("a", oldest).GetActive(), "of the one before")
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"urr.guru/pkg/claims"
@@ -21,22 +22,35 @@ var _ line.Sealer = (*Sealer)(nil)
 
 // Sealer holds the keys. It is safe for concurrent use.
 type Sealer struct {
+	inForce atomic.Pointer[keys]
+}
+
+// keys are what is made of one set of secrets.
+type keys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
 }
 
 // New derives the keys from QUEUE_ENTRY_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
 func New(secret config.Secret) (*Sealer, error) {
-	keys, err := token.ParseKeySet(secret)
+	s := new(Sealer)
+	return s, s.Rekey(secret)
+}
+
+// Rekey signs and verifies with the keys of another secret from now on. What it refuses changes
+// nothing.
+func (s *Sealer) Rekey(secret config.Secret) error {
+	set, err := token.ParseKeySet(secret)
 	if err != nil {
-		return nil, fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
+		return fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
 	}
-	return &Sealer{tokens: keys, tickets: keys.Derive(claims.LabelQueueTicket)}, nil
+	s.inForce.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
+	return nil
 }
 
 // Entry mints the token of a slot that ends at end (epoch ms): it is good until then, but no longer than claims.EntryLife from now.
 func (s *Sealer) Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error) {
-	return s.tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
+	return s.inForce.Load().tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
 }
 
 const (
@@ -62,7 +76,8 @@ var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a con
 //
 // where the MAC covers "urr/q/1", the event id with its length (one byte), and all before it.
 func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
-	kid := s.tickets.Current()
+	tickets := s.inForce.Load().tickets
+	kid := tickets.Current()
 	buf := make([]byte, 0, maxLen)
 	buf = append(buf, version, byte(len(kid))) //nolint:gosec // a kid has at most 32 bytes
 	buf = append(buf, kid...)
@@ -70,7 +85,7 @@ func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
 	for _, v := range []int64{t.Score, t.Epoch, t.IssuedAt} {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(v)) //nolint:gosec // times after 1970
 	}
-	sum, ok := s.tickets.Sum(kid, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), buf) //nolint:gosec // at most 64
+	sum, ok := tickets.Sum(kid, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), buf) //nolint:gosec // at most 64
 	if !ok {
 		return ""
 	}
@@ -92,7 +107,7 @@ func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) 
 		return line.Ticket{}, false
 	}
 	signed, mac := buf[:2+kid+bodyLen], buf[2+kid+bodyLen:]
-	if !s.tickets.Verify(string(buf[2:2+kid]), mac, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
+	if !s.inForce.Load().tickets.Verify(string(buf[2:2+kid]), mac, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
 		return line.Ticket{}, false
 	}
 	body := signed[2+kid:]

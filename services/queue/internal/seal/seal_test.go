@@ -71,7 +71,7 @@ func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
 	t.Parallel()
 	keys, err := token.ParseKeySet(first)
 	require.NoError(t, err)
-	now := time.Now().Truncate(time.Second)
+	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct{ left, life time.Duration }{{10 * time.Minute, time.Minute}, {20 * time.Second, 20 * time.Second}} {
 		end := now.Add(c.left)
 		tok, err := sealer(t, first).Entry("ev", "user", "slot", 7, end.UnixMilli(), now)
@@ -81,4 +81,18 @@ func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
 		require.Equal(t, now.Add(c.life), got.Expiry())
 		require.Equal(t, []any{"ev", "user", "slot", int64(7), end.UnixMilli()}, []any{got.EventID, got.UserID, got.SlotID, got.Epoch, got.End})
 	}
+}
+
+func TestKeysAreReplacedInPlace(t *testing.T) {
+	t.Parallel()
+	s := sealer(t, first)
+	sealed := s.Ticket("ev", "user", line.Ticket{Score: 1})
+	require.NoError(t, s.Rekey(second+","+first))
+	_, ok := s.OpenTicket("ev", "user", sealed)
+	require.True(t, ok)
+	_, ok = sealer(t, second).OpenTicket("ev", "user", s.Ticket("ev", "user", line.Ticket{Score: 1}))
+	require.True(t, ok, "the first of the new set signs")
+	require.ErrorContains(t, s.Rekey("short"), "QUEUE_ENTRY_TOKEN_SECRET")
+	_, ok = s.OpenTicket("ev", "user", sealed)
+	require.True(t, ok, "what is refused changes nothing")
 }

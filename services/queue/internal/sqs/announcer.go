@@ -1,4 +1,4 @@
-// Package sqs tells others of claimed slots by the FIFO queue `admissions`, as the source documents have it: besides, never in the way.
+// Package sqs tells others of claimed slots by the FIFO queue `admissions`: besides, never in the way.
 package sqs
 
 import (
@@ -84,7 +84,7 @@ func (a *Announcer) take(batch []line.Admission) []line.Admission {
 	return batch
 }
 
-// message is the body as the source documents have it.
+// message is the body, a contract with whoever reads the queue.
 type message struct {
 	Action     string `json:"action"`
 	EventID    string `json:"eventId"`

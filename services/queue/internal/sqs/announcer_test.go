@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/sqs"
 )
@@ -24,15 +24,12 @@ import (
 func run(t *testing.T, a *sqs.Announcer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := a.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
 	return func() {
+		t.Helper()
 		cancel()
-		wg.Wait()
+		require.NoError(t, <-done)
 	}
 }
 
@@ -61,7 +58,7 @@ func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
 	announce(11)
 
 	var got []types.Message
-	for deadline := time.Now().Add(time.Minute); len(got) < 12 && time.Now().Before(deadline); {
+	waittest.Until(t, func() bool {
 		out, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{
 			QueueUrl: &cfg.QueueURL, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -72,7 +69,8 @@ func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
 			require.NoError(t, err)
 		}
 		got = append(got, out.Messages...)
-	}
+		return len(got) >= 12
+	}, "all messages")
 	require.Len(t, got, 12)
 	for i, m := range got {
 		require.JSONEq(t, fmt.Sprintf(

@@ -6,12 +6,17 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
 )
 
-var _ line.Directory = (*Directory)(nil)
+var (
+	_ line.Directory = (*Directory)(nil)
+	_ line.Sales     = (*Directory)(nil)
+)
 
 // Directory is the ticket service. Titles, and whether an event exists, are asked for over a connection with a circuit
 // breaker: a visitor is not kept waiting for them.
@@ -47,6 +52,7 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 	}
 	s := line.Settings{
 		Slot: time.Duration(res.GetSlotSeconds()) * time.Second, Paused: res.GetPaused(), Blocked: res.GetBlockedUsers(),
+		Closed:    res.GetClosed(),
 		Threshold: res.Threshold, //nolint:protogetter // absent is not zero
 	}
 	if at := res.GetClosesAt(); at != nil {
@@ -54,6 +60,26 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 	}
 	return s, nil
 }
+
+// Sales implements line.Sales.
+func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+	res, err := d.settings.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: eventIDs})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, 0, line.ErrSalesUntold
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	found := make(map[string]line.Word, len(res.GetSales()))
+	for _, s := range res.GetSales() {
+		found[s.GetEventId()] = line.Word{Age: milliseconds(s.GetMeasuredAgoMs()), Sale: line.Sale{
+			Status: line.ParseSaleStatus(s.GetStatus()), OpensAt: s.GetOpensAt().AsTime().UnixMilli(), ClosesAt: s.GetClosesAt().AsTime().UnixMilli(),
+		}}
+	}
+	return found, milliseconds(res.GetMeasuredAgoMs()), nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // PutThreshold implements line.Directory.
 func (d *Directory) PutThreshold(ctx context.Context, eventID string, threshold int64) error {

@@ -10,7 +10,6 @@ import (
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/lifecycle"
-	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/pass"
@@ -21,8 +20,8 @@ import (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	a := lifecycle.New("vwr", cfg.Config, log)
-	if err := a.Telemetry(ctx); err != nil {
+	a, err := lifecycle.Start(ctx, "vwr", cfg.Config, log)
+	if err != nil {
 		return err
 	}
 	passes, err := pass.New(cfg.TokenSecret)
@@ -43,11 +42,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("queue", loads.Close)
 
 	board := room.NewBoard()
-	advancer := room.NewAdvancer(board, store, loads, time.Now, log)
+	advancer := room.NewAdvancer(board, store, claims, loads, time.Now, log)
 	service := room.NewService(board, store, store, passes, claims, time.Now, rand.Float64)
-	admin := room.NewAdmin(board, store, time.Now)
+	admin := room.NewAdmin(board, store, loads, time.Now)
+	closer := room.NewCloser(board, store, loads, log)
 
-	server, err := pkgrpc.NewServer("vwr", cfg.ServerConfig, log)
+	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	// The claims end after the servers, so that the last visitors count.
 	a.Go("claims", claims.Run)
 	a.Go("advancer", advancer.Run)
-	a.ServeGRPC(server)
+	a.Go("closer", closer.Run)
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		return errors.Join(passes.Rekey(next.TokenSecret), loads.Rekey(next.Queue.Key), server.Rekey(next.RPC.Accept))
+	})
 	// Only the first read counts: polls go on from memory when the store is gone, and no other replica would have it.
 	a.Ready("counters", func(context.Context) error {
 		if !board.Ready() {

@@ -14,7 +14,7 @@ import (
 // Config is the service's environment.
 type Config struct {
 	lifecycle.Config
-	rpc.ServerConfig
+	RPC rpc.ServerConfig
 
 	Dynamo dynamo.Config
 	// Queue tells how full tier 2 is; without an address the inlet MAX_IN_FLIGHT goes by the configured rate.

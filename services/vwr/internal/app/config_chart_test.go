@@ -17,7 +17,7 @@ func TestChart(t *testing.T) {
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
 	require.Equal(t, 100, dev.RecordsPerWrite)
 	require.Equal(t, "dns:///urr-queue-headless:9000", dev.Queue.Addr)
-	require.Contains(t, dev.Accept, "gateway")
+	require.Contains(t, dev.RPC.Accept, "gateway")
 
 	prod := charttest.Production[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "aws.region=eu-west-1")
 	require.Empty(t, prod.Queue.Addr)

@@ -1,8 +1,9 @@
 package app_test
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
 	"urr.guru/services/vwr/internal/app"
@@ -26,12 +27,11 @@ func TestConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := config.LoadFrom[app.Config](t.Context(), c.env)
-			switch {
-			case c.want == "" && err != nil:
-				t.Error(err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("got %v, want one that names %s", err, c.want)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
 			}
+			require.ErrorContains(t, err, c.want)
 		})
 	}
 }

@@ -25,6 +25,8 @@ var (
 	target  = prometheus.NewDesc("urr_vwr_configured_rate", "Configured positions per second.", byEvent, nil)
 	steps   = prometheus.NewDesc("urr_vwr_advances_total",
 		"This replica's writes of serving counters: won, lost to another replica, failed.", []string{"result"}, nil)
+	claimsMissed = prometheus.NewDesc("urr_vwr_claims_missed_total",
+		"Reads of claims that failed: the event's share of claimed positions stays as it was.", nil, nil)
 	fallbacks = prometheus.NewDesc("urr_vwr_load_fallbacks_total",
 		"Steps that went by the rate because queue did not say how full tier 2 is.", nil, nil)
 )
@@ -44,7 +46,7 @@ func expose(b *room.Board, a *room.Advancer) (func(context.Context) error, error
 // Describe implements prometheus.Collector.
 func (f *figures) Describe(out chan<- *prometheus.Desc) {
 	// All of them, whatever is active: by these the collector is known when it is unregistered.
-	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, target, steps, fallbacks} {
+	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, target, steps, claimsMissed, fallbacks} {
 		out <- d
 	}
 }
@@ -70,5 +72,6 @@ func (f *figures) Collect(out chan<- prometheus.Metric) {
 	} {
 		out <- prometheus.MustNewConstMetric(steps, prometheus.CounterValue, float64(n), result)
 	}
+	out <- prometheus.MustNewConstMetric(claimsMissed, prometheus.CounterValue, float64(f.stats.ClaimsMissed.Load()))
 	out <- prometheus.MustNewConstMetric(fallbacks, prometheus.CounterValue, float64(f.stats.Fallbacks.Load()))
 }

@@ -31,7 +31,7 @@ func gathered(t *testing.T, event string) map[string]float64 {
 func TestFiguresOfActiveEvents(t *testing.T) {
 	for _, event := range []string{"metrics-1", "metrics-2"} { // twice: the first leaves nothing behind, though its event has ended
 		board := room.NewBoard()
-		advancer := room.NewAdvancer(board, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		advancer := room.NewAdvancer(board, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
 		c := room.Counters{
 			EventID: event, Active: true, Round: 7, Issued: 30, Serving: 12, Claimed: 9, Settings: room.DefaultSettings(),
 		}

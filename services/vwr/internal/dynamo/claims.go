@@ -2,239 +2,277 @@ package dynamo
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/dynamo"
 	"urr.guru/services/vwr/internal/room"
 )
 
 const (
-	// claimsQueued bounds the claims that wait; what is above it is not counted, and the visitor never waits for it.
+	// claimsQueued bounds the claims of a round that wait; what is above it is not counted, and the
+	// visitor never waits for it.
 	claimsQueued = 20_000
 	// claimsGroup is the most claims in a group.
 	claimsGroup = 500
-	// claimsGap is the least time between two groups: the share is measured over 20 s, so the counter item is spared.
+	// claimsGap is the least time between two groups of a round: the share is measured over 20 s, so
+	// the counter item is spared.
 	claimsGap = 200 * time.Millisecond
-	// claimsTimeout bounds one write.
-	claimsTimeout = 3 * time.Second
+	// claimsAtOnce bounds the sets of a round that a replica writes at once.
+	claimsAtOnce = 8
 	// claimsFlush is how long a shutdown may take to write what waits.
 	claimsFlush = 3 * time.Second
-	// claimsRemembered is how many claimed positions a replica remembers, so that repeated checks cost no write; twice that at most.
+	// claimsRemembered is how many claimed positions a replica remembers, so that repeated checks
+	// cost no write; twice that at most.
 	claimsRemembered = 50_000
 )
 
-var _ room.Claims = (*Claims)(nil)
+var (
+	_ room.Claims = (*Claims)(nil)
+	_ room.Tally  = (*Claims)(nil)
+)
 
-// Claims counts the positions whose visitors came, once each, whichever replicas they come to: the positions of a group are added to a
-// set, whose former content tells which of them are new, and the number of these to the event's counter. A crash between the two
-// loses counts, never counts twice.
+// Claims counts the positions whose visitors came, once each, whichever replicas they come to: the
+// positions of a group are added to a set, whose former content tells which of them are new, and
+// the number of these to the round's count. A crash between the two loses counts, never counts
+// twice. Each round has a queue and a writer of its own while claims of it wait, so that a burst or
+// a slow partition of one event delays the count of no other.
+//
+// Replicas of the previous release know only the sets in the event's own partition and the count on
+// its item, so both are written too for as long as they may run.
 type Claims struct {
 	store  *Store
-	queue  chan room.Record
+	begun  chan *claimQueue // those that need a writer; has room for each of queues
 	mu     sync.Mutex
 	recent generations
+	queues map[groupKey]*claimQueue
+}
+
+// claimQueue holds the claims of a round that wait. It exists while there are any.
+type claimQueue struct {
+	groupKey
+
+	waiting []claim
+	behind  bool // claims were dropped, or could not be written by the last group
+}
+
+// claim is a position whose visitor came.
+type claim struct {
+	id       uuid.UUID
+	position int64
 }
 
 // NewClaims makes a counter of claims over the store; Run must run.
 func NewClaims(s *Store) *Claims {
-	return &Claims{store: s, queue: make(chan room.Record, claimsQueued), recent: newGenerations(claimsRemembered)}
+	return &Claims{
+		store: s, begun: make(chan *claimQueue, eventsMost),
+		recent: newGenerations(claimsRemembered), queues: make(map[groupKey]*claimQueue),
+	}
 }
 
-// Claim notes a claim for the next group.
+// Claim notes a claim for the next group of its round; it never waits.
 func (c *Claims) Claim(r room.Record) {
 	c.mu.Lock()
-	fresh := c.recent.add(r.RequestID)
-	c.mu.Unlock()
-	if !fresh {
+	defer c.mu.Unlock()
+	if c.recent.add(r.RequestID) {
+		c.enqueueLocked(groupKey{r.EventID, r.Round}, claim{r.RequestID, r.Position})
+	}
+}
+
+// enqueueLocked drops what is too much; a later check of the same visitor may claim again.
+func (c *Claims) enqueueLocked(k groupKey, cl claim) {
+	q := c.queueLocked(k)
+	if q != nil && len(q.waiting) < claimsQueued {
+		q.waiting = append(q.waiting, cl)
 		return
 	}
-	c.enqueue(r)
-}
-
-// enqueue never waits: what is too much is dropped, and a later check of the same visitor may claim again.
-func (c *Claims) enqueue(r room.Record) {
-	select {
-	case c.queue <- r:
-	default:
-		c.forget(r.RequestID)
-		claimsTotal.WithLabelValues("dropped").Inc()
+	if q != nil {
+		q.behind = true
 	}
+	c.recent.remove(cl.id)
+	claimsTotal.WithLabelValues("dropped").Inc()
 }
 
-func (c *Claims) forget(id uuid.UUID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.recent.remove(id)
+// queueLocked is the queue of a round, made when there is none; nil when there are too many.
+func (c *Claims) queueLocked(k groupKey) *claimQueue {
+	q := c.queues[k]
+	if q == nil && len(c.queues) < eventsMost {
+		q = &claimQueue{groupKey: k}
+		c.queues[k] = q
+		c.begun <- q
+	}
+	return q
 }
 
 // Run writes groups until ctx ends, then what still waits.
 func (c *Claims) Run(ctx context.Context) error {
+	var writers sync.WaitGroup
 	for {
 		select {
-		case r := <-c.queue:
-			c.write(context.WithoutCancel(ctx), c.gather(r))
+		case q := <-c.begun:
+			writers.Go(func() { c.drain(ctx, q) })
 		case <-ctx.Done():
+			writers.Wait()
 			c.flush(context.WithoutCancel(ctx))
 			return nil
-		}
-		select {
-		case <-time.After(claimsGap):
-		case <-ctx.Done():
 		}
 	}
 }
 
-func (c *Claims) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, claimsFlush)
-	defer cancel()
-	for left := len(c.queue); left > 0 && ctx.Err() == nil; left-- { // not those that fail and come back
+// drain writes the groups of a queue until nothing waits or ctx ends.
+func (c *Claims) drain(ctx context.Context, q *claimQueue) {
+	for group := c.take(q); len(group) > 0; group = c.take(q) {
+		c.write(context.WithoutCancel(ctx), q, group)
 		select {
-		case r := <-c.queue:
-			group := c.gather(r)
-			left -= len(group) - 1
-			c.write(ctx, group)
-		default:
+		case <-time.After(claimsGap):
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// gather takes what waits, with first in front.
-func (c *Claims) gather(first room.Record) []room.Record {
-	group := []room.Record{first}
-	for len(group) < claimsGroup {
-		select {
-		case r := <-c.queue:
-			group = append(group, r)
-		default:
-			return group
-		}
+// take takes what waits, a group at most; a queue in which nothing waits ends.
+func (c *Claims) take(q *claimQueue) []claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(q.waiting), claimsGroup)
+	if n == 0 {
+		delete(c.queues, q.groupKey)
+		return nil
 	}
+	group := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
 	return group
 }
 
-// blockKey names one set of claimed positions.
-type blockKey struct {
-	groupKey
-
-	block int64
+func (c *Claims) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, claimsFlush)
+	defer cancel()
+	c.mu.Lock()
+	queues := slices.Collect(maps.Values(c.queues))
+	c.mu.Unlock()
+	var writers sync.WaitGroup
+	for _, q := range queues {
+		writers.Go(func() {
+			for left := c.left(q); left > 0 && ctx.Err() == nil; { // not those that fail and come back
+				group := c.take(q)
+				left -= len(group)
+				c.write(ctx, q, group)
+			}
+		})
+	}
+	writers.Wait()
 }
 
-// write adds the positions of a group to their sets, and the new ones to their events' counters.
-func (c *Claims) write(ctx context.Context, group []room.Record) {
-	blocks := make(map[blockKey][]room.Record)
-	for _, r := range group {
-		k := blockKey{groupKey{r.EventID, r.Round}, r.Position / claimsBlock}
-		blocks[k] = append(blocks[k], r)
+func (c *Claims) left(q *claimQueue) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(q.waiting)
+}
+
+// write adds the positions of a group to their sets, and the new ones to the round's counts.
+func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
+	blocks := make(map[int64][]claim)
+	for _, cl := range group {
+		block := cl.position / claimsBlock
+		blocks[block] = append(blocks[block], cl)
 	}
-	fresh := make(map[groupKey]int64)
-	for k, records := range blocks {
-		n, err := c.store.addClaims(ctx, k, records)
-		if err != nil {
-			// Again with the next group: a slow store must not look like visitors who have left, which would speed the counter up.
-			for _, r := range records {
-				c.enqueue(r)
-			}
-			claimsTotal.WithLabelValues("failed").Add(float64(len(records)))
-			continue
-		}
-		fresh[k.groupKey] += n
+	var (
+		mu    sync.Mutex
+		total written
+		work  sync.WaitGroup
+	)
+	free := make(chan struct{}, claimsAtOnce)
+	for block, claims := range blocks {
+		free <- struct{}{}
+		work.Go(func() {
+			defer func() { <-free }()
+			w := c.writeBlock(ctx, q, block, claims)
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(w)
+		})
 	}
-	for k, n := range fresh {
-		if n == 0 {
-			continue
-		}
+	work.Wait()
+	c.count(ctx, q.groupKey, total)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.behind = total.failed
+}
+
+// written is what became of a group, or a part of it: how many claims were new in the sets, in
+// those of the previous release, and whether any could not be written.
+type written struct {
+	fresh, former int64
+	failed        bool
+}
+
+func (w *written) add(o written) {
+	w.fresh += o.fresh
+	w.former += o.former
+	w.failed = w.failed || o.failed
+}
+
+// writeBlock adds claims to their set. Those that fail wait for the next group: a slow store must
+// not look like visitors who have left, which would speed the counter up.
+func (c *Claims) writeBlock(ctx context.Context, q *claimQueue, block int64, claims []claim) written {
+	fresh, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
+	if err != nil {
+		c.again(q, claims)
+		return written{failed: true}
+	}
+	former, err := c.store.addClaims(ctx, formerClaimsKey(q.groupKey, block), claims)
+	if err != nil && c.left(q) < claimsQueued/2 { // never crowds out what the other sets have not got
+		c.again(q, claims)
+	}
+	return written{fresh: fresh, former: former}
+}
+
+func (c *Claims) again(q *claimQueue, claims []claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cl := range claims {
+		c.enqueueLocked(q.groupKey, cl)
+	}
+	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
+}
+
+// count adds what is new to the counts of a round.
+func (c *Claims) count(ctx context.Context, k groupKey, w written) {
+	if w.fresh > 0 {
 		result := "counted"
-		if err := c.store.addClaimed(ctx, k, n); err != nil {
+		if _, err := c.store.addCount(ctx, k, w.fresh); err != nil {
 			result = "lost"
 		}
-		claimsTotal.WithLabelValues(result).Add(float64(n))
+		claimsTotal.WithLabelValues(result).Add(float64(w.fresh))
 	}
-}
-
-// addClaims adds positions to a set and returns how many of them were not in it.
-func (s *Store) addClaims(ctx context.Context, k blockKey, records []room.Record) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
-	defer cancel()
-	positions := make([]int64, len(records))
-	for i, r := range records {
-		positions[i] = r.Position
-	}
-	slices.Sort(positions)
-	positions = slices.Compact(positions) // a set is written without repetitions
-	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                 &s.positions,
-		Key:                       claimsKey(k.groupKey, k.block),
-		UpdateExpression:          aws.String("ADD #claims :positions SET #ttl = :ttl"),
-		ExpressionAttributeNames:  map[string]string{"#claims": attrClaimSet, "#ttl": attrTTL},
-		ExpressionAttributeValues: item{":positions": numbers(positions), ":ttl": num(s.now().Add(positionLife).Unix())},
-		ReturnValues:              types.ReturnValueUpdatedOld,
-	}, dynamo.NoRetry)
-	if err != nil {
-		return 0, unavailable(err)
-	}
-	fresh := int64(len(positions))
-	if old, ok := out.Attributes[attrClaimSet].(*types.AttributeValueMemberNS); ok {
-		for _, p := range positions {
-			if slices.Contains(old.Value, strconv.FormatInt(p, 10)) {
-				fresh--
-			}
+	if w.former > 0 {
+		if err := c.store.addClaimed(ctx, k, w.former); err != nil && !errors.Is(err, room.ErrStale) {
+			claimsTotal.WithLabelValues("former_lost").Add(float64(w.former))
 		}
 	}
-	return fresh, nil
 }
 
-// addClaimed counts n claims of a round; the SDK does not repeat it.
-func (s *Store) addClaimed(ctx context.Context, k groupKey, n int64) error {
-	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
-	defer cancel()
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:           &s.counters,
-		Key:                 counterKey(k.eventID),
-		UpdateExpression:    aws.String("ADD " + attrClaimed + " :n SET " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(attrRound + " = :round"),
-		ExpressionAttributeValues: item{
-			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)),
-		},
-	}, dynamo.NoRetry)
-	counterWrites.WithLabelValues("claimed").Inc()
-	return conditional(err)
-}
-
-// generations is a set that forgets: when the young generation is full, it becomes the old one, and the old one is dropped.
-type generations struct {
-	max        int
-	young, old map[uuid.UUID]struct{}
-}
-
-func newGenerations(limit int) generations {
-	return generations{max: limit, young: make(map[uuid.UUID]struct{})}
-}
-
-// add reports whether id was not in the set.
-func (g *generations) add(id uuid.UUID) bool {
-	if _, ok := g.young[id]; ok {
-		return false
+// Claimed is the number of claims of a round. It is read by a write, in the partition that claims
+// are written to, so that it fails when they cannot be.
+func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) (int64, error) {
+	k := groupKey{eventID, round}
+	if c.late(k) {
+		return 0, room.ErrUnavailable
 	}
-	if _, ok := g.old[id]; ok {
-		return false
-	}
-	if len(g.young) >= g.max {
-		g.young, g.old = make(map[uuid.UUID]struct{}), g.young
-	}
-	g.young[id] = struct{}{}
-	return true
+	return c.store.addCount(ctx, k, 0)
 }
 
-func (g *generations) remove(id uuid.UUID) {
-	delete(g.young, id)
-	delete(g.old, id)
+// late reports whether the store lacks more claims of this replica than the next group will bring.
+func (c *Claims) late(k groupKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.queues[k]; q != nil {
+		return q.behind || len(q.waiting) > claimsGroup
+	}
+	return len(c.queues) >= eventsMost
 }

@@ -13,15 +13,17 @@ import (
 
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/processtest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A process started with these is a replica that dies in the middle of a group.
+// Where a replica that dies in the middle of a group finds its tables.
 const (
 	crashEndpoint = "VWR_TEST_CRASH_ENDPOINT"
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
@@ -29,16 +31,11 @@ const (
 
 const crashEvent, crashVisitors, crashAtPut = "crash", 20, 7
 
-func TestMain(m *testing.M) {
-	if endpoint := os.Getenv(crashEndpoint); endpoint != "" {
-		dieInAGroup(endpoint, os.Getenv(crashPrefix))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { processtest.Main(m, dieInAGroup) }
 
 // dieInAGroup lets visitors come at once and kills its process when the records begin to be written: the counter has moved by then.
-func dieInAGroup(endpoint, prefix string) {
-	cfg := pkgdynamo.Config{Region: "local", Endpoint: endpoint, Prefix: prefix}
+func dieInAGroup() int {
+	cfg := pkgdynamo.Config{Region: "local", Endpoint: os.Getenv(crashEndpoint), Prefix: os.Getenv(crashPrefix)}
 	db, err := pkgdynamo.Open(context.Background(), cfg)
 	if err != nil {
 		panic(err)
@@ -71,7 +68,7 @@ func dieInAGroup(endpoint, prefix string) {
 		})
 	}
 	work.Wait()
-	os.Exit(0) // not killed: the parent tells
+	return 0 // not killed: the parent tells
 }
 
 func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)) }
@@ -81,49 +78,38 @@ func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, 
 func TestKilledReplicaLeavesGaps(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
 	s := dynamo.New(db, cfg, 1, time.Now)
 	c := roomtest.Open(t, s, crashEvent, room.DefaultSettings())
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0])
-	child.Env = append(os.Environ(), crashEndpoint+"="+cfg.Endpoint, crashPrefix+"="+cfg.Prefix)
-	out, err := child.CombinedOutput()
-	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("the replica was not killed: %v\n%s", err, out)
-	}
+	out, err := processtest.Run(t, map[string]string{crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, out)
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGKILL, status.Signal(), out)
 
 	before := roomtest.Read(t, s, crashEvent).Issued
 	stored := make(map[int]room.Record)
 	for i := range crashVisitors {
 		r, found, err := s.Find(t.Context(), crashEvent, visitorID(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if found {
 			stored[i] = r
 		}
 	}
-	if len(stored) >= crashVisitors || before <= int64(len(stored)) {
-		t.Fatalf("%d records of %d positions: the replica died too late to prove anything", len(stored), before)
-	}
+	require.Less(t, len(stored), crashVisitors, "the replica died too late to prove anything")
+	require.Greater(t, before, int64(len(stored)), "the replica died too late to prove anything")
 	seen := make(map[int64]bool)
 	for i := range crashVisitors {
 		r, err := s.Take(t.Context(), crashEvent, c.Round, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
-		if err != nil {
-			t.Fatal(err)
+		require.NoError(t, err)
+		if old, ok := stored[i]; ok {
+			require.Equal(t, old, r, "visitor %d", i)
+		} else {
+			require.Greater(t, r.Position, before, "visitor %d", i)
 		}
-		if old, ok := stored[i]; ok && r != old {
-			t.Errorf("visitor %d had %+v and now has %+v", i, old, r)
-		} else if !ok && r.Position <= before {
-			t.Errorf("visitor %d got position %d, though %d were given out", i, r.Position, before)
-		}
-		if seen[r.Position] {
-			t.Errorf("position %d twice", r.Position)
-		}
+		require.False(t, seen[r.Position], "position %d twice", r.Position)
 		seen[r.Position] = true
 	}
 }

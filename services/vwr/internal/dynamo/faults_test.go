@@ -7,14 +7,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -30,6 +31,15 @@ func takeFor(ctx context.Context, s *dynamo.Store, c room.Counters, id uuid.UUID
 	return s.Take(ctx, c.EventID, c.Round, id.String(), []uuid.UUID{id})
 }
 
+// requireStored requires that a record is found as it was given out.
+func requireStored(t *testing.T, s *dynamo.Store, want room.Record) {
+	t.Helper()
+	got, found, err := s.Find(t.Context(), want.EventID, want.RequestID)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, want, got)
+}
+
 // An ADD whose answer is lost may have counted. Sent again it would count twice, so it is not: the visitor is told to come again.
 func TestLostAnswerOfTheCounterIsNotRepeated(t *testing.T) {
 	t.Parallel()
@@ -40,18 +50,15 @@ func TestLostAnswerOfTheCounterIsNotRepeated(t *testing.T) {
 			return errCut
 		}
 		return nil
-	}}.options)
-	c := roomtest.Open(t, open(), "lost-counter", room.DefaultSettings())
+	}})
+	c := roomtest.Open(t, open(tap{}), "lost-counter", room.DefaultSettings())
 	id := uuid.New()
-	if r, err := takeFor(t.Context(), s, c, id); errs.From(err).Kind != errs.Unavailable {
-		t.Fatalf("got %+v, %v, want unavailable", r, err)
-	}
-	if n := roomtest.Read(t, s, c.EventID).Issued; n != 1 {
-		t.Errorf("issued %d, want the 1 that was counted", n)
-	}
-	if r, err := takeFor(t.Context(), s, c, id); err != nil || r.Position != 2 {
-		t.Errorf("again: %+v, %v, want position 2", r, err)
-	}
+	_, err := takeFor(t.Context(), s, c, id)
+	require.Equal(t, errs.Unavailable, errs.From(err).Kind)
+	require.Equal(t, int64(1), roomtest.Read(t, s, c.EventID).Issued, "the one that was counted")
+	r, err := takeFor(t.Context(), s, c, id)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), r.Position)
 }
 
 // A record whose answer is lost is put again by the SDK, meets itself, and is what the visitor gets: no gap, no 503.
@@ -64,16 +71,14 @@ func TestLostAnswerOfARecordIsRepeated(t *testing.T) {
 			return errCut
 		}
 		return nil
-	}}.options)
+	}})
 	c := roomtest.Open(t, s, "lost-record", room.DefaultSettings())
 	id := uuid.New()
 	r, err := takeFor(t.Context(), s, c, id)
-	if err != nil || r.Position != 1 || r.RequestID != id {
-		t.Errorf("got %+v, %v, want position 1", r, err)
-	}
-	if stored, ok, err := s.Find(t.Context(), c.EventID, id); err != nil || !ok || stored != r {
-		t.Errorf("stored %+v, %v, %v, want %+v", stored, ok, err, r)
-	}
+	require.NoError(t, err)
+	require.Equal(t, int64(1), r.Position)
+	require.Equal(t, id, r.RequestID)
+	requireStored(t, s, r)
 }
 
 // Two replicas give a position to one visitor at once: the record that is stored first is the answer of both.
@@ -86,7 +91,7 @@ func TestRacingTwinGetsTheStoredPosition(t *testing.T) {
 			g.pass()
 		}
 		return nil
-	}}.options), open()
+	}}), open(tap{})
 	c := roomtest.Open(t, fast, "twins", room.DefaultSettings())
 	id := uuid.New()
 	var late room.Record
@@ -97,12 +102,12 @@ func TestRacingTwinGetsTheStoredPosition(t *testing.T) {
 	early, err := takeFor(t.Context(), fast, c, id)
 	close(g.open)
 	work.Wait()
-	if err != nil || lateErr != nil || early.Position != 2 || late != early {
-		t.Errorf("got %+v, %v and %+v, %v, want position 2 twice", early, err, late, lateErr)
-	}
-	if r, err := takeFor(t.Context(), slow, c, uuid.New()); err != nil || r.Position != 3 {
-		t.Errorf("the next visitor: %+v, %v, want position 3: the gap is not given out again", r, err)
-	}
+	require.NoError(t, errors.Join(err, lateErr))
+	require.Equal(t, int64(2), early.Position)
+	require.Equal(t, early, late)
+	next, err := takeFor(t.Context(), slow, c, uuid.New())
+	require.NoError(t, err)
+	require.Equal(t, int64(3), next.Position, "the gap is not given out again")
 }
 
 // Who gives up while the position is being written finds it again.
@@ -115,7 +120,7 @@ func TestPositionOutlivesItsCaller(t *testing.T) {
 			g.pass()
 		}
 		return nil
-	}}.options)
+	}})
 	c := roomtest.Open(t, s, "impatient", room.DefaultSettings())
 	id := uuid.New()
 	ctx, giveUp := context.WithCancel(t.Context())
@@ -126,13 +131,11 @@ func TestPositionOutlivesItsCaller(t *testing.T) {
 	}()
 	g.await(t)
 	giveUp()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Fatalf("who gave up got %v", err)
-	}
+	require.ErrorIs(t, <-failed, context.Canceled)
 	close(g.open)
-	if r, err := takeFor(t.Context(), s, c, id); err != nil || r.Position != 1 {
-		t.Errorf("again: %+v, %v, want the position 1 that was stored meanwhile", r, err)
-	}
+	r, err := takeFor(t.Context(), s, c, id)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), r.Position, "what was stored meanwhile")
 }
 
 // DynamoDB may leave keys of a read out, under load; left out is not absent.
@@ -146,136 +149,51 @@ func TestKeysThatAreLeftOutAreAskedForAgain(t *testing.T) {
 			got.Responses, got.UnprocessedKeys = nil, asked.RequestItems
 		}
 		return nil
-	}}.options)
+	}})
 	c := roomtest.Open(t, s, "left-out", room.DefaultSettings())
 	id := uuid.New()
-	r, err := takeFor(t.Context(), open(), c, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, ok, err := s.Find(t.Context(), c.EventID, id); err != nil || !ok || found != r {
-		t.Errorf("found %+v, %v, %v, want %+v", found, ok, err, r)
-	}
-	if again, err := takeFor(t.Context(), s, c, id); err != nil || again != r {
-		t.Errorf("again: %+v, %v, want %+v", again, err, r)
-	}
-	if n := roomtest.Read(t, s, c.EventID).Issued; n != 1 {
-		t.Errorf("issued %d, want 1: who is known is not counted again", n)
-	}
+	r, err := takeFor(t.Context(), open(tap{}), c, id)
+	require.NoError(t, err)
+	requireStored(t, s, r)
+	again, err := takeFor(t.Context(), s, c, id)
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+	require.Equal(t, int64(1), roomtest.Read(t, s, c.EventID).Issued, "who is known is not counted again")
 }
 
 // Whatever decides over a position or a counter is read consistently, by key: never a scan, never an old copy.
 func TestReadsAreConsistentAndByKey(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
+	var mu sync.Mutex
+	var others []string
 	s := open(tap{before: func(in any) error {
+		mu.Lock()
+		defer mu.Unlock()
 		switch in := in.(type) {
 		case *awsdynamo.BatchGetItemInput:
 			for table, keys := range in.RequestItems {
 				if !aws.ToBool(keys.ConsistentRead) {
-					t.Errorf("a read of %s that may be old", table)
+					others = append(others, "a read of "+table+" that may be old")
 				}
 			}
 		case *awsdynamo.UpdateItemInput, *awsdynamo.PutItemInput, *awsdynamo.TransactWriteItemsInput:
 		default:
-			t.Errorf("a call of the kind %T", in)
+			others = append(others, fmt.Sprintf("%T", in))
 		}
 		return nil
-	}}.options)
+	}})
 	ctx := t.Context()
 	c := roomtest.Open(t, s, "consistent", room.DefaultSettings())
 	r, err := takeFor(ctx, s, c, uuid.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _, findErr := s.Find(ctx, c.EventID, r.RequestID)
 	_, activeErr := s.Active(ctx, nil)
 	_, manyErr := s.ReadMany(ctx, []string{c.EventID, c.EventID, "another"})
-	if err := errors.Join(findErr, activeErr, manyErr, s.Serve(ctx, c, 1), s.Stop(ctx, c.EventID, c.Round)); err != nil {
-		t.Error(err)
-	}
-}
-
-// A replica that hangs between reading and writing for as long as it likes neither moves the counter back nor adds to what others did.
-func TestPausedReplicaChangesNothing(t *testing.T) {
-	t.Parallel()
-	open := tables(t, dynamo.MaxPerWrite)
-	g := newGate()
-	paused, other := open(tap{before: func(in any) error {
-		if isUpdate(in) {
-			g.pass()
-		}
-		return nil
-	}}.options), open()
-	c := roomtest.Open(t, other, "paused", room.DefaultSettings())
-	for i := range 400 / 20 {
-		takeMany(t, other, c, i, 20)
-	}
-	var clock atomic.Int64
-	now := func() time.Time { return time.Unix(0, clock.Load()) }
-	a, b := newAdvancer(room.NewBoard(), unhurried{paused}, now), newAdvancer(room.NewBoard(), unhurried{other}, now)
-	step := func(v *room.Advancer) {
-		if err := v.Step(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	step(a)
-	step(b)
-	clock.Add(int64(time.Second))
-	var work sync.WaitGroup
-	work.Go(func() { step(a) })
-	g.await(t) // it has read 0 and wants to write 50
-	step(b)
-	clock.Add(int64(time.Second))
-	step(b)
-	close(g.open)
-	work.Wait()
-	if got := roomtest.Read(t, other, c.EventID).Serving; got != 100 {
-		t.Errorf("served %d in 2 s at 50/s, want 100", got)
-	}
-	if lost := a.Stats().Lost.Load(); lost != 1 {
-		t.Errorf("the paused replica lost %d writes, want 1", lost)
-	}
-	step(a)
-	if got := roomtest.Read(t, other, c.EventID).Serving; got != 100 {
-		t.Errorf("served %d: the paused replica made up for its pause", got)
-	}
-}
-
-func takeMany(t *testing.T, s *dynamo.Store, c room.Counters, from, n int) {
-	t.Helper()
-	var work sync.WaitGroup
-	for i := range n {
-		work.Go(func() {
-			takeOne(t, s, c, fmt.Sprint(from, i))
-		})
-	}
-	work.Wait()
-}
-
-// takeOne comes as a new visitor, and again while a slow store is too busy.
-func takeOne(t *testing.T, s *dynamo.Store, c room.Counters, visitor string) {
-	t.Helper()
-	ids := []uuid.UUID{uuid.New()}
-	_, err := s.Take(t.Context(), c.EventID, c.Round, visitor, ids)
-	for errors.Is(err, errs.ErrOverloaded) {
-		<-time.After(10 * time.Millisecond)
-		_, err = s.Take(t.Context(), c.EventID, c.Round, visitor, ids)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// unhurried is a store that lets a replica hang for longer than a step may take.
-type unhurried struct{ *dynamo.Store }
-
-func (u unhurried) Active(ctx context.Context, also []string) ([]room.Counters, error) {
-	return u.Store.Active(context.WithoutCancel(ctx), also)
-}
-
-func (u unhurried) Serve(ctx context.Context, seen room.Counters, to int64) error {
-	return u.Store.Serve(context.WithoutCancel(ctx), seen, to)
+	require.NoError(t, errors.Join(findErr, activeErr, manyErr, s.Serve(ctx, c, 1), s.Stop(ctx, c.EventID, c.Round)))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Empty(t, others)
 }
 
 // A set that cannot be written is tried again: a slow store must not look like visitors who have left. Positions on both sides of a set's
@@ -289,28 +207,15 @@ func TestClaimsSurviveAFailedWrite(t *testing.T) {
 			return errCut
 		}
 		return nil
-	}}.options)
+	}})
 	c := roomtest.Open(t, s, "failed-claims", room.DefaultSettings())
-	ctx, stop := context.WithCancel(t.Context())
 	claims := dynamo.NewClaims(s)
-	var work sync.WaitGroup
-	work.Go(func() {
-		if err := claims.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	stop := counting(t, claims)
 	positions := []int64{1, 499, 500, 501, 999, 1000, 1 << 40}
 	for _, p := range positions {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 	}
-	for deadline := time.Now().Add(time.Minute); roomtest.Read(t, s, c.EventID).Claimed < int64(len(positions)); {
-		if time.Now().After(deadline) {
-			t.Fatalf("claimed %d, want %d", roomtest.Read(t, s, c.EventID).Claimed, len(positions))
-		}
-	}
+	waittest.Until(t, func() bool { return roomtest.Read(t, s, c.EventID).Claimed >= int64(len(positions)) }, "all claims")
 	stop()
-	work.Wait()
-	if n := roomtest.Read(t, s, c.EventID).Claimed; n != int64(len(positions)) {
-		t.Errorf("claimed %d, want %d", n, len(positions))
-	}
+	require.Equal(t, int64(len(positions)), roomtest.Read(t, s, c.EventID).Claimed)
 }

@@ -41,19 +41,37 @@ const (
 	attrTTL      = "ttl"       // epoch s
 )
 
-// Which positions were claimed is kept in the positions table, in an item per claimsBlock positions of a round: a set, so that claiming
-// again changes nothing. Its sort key is no UUID, and without a position it is not in the index.
+// Which positions were claimed is kept in the positions table, in an item per claimsBlock positions
+// of a round: a set, so that claiming again changes nothing. The number of claims of a round is an
+// item beside them. Their partition key is no event's, so that a rush of new positions does not
+// keep claims from being written; their sort keys are no UUIDs, and without a position they are not
+// in the index.
 const (
-	claimsBlock   = 500
-	attrClaimSet  = "claims" // number set
-	claimsKeyForm = "claims#%d#%d"
+	claimsBlock     = 500
+	attrClaimSet    = "claims" // number set
+	claimsPartition = "%s#claims"
+	claimsKeyForm   = "%d#%d"    // round, block
+	claimedKeyForm  = "%d#count" // round
+	// formerClaimsKeyForm is the sort key in the event's own partition, where the previous release
+	// keeps the sets.
+	formerClaimsKeyForm = "claims#%d#%d"
 )
 
 // positionLife is how long a position is kept.
 const positionLife = 24 * time.Hour
 
 func claimsKey(k groupKey, block int64) item {
-	return item{attrEvent: str(k.eventID), attrRequest: str(fmt.Sprintf(claimsKeyForm, k.round, block))}
+	return inClaims(k, fmt.Sprintf(claimsKeyForm, k.round, block))
+}
+
+func claimedKey(k groupKey) item { return inClaims(k, fmt.Sprintf(claimedKeyForm, k.round)) }
+
+func inClaims(k groupKey, sortKey string) item {
+	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
+}
+
+func formerClaimsKey(k groupKey, block int64) item {
+	return item{attrEvent: str(k.eventID), attrRequest: str(fmt.Sprintf(formerClaimsKeyForm, k.round, block))}
 }
 
 type item = map[string]types.AttributeValue
@@ -84,7 +102,7 @@ func numbers(ns []int64) types.AttributeValue {
 	return &types.AttributeValueMemberNS{Value: members}
 }
 
-// reader takes typed attributes out of an item and keeps the first problem. An absent attribute is the zero value: the seed's items
+// reader takes typed attributes out of an item and keeps the first problem. An absent attribute is the zero value: older items
 // have fewer.
 type reader struct {
 	item item

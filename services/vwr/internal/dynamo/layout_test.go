@@ -2,8 +2,7 @@ package dynamo_test
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -32,9 +31,7 @@ func n(v int64) types.AttributeValue {
 func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
 	t.Helper()
 	out, err := db.GetItem(t.Context(), &awsdynamo.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out.Item
 }
 
@@ -43,21 +40,15 @@ func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
 func TestItems(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
 	now := time.UnixMilli(1_800_000_000_123)
 	store := dynamo.New(db, cfg, 1, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.Open(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9})
 	id := uuid.New()
 	rec, err := store.Take(t.Context(), "demo", c.Round, "visitor", []uuid.UUID{id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Serve(t.Context(), roomtest.Read(t, store, "demo"), 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.Serve(t.Context(), roomtest.Read(t, store, "demo"), 1))
 	claim(t, store, rec)
 
 	round := n(int64(c.Round))
@@ -70,10 +61,12 @@ func TestItems(t *testing.T) {
 		table string
 		want  stored
 	}{
-		"the counters":        {counters, counter},
-		"the active events":   {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
-		"a position":          {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
-		"a set of the claims": {positions, stored{"eventId": s("demo"), "requestId": s("claims#1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
+		"the counters":                    {counters, counter},
+		"the active events":               {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
+		"a position":                      {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
+		"a set of the claims":             {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
+		"the number of claims":            {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#count"), "claimed": n(1), "ttl": n(1_800_086_400)}},
+		"the set of the previous release": {positions, stored{"eventId": s("demo"), "requestId": s("claims#1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
 	} {
 		key := stored{}
 		for name, v := range c.want {
@@ -84,12 +77,8 @@ func TestItems(t *testing.T) {
 		require.Equal(t, c.want, get(t, db, c.table, key), what)
 	}
 
-	if err := store.Stop(t.Context(), "demo", c.Round); err != nil {
-		t.Fatal(err)
-	}
-	if got := get(t, db, counters, stored{"eventId": s("#active")}); got["events"] != nil {
-		t.Errorf("after the end of the round the registry holds %v", got)
-	}
+	require.NoError(t, store.Stop(t.Context(), "demo", c.Round))
+	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
 }
 
 // claim counts one claim.
@@ -99,23 +88,19 @@ func claim(t *testing.T, store *dynamo.Store, r room.Record) {
 	claims := dynamo.NewClaims(store)
 	claims.Claim(r)
 	stop() // what waits is written all the same
-	if err := claims.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, claims.Run(ctx))
 }
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	var work sync.WaitGroup
-	for range 4 { // as often as there are replicas, at once
-		work.Go(func() {
-			if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
-				t.Error(err)
-			}
-		})
+	var failures [4]error
+	for i := range failures { // as often as there are replicas, at once
+		work.Go(func() { failures[i] = dynamo.Migrate(t.Context(), db, cfg) })
 	}
 	work.Wait()
+	require.NoError(t, errors.Join(failures[:]...))
 	hash := func(name string) types.KeySchemaElement {
 		return types.KeySchemaElement{AttributeName: &name, KeyType: types.KeyTypeHash}
 	}
@@ -127,9 +112,7 @@ func TestMigrate(t *testing.T) {
 		cfg.Prefix + "-vwr-positions": {hash("eventId"), sorted("requestId")},
 	} {
 		out, err := db.DescribeTable(t.Context(), &awsdynamo.DescribeTableInput{TableName: &table})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		require.Equal(t, want, out.Table.KeySchema, table)
 		require.Equal(t, types.BillingModePayPerRequest, out.Table.BillingModeSummary.BillingMode)
 		if len(want) == 1 {
@@ -140,9 +123,8 @@ func TestMigrate(t *testing.T) {
 		require.Equal(t, []types.KeySchemaElement{hash("eventId"), sorted("position")}, x.KeySchema)
 		require.Equal(t, types.ProjectionTypeAll, x.Projection.ProjectionType)
 		ttl, err := db.DescribeTimeToLive(t.Context(), &awsdynamo.DescribeTimeToLiveInput{TableName: &table})
-		if err != nil || aws.ToString(ttl.TimeToLiveDescription.AttributeName) != "ttl" {
-			t.Errorf("positions do not expire: %+v, %v", ttl, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, "ttl", aws.ToString(ttl.TimeToLiveDescription.AttributeName), "positions expire")
 	}
 }
 
@@ -158,14 +140,9 @@ func TestMigrateWithRecovery(t *testing.T) {
 		}
 		return nil
 	}}.options)
-	if err := dynamo.Migrate(t.Context(), watched, cfg); err != nil || len(on) != 0 {
-		t.Errorf("without: %v, %v", on, err)
-	}
+	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg))
+	require.Empty(t, on)
 	cfg.PITR = true
-	if err := dynamo.Migrate(t.Context(), watched, cfg); err != nil {
-		t.Error(err)
-	}
-	if got := slices.Sorted(maps.Keys(on)); !slices.Equal(got, []string{cfg.Prefix + "-vwr-counters", cfg.Prefix + "-vwr-positions"}) {
-		t.Errorf("recovery was turned on for %v", got)
-	}
+	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg))
+	require.Equal(t, map[string]bool{cfg.Prefix + "-vwr-counters": true, cfg.Prefix + "-vwr-positions": true}, on)
 }

@@ -19,6 +19,6 @@ var (
 	})
 	claimsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_vwr_claims_total",
-		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written).",
+		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written), former_lost (count of the previous release not written).",
 	}, []string{"result"})
 )

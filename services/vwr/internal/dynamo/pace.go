@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -51,6 +52,33 @@ const (
 	backlogSample = 50
 )
 
+// backlogsKeep is how many events' estimates are kept before those of events for which nobody waits
+// are forgotten.
+const backlogsKeep = 1000
+
+// backlogs are those of the events, apart: a slow one refuses only its own visitors.
+type backlogs struct {
+	mu sync.Mutex
+	by map[string]*backlog
+}
+
+func (q *backlogs) of(eventID string) *backlog {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b := q.by[eventID]; b != nil {
+		return b
+	}
+	if len(q.by) >= backlogsKeep {
+		maps.DeleteFunc(q.by, func(_ string, b *backlog) bool { return b.idle() })
+	}
+	if q.by == nil {
+		q.by = make(map[string]*backlog)
+	}
+	b := &backlog{}
+	q.by[eventID] = b
+	return b
+}
+
 // backlog estimates how long an assign would wait, from those before it and what one has cost lately.
 type backlog struct {
 	mu      sync.Mutex
@@ -73,6 +101,12 @@ func (b *backlog) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting--
+}
+
+func (b *backlog) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting == 0
 }
 
 // served learns from a group of n that took so long. A small group can only lower the estimate.

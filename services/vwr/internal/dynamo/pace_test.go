@@ -1,12 +1,13 @@
 package dynamo
 
 import (
-	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
@@ -17,23 +18,18 @@ func TestBacklogRefusesWhatWouldWaitTooLong(t *testing.T) {
 	t.Parallel()
 	var b backlog
 	for range 10_000 { // nothing is known yet
-		if err := b.enter(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.enter())
 	}
 	for range 5 {
 		b.served(500, 5*time.Second) // 10 ms each
 	}
 	err := b.enter()
-	if !errors.Is(err, errs.ErrOverloaded) || errs.From(err).RetryAfter < 90*time.Second {
-		t.Errorf("behind 10,000 of 10 ms: %v", err)
-	}
+	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 10,000 of 10 ms")
+	require.GreaterOrEqual(t, errs.From(err).RetryAfter, 90*time.Second)
 	for range 9_850 {
 		b.leave()
 	}
-	if err := b.enter(); err != nil {
-		t.Errorf("behind 150 of 10 ms: %v", err)
-	}
+	require.NoError(t, b.enter(), "behind 150 of 10 ms")
 }
 
 func TestBacklogLearnsLittleFromSmallGroups(t *testing.T) {
@@ -41,18 +37,12 @@ func TestBacklogLearnsLittleFromSmallGroups(t *testing.T) {
 	var b backlog
 	b.served(1, 40*time.Millisecond) // the gap between writes, not the cost of one
 	for range 5_000 {
-		if err := b.enter(); err != nil {
-			t.Fatalf("refused after a small group: %v", err)
-		}
+		require.NoError(t, b.enter(), "after a small group")
 	}
 	b.served(100, 10*time.Second)
-	if err := b.enter(); err == nil {
-		t.Fatal("not refused though the store is slow")
-	}
+	require.ErrorIs(t, b.enter(), errs.ErrOverloaded, "the store is slow")
 	b.served(1, 100*time.Microsecond) // it has recovered
-	if err := b.enter(); err != nil {
-		t.Errorf("refused though the store is fast again: %v", err)
-	}
+	require.NoError(t, b.enter(), "the store is fast again")
 }
 
 func TestPacerKeepsWritesApart(t *testing.T) {
@@ -61,26 +51,31 @@ func TestPacerKeepsWritesApart(t *testing.T) {
 		p := pacer{gap: counterGap, last: make(map[string]time.Time)}
 		start := time.Now()
 		for range 5 {
-			if err := p.wait(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.wait(t.Context(), "a"))
 		}
-		if took := time.Since(start); took != 4*counterGap {
-			t.Errorf("five writes took %v, want %v", took, 4*counterGap)
-		}
-		if err := p.wait(t.Context(), "b"); err != nil || time.Since(start) != 4*counterGap {
-			t.Error("another event waits for the first")
-		}
+		require.Equal(t, 4*counterGap, time.Since(start), "five writes")
+		require.NoError(t, p.wait(t.Context(), "b"))
+		require.Equal(t, 4*counterGap, time.Since(start), "another event does not wait for the first")
 		for i := range 2 * pacerKeep {
-			if err := p.wait(t.Context(), string(rune(i))); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(counterGap + 1)
+			require.NoError(t, p.wait(t.Context(), string(rune(i))))
+			<-time.After(counterGap + 1)
 		}
-		if len(p.last) > pacerKeep {
-			t.Errorf("%d events are remembered", len(p.last))
-		}
+		require.LessOrEqual(t, len(p.last), pacerKeep)
 	})
+}
+
+func TestBacklogsAreApartAndForgotten(t *testing.T) {
+	t.Parallel()
+	var q backlogs
+	require.NoError(t, q.of("busy").enter())
+	q.of("busy").served(500, 5000*time.Second)
+	require.ErrorIs(t, q.of("busy").enter(), errs.ErrOverloaded)
+	for i := range 3 * backlogsKeep {
+		require.NoError(t, q.of(strconv.Itoa(i)).enter(), "another event is not slow")
+		q.of(strconv.Itoa(i)).leave()
+	}
+	require.LessOrEqual(t, len(q.by), backlogsKeep)
+	require.ErrorIs(t, q.of("busy").enter(), errs.ErrOverloaded, "somebody waits for it, so it is kept")
 }
 
 const busy, busyRound = "busy", room.Round(1)
@@ -89,14 +84,10 @@ const busy, busyRound = "busy", room.Round(1)
 func opened(t *testing.T) *Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
-	if err := Migrate(t.Context(), db, cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Migrate(t.Context(), db, cfg))
 	s := New(db, cfg, MaxPerWrite, time.Now)
 	c := room.Counters{EventID: busy, Round: busyRound, Active: true, Settings: room.DefaultSettings()}
-	if err := s.Start(t.Context(), c, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start(t.Context(), c, 0))
 	return s
 }
 
@@ -105,35 +96,17 @@ func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	return s.Take(t.Context(), busy, busyRound, "v", []uuid.UUID{uuid.New()})
 }
 
-// Two writes of a counter are a gap apart, however fast the store is.
-func TestCounterWritesAreApart(t *testing.T) {
-	t.Parallel()
-	s := opened(t)
-	s.pacer.gap = 300 * time.Millisecond
-	start := time.Now()
-	for range 4 {
-		if _, err := s.takeOne(t); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if took := time.Since(start); took < 3*s.pacer.gap {
-		t.Errorf("four writes in %v, want at least %v", took, 3*s.pacer.gap)
-	}
-}
-
 // Who would wait too long is told so at once, and the store is not asked.
 func TestTakeRefusesWhatWouldWaitTooLong(t *testing.T) {
 	t.Parallel()
 	s := opened(t)
-	s.queue.each, s.queue.waiting = 10*time.Millisecond, 500
-	if _, err := s.takeOne(t); !errors.Is(err, errs.ErrOverloaded) {
-		t.Errorf("behind 5 s of work: %v", err)
-	}
-	s.queue.waiting = 0
-	if r, err := s.takeOne(t); err != nil || r.Position != 1 {
-		t.Errorf("behind nobody: %+v, %v, want position 1", r, err)
-	}
-	if s.queue.waiting != 0 {
-		t.Errorf("%d are waited for after the last has gone", s.queue.waiting)
-	}
+	queue := s.queue.of(busy)
+	queue.each, queue.waiting = 10*time.Millisecond, 500
+	_, err := s.takeOne(t)
+	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 5 s of work")
+	queue.waiting = 0
+	r, err := s.takeOne(t)
+	require.NoError(t, err, "behind nobody")
+	require.Equal(t, int64(1), r.Position)
+	require.Zero(t, queue.waiting, "after the last has gone")
 }

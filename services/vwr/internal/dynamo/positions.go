@@ -36,11 +36,12 @@ type found struct {
 // answer would come too late. Who gives up before the group begins costs nothing;
 // once it has begun, the position is stored all the same, and the visitor finds it again.
 func (s *Store) Take(ctx context.Context, eventID string, round room.Round, visitor string, ids []uuid.UUID) (room.Record, error) {
-	if err := s.queue.enter(); err != nil {
+	queue := s.queue.of(eventID)
+	if err := queue.enter(); err != nil {
 		return room.Record{}, err
 	}
-	defer s.queue.leave()
-	return s.takes.Do(ctx, take{eventID: eventID, round: round, visitor: visitor, ids: ids})
+	defer queue.leave()
+	return s.takes.Do(ctx, eventID, take{eventID: eventID, round: round, visitor: visitor, ids: ids})
 }
 
 // groupKey is what one counter write can serve.
@@ -49,14 +50,15 @@ type groupKey struct {
 	round   room.Round
 }
 
-// takeGroup answers the wishes of a group, each round by itself. The next group forms meanwhile.
-func (s *Store) takeGroup(ctx context.Context, in []take) ([]batch.Result[room.Record], error) {
+// takeGroup answers the wishes of an event's group, each round by itself. The next group forms
+// meanwhile.
+func (s *Store) takeGroup(ctx context.Context, eventID string, in []take) ([]batch.Result[room.Record], error) {
 	start := time.Now()
-	defer func() { s.queue.served(len(in), time.Since(start)) }()
+	defer func() { s.queue.of(eventID).served(len(in), time.Since(start)) }()
 	out := make([]batch.Result[room.Record], len(in))
-	groups := make(map[groupKey][]int)
+	groups := make(map[groupKey][]int, 1)
 	for i, t := range in {
-		k := groupKey{t.eventID, t.round}
+		k := groupKey{eventID, t.round}
 		groups[k] = append(groups[k], i)
 	}
 	var work sync.WaitGroup
@@ -124,10 +126,11 @@ func (s *Store) putAll(ctx context.Context, first int64, fresh []take, done func
 		}
 	}
 	var work sync.WaitGroup
+	puts := make(chan struct{}, putsAtOnce)
 	for part := range slices.Chunk(records, s.perWrite) {
-		s.puts <- struct{}{}
+		puts <- struct{}{}
 		work.Go(func() {
-			defer func() { <-s.puts }()
+			defer func() { <-puts }()
 			together := len(part) > 1 && s.putTogether(ctx, part) == nil
 			for _, rec := range part {
 				id, err := rec.RequestID, error(nil)

@@ -32,8 +32,11 @@ const (
 	// takesTimeout bounds a group of assigns. It is longer than its callers wait: a position that was given out is better stored late,
 	// for its visitor to find, than lost.
 	takesTimeout = 10 * time.Second
-	// putsAtOnce bounds the writes of records that a replica has under way.
+	// putsAtOnce bounds the writes of records that a replica has under way for an event.
 	putsAtOnce = 128
+	// eventsMost bounds the events for which visitors are assigned positions at once; only active
+	// ones get that far.
+	eventsMost = 4096
 	// MaxPerWrite is how many records a transaction takes.
 	MaxPerWrite = 100
 )
@@ -54,10 +57,9 @@ type Store struct {
 
 	reads *batch.Coalescer[string, counted]
 	finds *batch.Coalescer[positionID, found]
-	takes *batch.Coalescer[take, room.Record]
+	takes *batch.Groups[string, take, room.Record]
 	pacer pacer
-	queue backlog
-	puts  chan struct{}
+	queue backlogs
 }
 
 // counted is an event's counters, if it has any.
@@ -73,12 +75,12 @@ func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.T
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,
 		perWrite: max(1, min(perWrite, MaxPerWrite)),
 		pacer:    pacer{gap: counterGap, last: make(map[string]time.Time)},
-		puts:     make(chan struct{}, putsAtOnce),
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: readsMax, Inflight: 2, Timeout: readTimeout}, s.readGroup)
 	s.finds = batch.NewCoalescer(batch.Config{Max: readsMax, Inflight: 4, Timeout: readTimeout}, s.findGroup)
-	// One group at a time: positions are given out in the order of arrival, and a slow store is met by larger groups.
-	s.takes = batch.NewItems(batch.Config{Max: takesMax, Inflight: 1, Timeout: takesTimeout}, s.takeGroup)
+	// One group of an event at a time: positions are given out in the order of arrival, and a slow
+	// store is met by larger groups.
+	s.takes = batch.NewGroups(batch.Config{Max: takesMax, Inflight: 1, Timeout: takesTimeout}, eventsMost, s.takeGroup)
 	return s
 }
 

@@ -2,39 +2,37 @@ package dynamo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
+	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
 // tables makes fresh tables and returns a way to open stores over them that write perWrite records together.
-func tables(t *testing.T, perWrite int) func(...func(*awsdynamo.Options)) *dynamo.Store {
+func tables(t *testing.T, perWrite int) func(tap) *dynamo.Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
-	for range 2 { // a second run changes nothing
-		if err := dynamo.Migrate(t.Context(), db, cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return func(opts ...func(*awsdynamo.Options)) *dynamo.Store {
-		s := dynamo.New(awsdynamo.New(db.Options(), opts...), cfg, perWrite, time.Now)
-		t.Cleanup(func() {
-			if err := s.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	return func(p tap) *dynamo.Store {
+		s := dynamo.New(awsdynamo.New(db.Options(), p.options), cfg, perWrite, time.Now)
+		t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 		return s
 	}
 }
@@ -45,7 +43,7 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := tables(t, perWrite)
-			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open() })
+			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(tap{}) })
 		})
 	}
 }
@@ -61,37 +59,32 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 			return errCut
 		}
 		return nil
-	}}.options), open()
+	}}), open(tap{})
 	const event = "gaps"
 	c := roomtest.Open(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
 		return s.Take(t.Context(), event, c.Round, id.String(), []uuid.UUID{id})
 	}
 	before, err := take(dying, uuid.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, int64(1), before.Position)
 	down.Store(true)
 	var lost []uuid.UUID
 	for range 5 {
 		id := uuid.New()
 		lost = append(lost, id)
-		if _, err := take(dying, id); errs.From(err).Kind != errs.Unavailable {
-			t.Fatalf("a position that was not stored: %v, want unavailable", err)
-		}
+		_, err := take(dying, id)
+		require.Equal(t, errs.Unavailable, errs.From(err).Kind, "a position that was not stored")
 	}
-	if n := roomtest.Read(t, other, event).Issued; n != 6 {
-		t.Fatalf("issued %d, want 6: one stored, five gaps", n)
-	}
-	last := before.Position
+	require.Equal(t, int64(6), roomtest.Read(t, other, event).Issued, "one stored, five gaps")
+	last := int64(6)
 	for _, id := range lost {
-		if _, found, err := other.Find(t.Context(), event, id); found || err != nil {
-			t.Errorf("a record of a lost put: %v, %v", found, err)
-		}
+		_, found, err := other.Find(t.Context(), event, id)
+		require.NoError(t, err)
+		require.False(t, found, "a record of a lost put")
 		r, err := take(other, id)
-		if err != nil || r.Position <= 6 || r.Position <= last {
-			t.Errorf("again: position %d, %v, want one above 6 and %d", r.Position, err, last)
-		}
+		require.NoError(t, err)
+		require.Greater(t, r.Position, last)
 		last = r.Position
 	}
 }
@@ -100,45 +93,30 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 // counter is written far less often than they come.
 func TestGroupsKeepOrder(t *testing.T) {
 	t.Parallel()
-	s := tables(t, 1)()
+	s := tables(t, dynamo.MaxPerWrite)(tap{})
 	const event, visitors = "order", 200
 	c := roomtest.Open(t, s, event, room.DefaultSettings())
-	positions := make([]int64, visitors)
+	positions, failures := make([]int64, visitors), make([]error, visitors)
 	var work sync.WaitGroup
-	start := time.Now()
 	for i := range visitors {
 		arrived := make(chan struct{})
 		work.Go(func() {
 			close(arrived)
-			r, err := s.Take(t.Context(), event, c.Round, fmt.Sprint(i), []uuid.UUID{uuid.New()})
-			if err != nil {
-				t.Error(err)
-			}
+			var r room.Record
+			r, failures[i] = s.Take(t.Context(), event, c.Round, fmt.Sprint(i), []uuid.UUID{uuid.New()})
 			positions[i] = r.Position
 		})
 		<-arrived
 		if i%20 == 19 { // what has arrived together has no order; the next twenty come later
-			waitIssued(t, s, event, int64(i+1))
+			waittest.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
 		}
 	}
 	work.Wait()
+	require.NoError(t, errors.Join(failures...))
 	for i := 20; i < visitors; i++ {
 		before := positions[i/20*20-20 : i/20*20]
-		if positions[i] <= slices.Max(before) {
-			t.Errorf("visitor %d got %d, though %v came before", i, positions[i], before)
-		}
+		require.Greater(t, positions[i], slices.Max(before), "visitor %d came later", i)
 	}
-	t.Logf("%d positions in %v", visitors, time.Since(start))
-}
-
-func waitIssued(t *testing.T, s *dynamo.Store, event string, n int64) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if roomtest.Read(t, s, event).Issued >= n {
-			return
-		}
-	}
-	t.Fatalf("%d positions were not given out in time", n)
 }
 
 // Those who arrive while a group is written are the next group, and cost one write of the counter.
@@ -150,37 +128,53 @@ func TestGroupsShareACounterWrite(t *testing.T) {
 			writes.Add(1)
 		}
 		return nil
-	}}.options)
+	}})
 	c := roomtest.Open(t, s, "groups", room.DefaultSettings())
 	const crowd = 500
-	takeMany(t, s, c, 0, crowd)
-	if n := writes.Load(); n > crowd/10 {
-		t.Errorf("%d positions cost %d writes of the counter", crowd, n)
-	}
+	roomtest.Crowd(t, s, c, crowd)
+	require.LessOrEqual(t, writes.Load(), int64(crowd/10))
+}
+
+// Two writes of a counter are a gap apart, however fast the store is.
+func TestCounterWritesAreApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var written []time.Duration
+		fast := tap{answer: func(in any) any {
+			switch in.(type) {
+			case *awsdynamo.BatchGetItemInput:
+				return &awsdynamo.BatchGetItemOutput{}
+			case *awsdynamo.UpdateItemInput:
+				written = append(written, time.Since(start))
+				return &awsdynamo.UpdateItemOutput{Attributes: stored{"nextPosition": n(int64(len(written)))}}
+			default:
+				return &awsdynamo.PutItemOutput{}
+			}
+		}}
+		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.options)
+		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, 1, time.Now)
+		for i := range 4 {
+			r, err := s.Take(t.Context(), "e", 1, "v", []uuid.UUID{uuid.New()})
+			require.NoError(t, err)
+			require.Equal(t, int64(i+1), r.Position)
+		}
+		const gap = 25 * time.Millisecond
+		require.Equal(t, []time.Duration{0, gap, 2 * gap, 3 * gap}, written)
+		require.NoError(t, s.Close(t.Context()))
+	})
 }
 
 // A position counts as claimed once, however often and wherever its visitor fetches a token.
 func TestClaimsCountOnce(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
-	a, b := open(), open()
+	a, b := open(tap{}), open(tap{})
 	const event, visitors = "claims", 30
 	c := roomtest.Open(t, a, event, room.DefaultSettings())
-	ctx, stop := context.WithCancel(t.Context())
-	var work sync.WaitGroup
 	counters := []*dynamo.Claims{dynamo.NewClaims(a), dynamo.NewClaims(b)}
-	for _, claims := range counters {
-		work.Go(func() {
-			if err := claims.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for i := range visitors {
-		r, err := a.Take(ctx, event, c.Round, fmt.Sprint(i), []uuid.UUID{uuid.New()})
-		if err != nil {
-			t.Fatal(err)
-		}
+	stop := counting(t, counters...)
+	for _, r := range roomtest.Crowd(t, a, c, visitors) {
 		for range 3 {
 			counters[0].Claim(r)
 			counters[1].Claim(r)
@@ -191,8 +185,22 @@ func TestClaimsCountOnce(t *testing.T) {
 	// What comes after the end of a round does not count for the next.
 	counters[1].Claim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
 	stop() // what waits is written all the same
-	work.Wait()
-	if n := roomtest.Read(t, a, event).Claimed; n != visitors {
-		t.Errorf("claimed %d, want %d", n, visitors)
+	require.Equal(t, int64(visitors), roomtest.Read(t, a, event).Claimed)
+}
+
+// counting runs counters of claims until the returned function stops them.
+func counting(t *testing.T, counters ...*dynamo.Claims) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, len(counters))
+	for _, claims := range counters {
+		go func() { done <- claims.Run(ctx) }()
+	}
+	return func() {
+		t.Helper()
+		cancel()
+		for range counters {
+			require.NoError(t, <-done)
+		}
 	}
 }

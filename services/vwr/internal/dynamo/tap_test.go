@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"urr.guru/pkg/waittest"
 )
 
 // tap lets a test see, hold, change or lose what a store sends, attempt by attempt, as the SDK may send a call more than once.
@@ -27,7 +30,12 @@ var errCut error = &smithyhttp.RequestSendError{Err: errors.New("connection rese
 
 type tappedInput struct{}
 
+// options also shorten the SDK's pauses between attempts, and lift the time limits of calls: a busy
+// machine makes a test slow, not red.
 func (p tap) options(o *awsdynamo.Options) {
+	if o.Retryer != nil {
+		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
+	}
 	o.APIOptions = append(slices.Clone(o.APIOptions), func(s *middleware.Stack) error {
 		return errors.Join(
 			s.Initialize.Add(middleware.InitializeMiddlewareFunc("tap input", p.note), middleware.Before),
@@ -38,7 +46,7 @@ func (p tap) options(o *awsdynamo.Options) {
 func (tap) note(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
-	return next.HandleInitialize(middleware.WithStackValue(ctx, tappedInput{}, in.Parameters), in)
+	return next.HandleInitialize(middleware.WithStackValue(context.WithoutCancel(ctx), tappedInput{}, in.Parameters), in)
 }
 
 func (p tap) attempt(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
@@ -78,11 +86,7 @@ func (g *gate) pass() {
 // await returns when somebody stands before the gate.
 func (g *gate) await(t *testing.T) {
 	t.Helper()
-	select {
-	case <-g.reached:
-	case <-time.After(time.Minute):
-		t.Fatal("nobody came to the gate")
-	}
+	waittest.Receive(t, g.reached, "somebody at the gate")
 }
 
 func isPut(in any) bool { _, ok := in.(*awsdynamo.PutItemInput); return ok }

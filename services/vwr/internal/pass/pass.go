@@ -5,6 +5,7 @@ package pass
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,11 @@ var _ room.Passes = (*Passes)(nil)
 
 // Passes holds the keys. It is safe for concurrent use.
 type Passes struct {
+	inForce atomic.Pointer[keys]
+}
+
+// keys are what is made of one set of secrets.
+type keys struct {
 	tokens   token.KeySet
 	tickets  token.MACSet
 	requests token.MACSet
@@ -29,23 +35,32 @@ type Passes struct {
 
 // New derives the keys from VWR_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
 func New(secret config.Secret) (*Passes, error) {
-	keys, err := token.ParseKeySet(secret)
+	p := new(Passes)
+	return p, p.Rekey(secret)
+}
+
+// Rekey makes and opens everything with the keys of another secret from now on. What it refuses
+// changes nothing.
+func (p *Passes) Rekey(secret config.Secret) error {
+	set, err := token.ParseKeySet(secret)
 	if err != nil {
-		return nil, fmt.Errorf("VWR_TOKEN_SECRET: %w", err)
+		return fmt.Errorf("VWR_TOKEN_SECRET: %w", err)
 	}
-	return &Passes{tokens: keys, tickets: keys.Derive(claims.LabelVwrTicket), requests: keys.Derive(labelRequest)}, nil
+	p.inForce.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelVwrTicket), requests: set.Derive(labelRequest)})
+	return nil
 }
 
 // RequestIDs are the keys under which a visitor's record of a round is found without a search: one per secret of the set, so that a
 // change of secrets gives nobody a second position. An id tells nothing about its visitor and cannot be guessed.
 func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
-	kids := p.requests.Kids()
+	requests := p.inForce.Load().requests
+	kids := requests.Kids()
 	ids := make([]uuid.UUID, 0, len(kids))
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970
 	for _, kid := range kids {
 		// The event id is 1–64 bytes, so one byte holds its length; the visitor ends the message.
-		sum, ok := p.requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), at[:], []byte(visitor))
+		sum, ok := requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), at[:], []byte(visitor))
 		if !ok {
 			continue
 		}
@@ -60,12 +75,12 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 // Seal signs the ticket of a record.
 func (p *Passes) Seal(r room.Record) string {
 	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
-	return t.Seal(p.tickets, r.EventID, r.Visitor)
+	return t.Seal(p.inForce.Load().tickets, r.EventID, r.Visitor)
 }
 
 // Open verifies a ticket of this event and visitor.
 func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
-	t, err := claims.OpenVwrTicket(p.tickets, eventID, visitor, ticket)
+	t, err := claims.OpenVwrTicket(p.inForce.Load().tickets, eventID, visitor, ticket)
 	if err != nil {
 		return room.Record{}, false
 	}
@@ -77,7 +92,7 @@ func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
 // Token signs the tier-1 token of a record, good for ten minutes.
 func (p *Passes) Token(r room.Record, now time.Time) (string, time.Time, error) {
 	c := claims.NewTier1(r.EventID, r.Visitor, r.RequestID.String(), int64(r.Round), r.Position, now)
-	signed, err := p.tokens.Sign(c)
+	signed, err := p.inForce.Load().tokens.Sign(c)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("tier-1 token: %w", err)
 	}

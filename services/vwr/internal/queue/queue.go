@@ -1,21 +1,24 @@
-// Package queue asks the queue service how full tier 2 is.
+// Package queue asks the queue service how full tier 2 is, and which events there are.
 package queue
 
 import (
 	"context"
-	"io"
 
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/vwr/internal/room"
 )
 
-var _ room.Loads = (*Client)(nil)
+var (
+	_ room.Loads = (*Client)(nil)
+	_ room.Sales = (*Client)(nil)
+)
 
 // Client asks queue; without an address it answers that queue cannot be reached.
 type Client struct {
-	conn io.Closer
+	conn *rpc.Conn // nil without an address
 	rpc  queuev1.QueueServiceClient
 }
 
@@ -41,6 +44,23 @@ func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
 		return room.Load{}, err
 	}
 	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
+}
+
+// Closed implements room.Sales.
+func (c *Client) Closed(ctx context.Context, eventID string) (bool, error) {
+	if c.rpc == nil {
+		return false, errs.ErrUnavailable
+	}
+	res, err := c.rpc.GetSale(ctx, &queuev1.GetSaleRequest{EventId: eventID})
+	return res.GetClosed(), err
+}
+
+// Rekey signs with another key of the pair from now on.
+func (c *Client) Rekey(key config.Secret) error {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Rekey(key)
 }
 
 // Close ends the connection.

@@ -2,17 +2,17 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"testing"
-	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/waittest"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/vwr/internal/queue"
 	"urr.guru/services/vwr/internal/room"
@@ -30,26 +30,26 @@ func (line) GetLoad(_ context.Context, req *queuev1.GetLoadRequest) (*queuev1.Ge
 	return &queuev1.GetLoadResponse{Waiting: 3, Active: 5, Parked: 7, Arrived: 11}, nil
 }
 
+func (line) GetSale(_ context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
+	if req.GetEventId() == "unknown" {
+		return nil, errs.ErrEventNotFound
+	}
+	return &queuev1.GetSaleResponse{Closed: req.GetEventId() == "over"}, nil
+}
+
 // listen serves queue on loopback, which lets vwr in with its key.
 func listen(t *testing.T, key config.Secret) string {
 	t.Helper()
 	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"vwr": key, "gateway": key}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(grpc.ServiceRegistrar(s), line{})
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := errors.Join(s.Stop(ctx), <-done); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.Stop(context.Background()))
+		require.NoError(t, <-done)
 	})
 	return l.Addr().String()
 }
@@ -58,38 +58,34 @@ func TestLoad(t *testing.T) {
 	t.Parallel()
 	const key = config.Secret("the key of the pair vwr → queue!!")
 	c, err := queue.New(rpc.Peer{Addr: listen(t, key), Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	ctx, cancel := waittest.Context(t) // the call's own limit would be that of a server which answers soon
 	defer cancel()
 	got, err := c.Load(ctx, "demo")
-	if want := (room.Load{Waiting: 3, Active: 5, Arrived: 11}); err != nil || got != want {
-		t.Errorf("load %+v, %v, want %+v", got, err, want)
+	require.NoError(t, err)
+	require.Equal(t, room.Load{Waiting: 3, Active: 5, Arrived: 11}, got)
+	_, err = c.Load(ctx, "other")
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+
+	for event, want := range map[string]bool{"demo": false, "over": true} {
+		closed, err := c.Closed(ctx, event)
+		require.NoError(t, err)
+		require.Equal(t, want, closed)
 	}
-	if _, err := c.Load(ctx, "other"); !errors.Is(err, errs.ErrUnavailable) {
-		t.Errorf("a queue that fails: %v", err)
-	}
+	_, err = c.Closed(ctx, "unknown")
+	require.ErrorIs(t, err, room.ErrNoEvent)
 }
 
 func TestLoadWithoutQueue(t *testing.T) {
 	t.Parallel()
 	c, err := queue.New(rpc.Peer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Load(t.Context(), "demo"); !errors.Is(err, errs.ErrUnavailable) {
-		t.Errorf("got %v, want unavailable", err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := queue.New(rpc.Peer{Addr: "q:1", Key: "short"}); err == nil {
-		t.Error("a short key is taken")
-	}
+	require.NoError(t, err)
+	_, err = c.Load(t.Context(), "demo")
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	_, err = c.Closed(t.Context(), "demo")
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	require.NoError(t, c.Close(t.Context()))
+	_, err = queue.New(rpc.Peer{Addr: "q:1", Key: "short"})
+	require.Error(t, err, "a short key")
 }

@@ -29,12 +29,13 @@ type Server interface {
 type Admin struct {
 	board *Board
 	rooms Rooms
+	sales Sales
 	now   func() time.Time
 }
 
 // NewAdmin wires the operators' side.
-func NewAdmin(b *Board, r Rooms, now func() time.Time) *Admin {
-	return &Admin{board: b, rooms: r, now: now}
+func NewAdmin(b *Board, r Rooms, s Sales, now func() time.Time) *Admin {
+	return &Admin{board: b, rooms: r, sales: s, now: now}
 }
 
 // maxTries is how often an operator's act is tried again when the state it was decided on has changed: visitors and the advancing
@@ -42,7 +43,8 @@ func NewAdmin(b *Board, r Rooms, now func() time.Time) *Admin {
 const maxTries = 8
 
 // Activate starts a new round on an inactive event, with the default settings where none are given; on an active one it only changes
-// the given settings.
+// the given settings. A new round needs an event: ErrNoEvent. While nobody can say whether there is one it starts all the same, since an
+// operator must be able to shut the door just when everything else is overrun.
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.act(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if found && c.Active {
@@ -51,6 +53,9 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 				return false, err
 			}
 			return true, a.rooms.Configure(ctx, eventID, c.Round, s)
+		}
+		if _, err := saleClosed(ctx, a.sales, eventID); errors.Is(err, ErrNoEvent) {
+			return false, err
 		}
 		s, err := DefaultSettings().With(change)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // ReadEvery is how often a replica reads the counters, and so what a takeover costs.
@@ -17,8 +19,15 @@ const ReadEvery = 400 * time.Millisecond
 const (
 	// stepTimeout bounds one step, so that a store that hangs does not silence the replica for longer than it takes to notice.
 	stepTimeout = 2 * time.Second
-	// loadTimeout bounds the question to tier 2; without an answer the step goes by the configured rate.
-	loadTimeout = 300 * time.Millisecond
+	// loadTimeout bounds the question to tier 2, claimsTimeout the read of the claims. All events
+	// wait for the slowest of a step.
+	loadTimeout   = 300 * time.Millisecond
+	claimsTimeout = 300 * time.Millisecond
+	// claimsEvery is the least time between two successful reads of an event's claims.
+	claimsEvery = time.Second
+	// LoadGrace is how long tier 2 may leave questions unanswered before an event goes by the
+	// configured rate. Until then nobody is served: tier 2 may be full.
+	LoadGrace = 5 * time.Second
 	// stepsAtOnce bounds the events that are advanced in parallel.
 	stepsAtOnce = 32
 )
@@ -35,12 +44,20 @@ type Loads interface {
 	Load(ctx context.Context, eventID string) (Load, error)
 }
 
+// Tally counts the claims of a round.
+type Tally interface {
+	// Claimed is the number of claims that are written. It fails when claims cannot be written, by
+	// this replica at least: the number would be too small.
+	Claimed(ctx context.Context, eventID string, round Round) (int64, error)
+}
+
 // Advancer moves the serving counters of all active events. Every replica runs one; there is no leader. Each reads the counters every
 // ReadEvery, and writes `serving = s + n` on condition that it still is s: who wins goes on winning, since the others see the counter
 // move and start their measurement anew.
 type Advancer struct {
 	board  *Board
 	source Source
+	tally  Tally
 	loads  Loads
 	now    func() time.Time
 	log    *slog.Logger
@@ -52,8 +69,11 @@ type Advancer struct {
 // AdvancerStats counts the writes of this replica.
 type AdvancerStats struct {
 	Won, Lost, Failed atomic.Int64
-	// Fallbacks counts steps of an event with the inlet MaxInFlight that went by the rate, because tier 2 did not answer.
+	// Fallbacks counts steps of an event with the inlet MaxInFlight that went by the rate, because
+	// tier 2 had not answered for LoadGrace.
 	Fallbacks atomic.Int64
+	// ClaimsMissed counts the reads of claims that failed: the share of the event stays as it is.
+	ClaimsMissed atomic.Int64
 }
 
 // lane is what a replica has measured of one event.
@@ -62,11 +82,14 @@ type lane struct {
 	share  Share
 	flight Flight
 	meter  Meter
+	// missed is when tier 2 left the first question unanswered since its last answer; zero when it
+	// has answered the last one.
+	missed time.Time
 }
 
 // NewAdvancer wires a replica's advancer. now must be monotonic (time.Now is).
-func NewAdvancer(b *Board, s Source, l Loads, now func() time.Time, log *slog.Logger) *Advancer {
-	return &Advancer{board: b, source: s, loads: l, now: now, log: log, lanes: make(map[string]*lane)}
+func NewAdvancer(b *Board, s Source, t Tally, l Loads, now func() time.Time, log *slog.Logger) *Advancer {
+	return &Advancer{board: b, source: s, tally: t, loads: l, now: now, log: log, lanes: make(map[string]*lane)}
 }
 
 // Stats are the counts since the start.
@@ -74,13 +97,10 @@ func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
 
 // Run steps until ctx ends. A store that fails is logged once when it begins and once when it is over.
 func (a *Advancer) Run(ctx context.Context) error {
-	tick := time.NewTicker(ReadEvery)
-	defer tick.Stop()
 	failing := false
-	for {
+	return loop.Every(ctx, ReadEvery, func(ctx context.Context) {
 		switch err := a.Step(ctx); {
 		case ctx.Err() != nil:
-			return nil
 		case err != nil && !failing:
 			failing = true
 			a.log.ErrorContext(ctx, "counters cannot be read, the last state is served", "error", err)
@@ -88,12 +108,7 @@ func (a *Advancer) Run(ctx context.Context) error {
 			failing = false
 			a.log.InfoContext(ctx, "counters can be read again")
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	})
 }
 
 // Step reads the counters once, and advances every active event by what it is due.
@@ -145,18 +160,13 @@ func (a *Advancer) forget(known []string, counters []Counters) {
 
 func (l *lane) observe(c Counters, now time.Time) {
 	l.pace.Observe(c, now)
-	l.share.Observe(c, now)
 	l.meter.Observe(c, now)
 }
 
 func (a *Advancer) advance(ctx context.Context, l *lane, c Counters) {
+	a.countClaims(ctx, l, c)
 	rate := c.Settings.Rate() / l.share.Value()
-	load, full := a.load(ctx, l, c)
-	start := a.now()
-	n := l.pace.Allowance(c, rate, start)
-	if full {
-		n = l.flight.Allowance(c, load)
-	}
+	n, start := a.allowance(ctx, l, c, rate)
 	if n <= 0 {
 		return
 	}
@@ -173,18 +183,50 @@ func (a *Advancer) advance(ctx context.Context, l *lane, c Counters) {
 	}
 }
 
-// load asks tier 2, for an event whose inlet needs it; ok is false when the step goes by the rate.
-func (a *Advancer) load(ctx context.Context, l *lane, c Counters) (_ Load, ok bool) {
-	if c.Settings.Inlet != MaxInFlight {
-		return Load{}, false
+// countClaims brings the share up to date. Without the claims the last share stays: claims that
+// cannot be written look like visitors who have left, and would raise the rate.
+func (a *Advancer) countClaims(ctx context.Context, l *lane, c Counters) {
+	if !l.share.Due(c, a.now()) {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	claimed, err := a.tally.Claimed(ctx, c.EventID, c.Round)
+	if err != nil {
+		a.stats.ClaimsMissed.Add(1)
+		return
+	}
+	l.share.Observe(c, claimed, a.now())
+	c.Claimed = max(c.Claimed, claimed)
+	a.board.Apply(c)
+}
+
+// allowance is the number of positions by which the counter of an event may advance at start.
+func (a *Advancer) allowance(ctx context.Context, l *lane, c Counters, rate float64) (n int64, start time.Time) {
+	if c.Settings.Inlet != MaxInFlight {
+		start = a.now()
+		return l.pace.Allowance(c, rate, start), start
+	}
+	load, err := a.load(ctx, c)
+	start = a.now()
+	if err == nil {
+		l.missed = time.Time{}
+		l.flight.Observe(c, load, start)
+		return l.flight.Allowance(c, load), start
+	}
+	if l.missed.IsZero() {
+		l.missed = start
+	}
+	if start.Sub(l.missed) < LoadGrace {
+		return 0, start
+	}
+	a.stats.Fallbacks.Add(1)
+	l.pace.NotBefore(l.missed.Add(LoadGrace))
+	return l.pace.Allowance(c, rate, start), start
+}
+
+func (a *Advancer) load(ctx context.Context, c Counters) (Load, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	load, err := a.loads.Load(ctx, c.EventID)
-	if err != nil {
-		a.stats.Fallbacks.Add(1)
-		return Load{}, false
-	}
-	l.flight.Observe(c, load, a.now())
-	return load, true
+	return a.loads.Load(ctx, c.EventID)
 }

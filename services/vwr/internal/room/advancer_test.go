@@ -3,7 +3,6 @@ package room_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
@@ -20,11 +21,12 @@ import (
 type hall struct {
 	t        *testing.T
 	store    *roomtest.Memory
-	now      time.Duration
+	clock    *clocktest.Clock
 	replicas []*room.Advancer
 	boards   []*room.Board
 	loads    *loads
 	round    room.Round
+	came     int64 // of those served
 }
 
 type loads struct {
@@ -36,15 +38,15 @@ func (l *loads) Load(context.Context, string) (room.Load, error) { return l.load
 
 func newHall(t *testing.T, replicas int, settings room.Settings) *hall {
 	t.Helper()
-	h := &hall{t: t, loads: &loads{err: errors.New("nobody there")}}
-	h.store = roomtest.NewMemory(func() time.Time { return epoch.Add(h.now) })
+	h := &hall{t: t, clock: clocktest.New(epoch), loads: &loads{err: errors.New("nobody there")}}
+	h.store = roomtest.NewMemory(h.clock.Now)
 	h.round = roomtest.Open(t, h.store, "e", settings).Round
 	for i := range replicas {
 		skew := time.Duration(i) * time.Hour
 		b := room.NewBoard()
 		h.boards = append(h.boards, b)
-		h.replicas = append(h.replicas, room.NewAdvancer(b, h.store, h.loads, func() time.Time {
-			return epoch.Add(h.now - skew)
+		h.replicas = append(h.replicas, room.NewAdvancer(b, h.store, h.store, h.loads, func() time.Time {
+			return h.clock.Now().Add(-skew)
 		}, slog.New(slog.DiscardHandler)))
 	}
 	return h
@@ -52,19 +54,24 @@ func newHall(t *testing.T, replicas int, settings room.Settings) *hall {
 
 func (h *hall) step(replica int) {
 	h.t.Helper()
-	if err := h.replicas[replica].Step(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, h.replicas[replica].Step(h.t.Context()))
 }
 
 func (h *hall) arrive(n int) {
 	for range n {
 		id := uuid.New()
 		r, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		require.NoError(h.t, err)
 		h.store.Claim(r) // everybody comes: the share stays 1
+	}
+}
+
+// issue gives positions out to visitors of whom the test says later who comes.
+func (h *hall) issue(n int) {
+	for range n {
+		id := uuid.New()
+		_, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
+		require.NoError(h.t, err)
 	}
 }
 
@@ -82,22 +89,18 @@ func TestAdvancersKeepTheRate(t *testing.T) {
 			h.arrive(600)
 			ticks := newTicks(rng, replicas)
 			last := int64(0)
-			for h.now < 10*time.Second {
+			elapsed := time.Duration(0)
+			for elapsed < 10*time.Second {
 				var replica int
-				replica, h.now = ticks.next(rng)
+				replica, elapsed = ticks.next(rng)
+				h.clock.Set(epoch.Add(elapsed))
 				h.step(replica)
 				s := h.serving()
-				if limit := settings.Rate() * h.now.Seconds(); float64(s) > limit {
-					t.Fatalf("%d replicas, seed %d: served %d after %v, at most %.0f are allowed", replicas, seed, s, h.now, limit)
-				}
-				if s < last || s-last > settings.Batch {
-					t.Fatalf("%d replicas, seed %d: from %d to %d at %v", replicas, seed, last, s, h.now)
-				}
+				kept := float64(s) <= settings.Rate()*elapsed.Seconds() && s >= last && s-last <= settings.Batch
+				require.True(t, kept, "%d replicas, seed %d: from %d to %d after %v", replicas, seed, last, s, elapsed)
 				last = s
 			}
-			if want := 0.8 * settings.Rate() * h.now.Seconds(); float64(last) < want {
-				t.Errorf("%d replicas, seed %d: only %d served in %v", replicas, seed, last, h.now)
-			}
+			require.GreaterOrEqual(t, float64(last), 0.8*settings.Rate()*elapsed.Seconds(), "%d replicas, seed %d", replicas, seed)
 		}
 	}
 }
@@ -125,17 +128,14 @@ func TestAdvancersStopAtTheLastPosition(t *testing.T) {
 	h := newHall(t, 3, room.DefaultSettings())
 	for range 60 {
 		h.arrive(3)
-		h.now += room.ReadEvery
+		h.clock.Advance(room.ReadEvery)
 		for i := range h.replicas {
 			h.step(i)
 		}
-		if c := roomtest.Read(t, h.store, "e"); c.Serving > c.Issued {
-			t.Fatalf("serving %d of %d", c.Serving, c.Issued)
-		}
+		c := roomtest.Read(t, h.store, "e")
+		require.LessOrEqual(t, c.Serving, c.Issued)
 	}
-	if got := h.serving(); got != 180 {
-		t.Errorf("served %d, want 180", got)
-	}
+	require.Equal(t, int64(180), h.serving())
 }
 
 // An idle hour is worth one batch at the most.
@@ -145,15 +145,13 @@ func TestAdvancersAfterAnIdleSpell(t *testing.T) {
 	for i := range h.replicas {
 		h.step(i)
 	}
-	h.now += time.Hour
+	h.clock.Advance(time.Hour)
 	h.arrive(5000)
 	for i := range h.replicas {
 		h.step(i)
 		h.step(i)
 	}
-	if got := h.serving(); got != 500 {
-		t.Errorf("served %d at once, want one batch, 500", got)
-	}
+	require.Equal(t, int64(500), h.serving(), "one batch at once")
 }
 
 // When the winner dies, another replica goes on after one read interval.
@@ -162,54 +160,29 @@ func TestAdvancerTakeover(t *testing.T) {
 	h := newHall(t, 2, room.DefaultSettings())
 	h.arrive(2000)
 	for range 10 {
-		h.now += room.ReadEvery / 2
+		h.clock.Advance(room.ReadEvery / 2)
 		h.step(0)
-		h.now += room.ReadEvery / 2
+		h.clock.Advance(room.ReadEvery / 2)
 		h.step(1)
 	}
-	if won, lost := h.replicas[0].Stats(), h.replicas[1].Stats(); won.Won.Load() < 8 || lost.Won.Load() > 1 {
-		t.Errorf("wins: %d and %d, want one replica to go on winning", won.Won.Load(), lost.Won.Load())
-	}
+	require.GreaterOrEqual(t, h.replicas[0].Stats().Won.Load(), int64(8), "one replica goes on winning")
+	require.LessOrEqual(t, h.replicas[1].Stats().Won.Load(), int64(1))
 	before := h.serving()
 	for range 10 { // replica 0 is dead
-		h.now += room.ReadEvery
+		h.clock.Advance(room.ReadEvery)
 		h.step(1)
 	}
-	if got := h.serving() - before; got < 180 || got > 200 {
-		t.Errorf("served %d in 4 s after the takeover, want 180–200", got)
-	}
+	require.InDelta(t, 190, h.serving()-before, 10, "served in 4 s after the takeover")
 }
 
 func TestAdvancerDividesByTheShare(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 1, room.DefaultSettings())
-	for i := range 6000 { // every second one has left
-		id := uuid.New()
-		if _, err := h.store.Take(t.Context(), "e", h.round, fmt.Sprint(i), []uuid.UUID{id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	claimed := int64(0)
-	for range 100 { // 40 s
-		h.now += room.ReadEvery
-		h.step(0)
-		for claimed < h.serving()/2 {
-			claimed++
-			h.store.Claim(room.Record{EventID: "e", Round: h.round, RequestID: uuid.New()})
-		}
-	}
+	h.issue(6000)
+	h.live(40*time.Second, 0.5) // every second one has left
 	before := h.serving()
-	for range 25 { // 10 s
-		h.now += room.ReadEvery
-		h.step(0)
-		for claimed < h.serving()/2 {
-			claimed++
-			h.store.Claim(room.Record{EventID: "e", Round: h.round, RequestID: uuid.New()})
-		}
-	}
-	if got := h.serving() - before; got < 950 || got > 1050 {
-		t.Errorf("served %d in 10 s, want about 1000, so that 500 come through", got)
-	}
+	h.live(10*time.Second, 0.5)
+	require.InDelta(t, 1000, h.serving()-before, 50, "so that 500 come through")
 }
 
 func TestAdvancerMaxInFlight(t *testing.T) {
@@ -220,55 +193,40 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 	h.arrive(1000)
 	h.loads.err = nil
 	for range 5 {
-		h.now += room.ReadEvery
+		h.clock.Advance(room.ReadEvery)
 		h.step(0)
 		h.step(1)
 	}
-	if got := h.serving(); got != 120 {
-		t.Errorf("served %d into an empty tier 2, want 120", got)
-	}
+	require.Equal(t, int64(120), h.serving(), "into an empty tier 2")
 	h.loads.load = room.Load{Active: 100, Waiting: 10, Arrived: 115} // five have been and gone, five are on the way
-	h.now += room.ReadEvery
+	h.clock.Advance(room.ReadEvery)
 	h.step(0)
 	h.step(1)
-	if got := h.serving(); got != 125 {
-		t.Errorf("served %d, want 125", got)
-	}
+	require.Equal(t, int64(125), h.serving())
 	h.loads.err = errors.New("queue is gone")
 	before := h.serving()
-	for range 10 {
-		h.now += room.ReadEvery
+	for range 23 {
+		h.clock.Advance(room.ReadEvery)
 		h.step(0)
 	}
-	if got := h.serving() - before; got < 180 || got > 200 {
-		t.Errorf("served %d in 4 s without an answer from tier 2, want what the rate gives", got)
-	}
-	if h.replicas[0].Stats().Fallbacks.Load() == 0 {
-		t.Error("the fallbacks are not counted")
-	}
+	require.InDelta(t, 190, h.serving()-before, 10, "what the rate gives in the 3.8 s after 5 s without an answer from tier 2")
+	require.NotZero(t, h.replicas[0].Stats().Fallbacks.Load())
 }
 
 func TestAdvancerBoard(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 2, room.DefaultSettings())
-	if h.boards[0].Ready() {
-		t.Error("ready before the first read")
-	}
+	require.False(t, h.boards[0].Ready(), "before the first read")
 	h.store.Fail(true)
-	if err := h.replicas[0].Step(t.Context()); !errors.Is(err, roomtest.ErrDown) || h.boards[0].Ready() {
-		t.Errorf("a failed read: %v, ready %v", err, h.boards[0].Ready())
-	}
+	require.ErrorIs(t, h.replicas[0].Step(t.Context()), roomtest.ErrDown)
+	require.False(t, h.boards[0].Ready(), "after a failed read")
 	h.store.Fail(false)
 	h.step(0)
 	h.step(1)
-	if st, ok := h.boards[1].Get("e"); !ok || !st.Active || !h.boards[1].Ready() {
-		t.Errorf("after the first read: %v, %+v", ok, st)
-	}
-	if err := h.store.Stop(t.Context(), "e", h.round); err != nil {
-		t.Fatal(err)
-	}
+	st, ok := h.boards[1].Get("e")
+	require.True(t, ok && st.Active && h.boards[1].Ready(), "after the first read: %v, %+v", ok, st)
+	require.NoError(t, h.store.Stop(t.Context(), "e", h.round))
 	h.step(1)
-	if st, _ := h.boards[1].Get("e"); st.Active {
-		t.Error("another replica's deactivation is not seen within a read")
-	}
+	st, _ = h.boards[1].Get("e")
+	require.False(t, st.Active, "another replica's deactivation is seen within a read")
 }

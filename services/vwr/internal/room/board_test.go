@@ -2,12 +2,13 @@ package room_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/vwr/internal/room"
 )
@@ -31,14 +32,11 @@ func TestBoardMergesInAnyOrder(t *testing.T) {
 		last := map[room.Round]int64{}
 		for _, v := range order {
 			st := b.Apply(v)
-			if st.Serving < last[st.Round] {
-				t.Fatalf("order %d: serving went back to %d", k, st.Serving)
-			}
+			require.GreaterOrEqual(t, st.Serving, last[st.Round], "order %d", k)
 			last[st.Round] = st.Serving
 		}
-		if st, _ := b.Get("e"); st.Counters != want {
-			t.Errorf("order %d: ends with %+v", k, st.Counters)
-		}
+		st, _ := b.Get("e")
+		require.Equal(t, want, st.Counters, "order %d", k)
 	}
 }
 
@@ -46,15 +44,15 @@ func TestBoardClosedRoundStaysClosed(t *testing.T) {
 	t.Parallel()
 	b := room.NewBoard()
 	b.Apply(view(1, false, 10, 5))
-	if st := b.Apply(view(1, true, 12, 5)); st.Active || st.Issued != 12 {
-		t.Errorf("a late view opened the round again: %+v", st)
-	}
+	st := b.Apply(view(1, true, 12, 5))
+	require.False(t, st.Active, "a late view does not open the round again")
+	require.Equal(t, int64(12), st.Issued)
 	b.Apply(view(2, true, 1, 0))
 	b.Gone("e")
 	b.Gone("unknown")
-	if st, _ := b.Get("e"); st.Active || len(b.Active()) != 0 {
-		t.Error("an event that is gone is still active")
-	}
+	st, _ = b.Get("e")
+	require.False(t, st.Active, "the event is gone")
+	require.Empty(t, b.Active())
 }
 
 func TestBoardRateBelongsToItsRound(t *testing.T) {
@@ -63,12 +61,8 @@ func TestBoardRateBelongsToItsRound(t *testing.T) {
 	b.Apply(view(1, true, 10, 0))
 	b.Measured("e", 1, 42)
 	b.Measured("e", 9, 99)
-	if st := b.Apply(view(1, true, 11, 0)); st.Rate != 42 {
-		t.Errorf("rate %v, want 42", st.Rate)
-	}
-	if st := b.Apply(view(2, true, 0, 0)); st.Rate != 0 {
-		t.Errorf("rate of a new round %v, want 0", st.Rate)
-	}
+	require.InDelta(t, 42, b.Apply(view(1, true, 11, 0)).Rate, 0)
+	require.Zero(t, b.Apply(view(2, true, 0, 0)).Rate, "a new round")
 }
 
 func TestBoardGave(t *testing.T) {
@@ -80,9 +74,8 @@ func TestBoardGave(t *testing.T) {
 	} {
 		b.Gave(r)
 	}
-	if st, _ := b.Get("e"); st.Issued != 12 {
-		t.Errorf("issued %d, want 12", st.Issued)
-	}
+	st, _ := b.Get("e")
+	require.Equal(t, int64(12), st.Issued)
 }
 
 func TestWatcher(t *testing.T) {
@@ -109,13 +102,13 @@ func TestWatcher(t *testing.T) {
 		synctest.Wait()
 		select {
 		case u := <-updates:
-			t.Fatalf("a snapshot before the board was loaded: %v", u)
+			require.Fail(t, "a snapshot before the board was loaded", u)
 		default:
 		}
 		b.Loaded()
-		if u := <-updates; len(u.states) != 1 || u.states[0].Issued != 1 {
-			t.Errorf("the snapshot: %+v", u)
-		}
+		snapshot := (<-updates).states
+		require.Len(t, snapshot, 1)
+		require.Equal(t, int64(1), snapshot[0].Issued)
 		for i := range int64(5) { // coalesced: the watcher sees the last of them
 			b.Apply(view(1, true, 2+i, 0))
 		}
@@ -128,13 +121,11 @@ func TestWatcher(t *testing.T) {
 		synctest.Wait()
 		select {
 		case u := <-updates:
-			t.Errorf("an update without a change: %+v", u)
+			require.Fail(t, "an update without a change", u)
 		case <-time.After(time.Hour):
 		}
 		stop()
-		if u := <-updates; !errors.Is(u.err, context.Canceled) {
-			t.Errorf("at the end: %v", u.err)
-		}
+		require.ErrorIs(t, (<-updates).err, context.Canceled)
 	})
 }
 
@@ -142,13 +133,14 @@ func TestWatcherStartsWithAnEmptySnapshot(t *testing.T) {
 	t.Parallel()
 	b := room.NewBoard()
 	b.Loaded()
-	if states, err := b.Watch().Next(t.Context()); err != nil || len(states) != 0 {
-		t.Errorf("got %v, %v", states, err)
-	}
+	states, err := b.Watch().Next(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, states)
 	for i := range 3 {
 		b.Apply(room.Counters{EventID: fmt.Sprint("e", 2-i), Round: 1, Active: true})
 	}
-	if states, _ := b.Watch().Next(t.Context()); len(states) != 3 || states[0].EventID != "e0" || states[2].EventID != "e2" {
-		t.Errorf("the snapshot: %+v", states)
-	}
+	states, err = b.Watch().Next(t.Context())
+	require.NoError(t, err)
+	require.Len(t, states, 3)
+	require.Equal(t, []string{"e0", "e1", "e2"}, []string{states[0].EventID, states[1].EventID, states[2].EventID})
 }

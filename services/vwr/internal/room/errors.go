@@ -16,6 +16,8 @@ var (
 	ErrVisitorRequired = errs.ErrVisitorRequired
 	// ErrInvalidSettings: the settings make no sense together.
 	ErrInvalidSettings = errs.ErrInvalidRequest
+	// ErrNoEvent: nobody has made an event, a promotion or a campaign of that id.
+	ErrNoEvent = errs.ErrEventNotFound
 	// ErrUnavailable: the store does not answer, or the event changes too fast; trying again is right.
 	ErrUnavailable = errs.ErrUnavailable
 )

@@ -3,6 +3,8 @@ package room_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -56,9 +58,7 @@ func TestFlight(t *testing.T) {
 				f.Observe(cs, s.load, at(s.at))
 				got = f.Allowance(cs, s.load)
 			}
-			if got != c.want {
-				t.Errorf("allowance %d, want %d", got, c.want)
-			}
+			require.Equal(t, c.want, got)
 		})
 	}
 }
@@ -68,9 +68,7 @@ func TestFlightIsBoundedByTheBatch(t *testing.T) {
 	var f room.Flight
 	c := inFlight(10_000, 0, 5_000)
 	f.Observe(c, room.Load{}, at(0))
-	if got := f.Allowance(c, room.Load{}); got != c.Settings.Batch {
-		t.Errorf("allowance %d, want one batch, %d", got, c.Settings.Batch)
-	}
+	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.Load{}))
 }
 
 func TestMeter(t *testing.T) {
@@ -79,25 +77,19 @@ func TestMeter(t *testing.T) {
 	c := counters(100_000, 0)
 	for i := range 8 {
 		m.Observe(c, at(0.4*float64(i)))
-		if got := m.Rate(); got != 0 {
-			t.Fatalf("after %.1f s: %v, want none yet", 0.4*float64(i), got)
-		}
+		require.Zero(t, m.Rate(), "after %.1f s", 0.4*float64(i))
 		c.Serving += 20
 	}
 	for i := 8; i < 50; i++ {
 		m.Observe(c, at(0.4*float64(i)))
 		c.Serving += 20
 	}
-	if got := m.Rate(); got < 49 || got > 51 {
-		t.Errorf("measured %v, want 50", got)
-	}
+	require.InDelta(t, 50, m.Rate(), 1)
 	c.Serving = c.Issued
 	m.Observe(c, at(20))
 	before := m.Rate()
 	for i := range 100 { // an empty line says nothing
 		m.Observe(c, at(21+float64(i)))
 	}
-	if got := m.Rate(); got != before {
-		t.Errorf("an empty line changed the rate from %v to %v", before, got)
-	}
+	require.InDelta(t, before, m.Rate(), 0, "an empty line")
 }

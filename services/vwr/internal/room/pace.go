@@ -25,6 +25,14 @@ func (p *Pace) Observe(c Counters, now time.Time) {
 	*p = Pace{seen: true, round: c.Round, serving: c.Serving, since: now}
 }
 
+// NotBefore lets the measurement begin no sooner than at t: what came before is not worth any
+// position.
+func (p *Pace) NotBefore(t time.Time) {
+	if p.since.Before(t) {
+		p.since = t
+	}
+}
+
 // Allowance is the number of positions by which the counter may advance at now: what the rate (positions per second) gives for the time
 // the counter has stood still, at most one batch, and never past the last position given out.
 func (p *Pace) Allowance(c Counters, rate float64, now time.Time) int64 {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -36,9 +38,7 @@ func TestPaceAllowance(t *testing.T) {
 			t.Parallel()
 			var p room.Pace
 			p.Observe(c.counters, at(0))
-			if got := p.Allowance(c.counters, c.rate, at(c.after)); got != c.want {
-				t.Errorf("allowance %d, want %d", got, c.want)
-			}
+			require.Equal(t, c.want, p.Allowance(c.counters, c.rate, at(c.after)))
 		})
 	}
 }
@@ -46,27 +46,17 @@ func TestPaceAllowance(t *testing.T) {
 func TestPaceStartsAnewWhenTheCounterMoves(t *testing.T) {
 	t.Parallel()
 	var p room.Pace
-	if n := p.Allowance(counters(1000, 0), 50, at(100)); n != 0 {
-		t.Errorf("a pace that has seen nothing allows %d", n)
-	}
+	require.Zero(t, p.Allowance(counters(1000, 0), 50, at(100)), "nothing was seen yet")
 	p.Observe(counters(1000, 0), at(0))
 	p.Observe(counters(1000, 0), at(1)) // the same value does not
-	if n := p.Allowance(counters(1000, 0), 50, at(2)); n != 100 {
-		t.Errorf("after 2 s: %d, want 100", n)
-	}
+	require.Equal(t, int64(100), p.Allowance(counters(1000, 0), 50, at(2)), "after 2 s")
 	p.Observe(counters(1000, 40), at(2))
-	if n := p.Allowance(counters(1000, 40), 50, at(2.5)); n != 25 {
-		t.Errorf("half a second after another replica moved it: %d, want 25", n)
-	}
+	require.Equal(t, int64(25), p.Allowance(counters(1000, 40), 50, at(2.5)), "half a second after another replica moved it")
 	next := counters(1000, 40)
 	next.Round = 2
-	if n := p.Allowance(next, 50, at(3)); n != 0 {
-		t.Errorf("a round that was not seen: %d, want 0", n)
-	}
+	require.Zero(t, p.Allowance(next, 50, at(3)), "a round that was not seen")
 	p.Observe(next, at(3))
-	if n := p.Allowance(next, 50, at(4)); n != 50 {
-		t.Errorf("a second after the new round was seen: %d, want 50", n)
-	}
+	require.Equal(t, int64(50), p.Allowance(next, 50, at(4)), "a second after the new round was seen")
 }
 
 // A winner that steps whenever a position is due reaches exactly the rate, also when a step is worth less than one position.
@@ -83,9 +73,8 @@ func TestPaceKeepsFractions(t *testing.T) {
 				c.Serving += n
 			}
 		}
-		if want := rate * 400; float64(c.Serving) > want+0.001 || float64(c.Serving) < want-1.001 {
-			t.Errorf("rate %v: served %d in 400 s, want %v", rate, c.Serving, want)
-		}
+		require.LessOrEqual(t, float64(c.Serving), rate*400+0.001, "served in 400 s at %v/s", rate)
+		require.GreaterOrEqual(t, float64(c.Serving), rate*400-1.001, "served in 400 s at %v/s", rate)
 	}
 }
 
@@ -96,14 +85,10 @@ func TestPaceDropsWhatWasCutOff(t *testing.T) {
 	c := counters(10, 0)
 	p.Observe(c, at(0))
 	n := p.Allowance(c, 50, at(60))
-	if n != 10 {
-		t.Fatalf("allowance %d, want the 10 that wait", n)
-	}
+	require.Equal(t, int64(10), n, "all who wait")
 	p.Advanced(n, 50, at(60))
 	c.Serving, c.Issued = 10, 10_000
-	if n := p.Allowance(c, 50, at(60.1)); n != 5 {
-		t.Errorf("0.1 s later: %d, want 5", n)
-	}
+	require.Equal(t, int64(5), p.Allowance(c, 50, at(60.1)), "0.1 s later")
 }
 
 func TestShare(t *testing.T) {
@@ -133,11 +118,9 @@ func TestShare(t *testing.T) {
 				}
 				cs := counters(1_000_000, c.served*int64(i))
 				cs.Claimed = c.claimed * int64(i)
-				s.Observe(cs, at(float64(i)))
+				s.Observe(cs, cs.Claimed, at(float64(i)))
 			}
-			if got := s.Value(); got < c.want-1e-9 || got > c.want+1e-9 {
-				t.Errorf("share %v, want %v", got, c.want)
-			}
+			require.InDelta(t, c.want, s.Value(), 1e-9)
 		})
 	}
 }
@@ -146,15 +129,32 @@ func TestShareForgetsTheLastRound(t *testing.T) {
 	t.Parallel()
 	var s room.Share
 	for i := range 31 {
-		s.Observe(counters(10_000, int64(50*i)), at(float64(i)))
+		s.Observe(counters(10_000, int64(50*i)), 0, at(float64(i)))
 	}
-	if got := s.Value(); got != room.MinShare {
-		t.Fatalf("share %v, want %v", got, room.MinShare)
-	}
+	require.InDelta(t, room.MinShare, s.Value(), 0)
 	next := counters(0, 0)
 	next.Round = 2
-	s.Observe(next, at(31))
-	if got := s.Value(); got != 1 {
-		t.Errorf("share of a new round %v, want 1", got)
+	s.Observe(next, 0, at(31))
+	require.InDelta(t, 1, s.Value(), 0, "a new round")
+}
+
+// Replicas of the previous release write claims to the event's item alone, and an event's item that
+// is too busy gets none: the count that grew more is the complete one.
+func TestShareTakesTheCompleteCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ former, claimed int64 }{
+		"some come to the previous release":  {50, 20},
+		"the event's item cannot be written": {0, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s room.Share
+			for i := range int64(31) {
+				cs := counters(1_000_000, 50*i)
+				cs.Claimed = 9_000 + c.former*i
+				s.Observe(cs, c.claimed*i, at(float64(i)))
+			}
+			require.InDelta(t, 1, s.Value(), 1e-9)
+		})
 	}
 }

@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,6 +162,13 @@ func (s *Service) record(ctx context.Context, eventID, visitor string, id uuid.U
 		}
 		return rec, nil
 	}
+	own, err := s.own(ctx, eventID, visitor, id)
+	if err != nil {
+		return Record{}, err
+	}
+	if !own {
+		return Record{}, ErrUnknown
+	}
 	rec, found, err := s.positions.Find(ctx, eventID, id)
 	if err != nil {
 		return Record{}, err
@@ -169,6 +177,20 @@ func (s *Service) record(ctx context.Context, eventID, visitor string, id uuid.U
 		return Record{}, ErrUnknown
 	}
 	return rec, nil
+}
+
+// own reports whether an id is one that the visitor's position of the round would have, so that
+// made-up ids cost no read of the record. A round that another replica began within the last second
+// is not known here: its visitors assign again, and get the same position.
+func (s *Service) own(ctx context.Context, eventID, visitor string, id uuid.UUID) (bool, error) {
+	st, ok := s.board.Get(eventID)
+	if !ok {
+		var err error
+		if st, err = s.refresh(ctx, eventID); err != nil {
+			return false, err
+		}
+	}
+	return slices.Contains(s.passes.RequestIDs(eventID, st.Round, visitor), id), nil
 }
 
 // standing is the event's state as far as this record needs it: memory when it says that the position is served, since the counter

@@ -2,12 +2,13 @@ package room_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/room"
@@ -22,19 +23,19 @@ type desk struct {
 	board *room.Board
 }
 
+// desks are replicas whose clocks all stand at epoch.
 func desks(t *testing.T, n int) (*roomtest.Memory, []desk) {
 	t.Helper()
-	m := roomtest.NewMemory(time.Now)
+	now := clocktest.New(epoch).Now
+	m := roomtest.NewMemory(now)
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := make([]desk, n)
 	for i := range out {
 		b := room.NewBoard()
 		out[i] = desk{
-			Service: room.NewService(b, m, m, passes, m, time.Now, func() float64 { return 0.5 }),
-			Admin:   room.NewAdmin(b, m, time.Now), board: b,
+			Service: room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 }),
+			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), now), board: b,
 		}
 	}
 	return m, out
@@ -43,56 +44,52 @@ func desks(t *testing.T, n int) (*roomtest.Memory, []desk) {
 func (d desk) activate(t *testing.T) room.State {
 	t.Helper()
 	st, err := d.Activate(t.Context(), "e", room.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	return st
+}
+
+func (d desk) deactivate(t *testing.T) room.State {
+	t.Helper()
+	st, err := d.Deactivate(t.Context(), "e")
+	require.NoError(t, err)
+	return st
+}
+
+func (d desk) advance(t *testing.T, n int64) room.State {
+	t.Helper()
+	st, err := d.Advance(t.Context(), "e", n)
+	require.NoError(t, err)
 	return st
 }
 
 func (d desk) assign(t *testing.T, visitor string) room.Assigned {
 	t.Helper()
 	a, err := d.Assign(t.Context(), "e", visitor)
-	if err != nil {
-		t.Fatalf("assign %s: %v", visitor, err)
-	}
+	require.NoError(t, err, visitor)
 	return a
 }
 
 func (d desk) check(t *testing.T, visitor string, a room.Assigned, ticket string) room.Checked {
 	t.Helper()
 	c, err := d.Check(t.Context(), "e", visitor, a.RequestID, ticket)
-	if err != nil {
-		t.Fatalf("check %s: %v", visitor, err)
-	}
+	require.NoError(t, err, visitor)
 	return c
-}
-
-func refused(t *testing.T, what string, err error, want *errs.Error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, want %s", what, err, want.Reason)
-	}
 }
 
 func TestAssignIsTheSameAtEveryReplica(t *testing.T) {
 	t.Parallel()
 	_, d := desks(t, 2)
 	_, err := d[0].Assign(t.Context(), "e", "a")
-	refused(t, "before the activation", err, room.ErrInactive)
+	require.ErrorIs(t, err, room.ErrInactive, "before the activation")
 	d[0].activate(t)
 	first := d[0].assign(t, "a")
-	if first.Position != 1 || first.EstimatedWait != 1 || first.NextPoll != 2 || first.Ticket == "" {
-		t.Errorf("the first visitor: %+v", first)
-	}
+	require.Equal(t, []int64{1, 1, 2}, []int64{first.Position, first.EstimatedWait, first.NextPoll})
+	require.NotEmpty(t, first.Ticket)
 	// The other replica has not read since the activation.
-	if again := d[1].assign(t, "a"); again.Record != first.Record {
-		t.Errorf("again: %+v, want %+v", again.Record, first.Record)
-	}
-	if b := d[1].assign(t, "b"); b.Position != 2 {
-		t.Errorf("the second visitor: %d, want 2", b.Position)
-	}
+	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
+	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
 	_, err = d[0].Assign(t.Context(), "e", "")
-	refused(t, "without a visitor", err, room.ErrVisitorRequired)
+	require.ErrorIs(t, err, room.ErrVisitorRequired)
 }
 
 func TestCheckAdmitsTheServed(t *testing.T) {
@@ -100,33 +97,22 @@ func TestCheckAdmitsTheServed(t *testing.T) {
 	m, d := desks(t, 2)
 	d[0].activate(t)
 	a, b := d[0].assign(t, "a"), d[0].assign(t, "b")
-	c := d[0].check(t, "b", b, b.Ticket)
-	if c.Admitted || c.Ahead != 2 || c.Token != "" || c.NextPoll != 2 || c.Ticket != "" {
-		t.Errorf("waiting: %+v", c)
-	}
-	if _, err := d[0].Advance(t.Context(), "e", 1); err != nil {
-		t.Fatal(err)
-	}
+	require.Equal(t, room.Checked{Position: 2, Ahead: 2, EstimatedWait: 1, NextPoll: 2}, d[0].check(t, "b", b, b.Ticket))
+	d[0].advance(t, 1)
 	// The other replica's memory is older than the counter that the visitor has seen.
-	c = d[1].check(t, "a", a, a.Ticket)
-	if !c.Admitted || c.Token == "" || c.Ahead != 0 || time.Until(c.TokenEnds) < 9*time.Minute {
-		t.Errorf("served: %+v", c)
-	}
-	if c := d[1].check(t, "b", b, b.Ticket); c.Admitted {
-		t.Error("the second is admitted with the first")
-	}
+	c := d[1].check(t, "a", a, a.Ticket)
+	require.True(t, c.Admitted)
+	require.NotEmpty(t, c.Token)
+	require.Zero(t, c.Ahead)
+	require.Equal(t, epoch.Add(10*time.Minute).Unix(), c.TokenEnds.Unix())
+	require.False(t, d[1].check(t, "b", b, b.Ticket).Admitted, "the second is not admitted with the first")
 	d[0].check(t, "a", a, a.Ticket)
-	if got := roomtest.Read(t, m, "e"); got.Claimed != 1 {
-		t.Errorf("claimed %d, want 1", got.Claimed)
-	}
+	require.Equal(t, int64(1), roomtest.Read(t, m, "e").Claimed)
 	// Memory is enough for who is served.
 	m.Fail(true)
-	if c := d[1].check(t, "a", a, a.Ticket); !c.Admitted {
-		t.Error("a served visitor needs the store")
-	}
-	if _, err := d[1].Check(t.Context(), "e", "b", b.RequestID, b.Ticket); !errors.Is(err, roomtest.ErrDown) {
-		t.Errorf("who is not known to be served: %v", err)
-	}
+	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
+	_, err := d[1].Check(t.Context(), "e", "b", b.RequestID, b.Ticket)
+	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
 }
 
 func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
@@ -135,22 +121,23 @@ func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 	d[0].activate(t)
 	a := d[0].assign(t, "a")
 	c := d[1].check(t, "a", a, "")
-	if c.Position != 1 || c.Ticket == "" {
-		t.Errorf("lost ticket: %+v", c)
+	require.Equal(t, int64(1), c.Position)
+	require.NotEmpty(t, c.Ticket)
+	require.Equal(t, int64(1), d[0].check(t, "a", a, c.Ticket).Position, "with the new ticket")
+	for what, ask := range map[string]struct {
+		event, visitor string
+		id             uuid.UUID
+		ticket         string
+	}{
+		"another visitor's request":   {"e", "thief", a.RequestID, ""},
+		"an unknown request":          {"e", "a", uuid.New(), ""},
+		"a ticket of another request": {"e", "a", uuid.New(), a.Ticket},
+		"a ticket of another event":   {"other", "a", a.RequestID, a.Ticket},
+		"another visitor's ticket":    {"e", "thief", a.RequestID, a.Ticket},
+	} {
+		_, err := d[0].Check(t.Context(), ask.event, ask.visitor, ask.id, ask.ticket)
+		require.ErrorIs(t, err, room.ErrUnknown, what)
 	}
-	if got := d[0].check(t, "a", a, c.Ticket); got.Position != 1 {
-		t.Errorf("with the new ticket: %+v", got)
-	}
-	_, err := d[0].Check(t.Context(), "e", "thief", a.RequestID, "")
-	refused(t, "another visitor's request", err, room.ErrUnknown)
-	_, err = d[0].Check(t.Context(), "e", "a", uuid.New(), "")
-	refused(t, "an unknown request", err, room.ErrUnknown)
-	_, err = d[0].Check(t.Context(), "e", "a", uuid.New(), a.Ticket)
-	refused(t, "a ticket of another request", err, room.ErrUnknown)
-	_, err = d[0].Check(t.Context(), "other", "a", a.RequestID, a.Ticket)
-	refused(t, "a ticket of another event", err, room.ErrUnknown)
-	_, err = d[0].Check(t.Context(), "e", "thief", a.RequestID, a.Ticket)
-	refused(t, "another visitor's ticket", err, room.ErrUnknown)
 }
 
 func TestAnotherRoundIsUnknown(t *testing.T) {
@@ -158,33 +145,27 @@ func TestAnotherRoundIsUnknown(t *testing.T) {
 	m, d := desks(t, 2)
 	one := d[0].activate(t)
 	a := d[0].assign(t, "a")
-	if _, err := d[0].Deactivate(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
-	if c := d[1].check(t, "a", a, a.Ticket); !c.Admitted || c.Token == "" {
-		t.Errorf("a closed room admits everyone: %+v", c)
-	}
-	if got := roomtest.Read(t, m, "e"); got.Claimed != 0 {
-		t.Errorf("claimed %d: whom a closed room lets through says nothing about the rate", got.Claimed)
-	}
+	d[0].deactivate(t)
+	c := d[1].check(t, "a", a, a.Ticket)
+	require.True(t, c.Admitted, "a closed room admits everyone")
+	require.NotEmpty(t, c.Token)
+	require.Zero(t, roomtest.Read(t, m, "e").Claimed, "whom a closed room lets through says nothing about the rate")
 	_, err := d[1].Assign(t.Context(), "e", "a")
-	refused(t, "assign in a closed room", err, room.ErrInactive)
+	require.ErrorIs(t, err, room.ErrInactive, "assign in a closed room")
 	two := d[0].activate(t)
-	if two.Round <= one.Round || two.Issued != 0 || two.Serving != 0 {
-		t.Errorf("the second round: %+v after %+v", two, one)
-	}
+	require.Greater(t, two.Round, one.Round)
+	require.Equal(t, []int64{0, 0}, []int64{two.Issued, two.Serving})
 	for _, ticket := range []string{a.Ticket, ""} {
 		_, err := d[1].Check(t.Context(), "e", "a", a.RequestID, ticket)
-		refused(t, "a position of the first round", err, room.ErrUnknown)
+		require.ErrorIs(t, err, room.ErrUnknown, "a position of the first round")
 	}
 	// This replica remembers the first round; it must not give out its positions.
 	b := d[1].assign(t, "b")
-	if b.Round != two.Round || b.Position != 1 {
-		t.Errorf("first of the second round: %+v", b.Record)
-	}
-	if again := d[1].assign(t, "a"); again.Position != 2 || again.RequestID == a.RequestID {
-		t.Errorf("the same visitor in the second round: %+v", again.Record)
-	}
+	require.Equal(t, two.Round, b.Round)
+	require.Equal(t, int64(1), b.Position)
+	again := d[1].assign(t, "a")
+	require.Equal(t, int64(2), again.Position)
+	require.NotEqual(t, a.RequestID, again.RequestID)
 }
 
 // A replica that still remembers an earlier round as active notices when it writes.
@@ -193,13 +174,11 @@ func TestAssignFollowsARoundThatChangedElsewhere(t *testing.T) {
 	_, d := desks(t, 2)
 	d[1].activate(t)
 	d[1].assign(t, "a")
-	if _, err := d[0].Deactivate(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
+	d[0].deactivate(t)
 	two := d[0].activate(t)
-	if b := d[1].assign(t, "b"); b.Round != two.Round || b.Position != 1 {
-		t.Errorf("got %+v, want position 1 of round %d", b.Record, two.Round)
-	}
+	b := d[1].assign(t, "b")
+	require.Equal(t, two.Round, b.Round)
+	require.Equal(t, int64(1), b.Position)
 }
 
 // A replica that remembers an event as closed asks before it turns a visitor away: another may just have opened it.
@@ -207,13 +186,11 @@ func TestAssignFollowsAnActivationElsewhere(t *testing.T) {
 	t.Parallel()
 	_, d := desks(t, 2)
 	d[1].activate(t)
-	if _, err := d[1].Deactivate(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
+	d[1].deactivate(t)
 	two := d[0].activate(t)
-	if a := d[1].assign(t, "a"); a.Round != two.Round || a.Position != 1 {
-		t.Errorf("got %+v, want position 1 of round %d", a.Record, two.Round)
-	}
+	a := d[1].assign(t, "a")
+	require.Equal(t, two.Round, a.Round)
+	require.Equal(t, int64(1), a.Position)
 }
 
 // The clock of a replica may be behind that of the one which opened the last round: rounds grow all the same.
@@ -221,13 +198,9 @@ func TestRoundsGrowWhateverTheClocksSay(t *testing.T) {
 	t.Parallel()
 	m, d := desks(t, 1)
 	one := d[0].activate(t)
-	behind := room.NewAdmin(room.NewBoard(), m, func() time.Time { return time.Now().Add(-time.Hour) })
-	if _, err := behind.Deactivate(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
-	if two, err := behind.Activate(t.Context(), "e", room.Change{}); err != nil || two.Round <= one.Round {
-		t.Errorf("round %d after %d, %v", two.Round, one.Round, err)
-	}
+	behind := desk{Admin: room.NewAdmin(room.NewBoard(), m, roomtest.NewSales(), clocktest.New(epoch.Add(-time.Hour)).Now)}
+	behind.deactivate(t)
+	require.Greater(t, behind.activate(t).Round, one.Round)
 }
 
 // contested is a store whose counter others have always just moved, for a while.
@@ -252,37 +225,36 @@ func TestOperatorsInsist(t *testing.T) {
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	c := &contested{Memory: m, left: 5}
-	admin := room.NewAdmin(room.NewBoard(), c, time.Now)
-	if st, err := admin.Advance(t.Context(), "e", 1); err != nil || st.Serving != 1 {
-		t.Errorf("behind five others: %+v, %v", st, err)
-	}
+	admin := room.NewAdmin(room.NewBoard(), c, roomtest.NewSales(), clocktest.New(epoch).Now)
+	st, err := admin.Advance(t.Context(), "e", 1)
+	require.NoError(t, err, "behind five others")
+	require.Equal(t, int64(1), st.Serving)
 	d[0].assign(t, "b")
 	c.left = 1000
-	_, err := admin.Advance(t.Context(), "e", 1)
-	refused(t, "behind a thousand", err, room.ErrUnavailable)
+	_, err = admin.Advance(t.Context(), "e", 1)
+	require.ErrorIs(t, err, room.ErrUnavailable, "behind a thousand")
 }
 
 func TestActivateChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	_, d := desks(t, 1)
 	one := d[0].activate(t)
-	if one.Settings != room.DefaultSettings() {
-		t.Errorf("a round without settings: %+v", one.Settings)
-	}
+	require.Equal(t, room.DefaultSettings(), one.Settings, "a round without settings")
 	d[0].assign(t, "a")
 	batch := int64(20)
 	st, err := d[0].Activate(t.Context(), "e", room.Change{Batch: &batch})
+	require.NoError(t, err)
 	want := room.DefaultSettings()
 	want.Batch = 20
-	if err != nil || st.Settings != want || st.Round != one.Round || st.Issued != 1 {
-		t.Errorf("changed: %+v, %v", st, err)
-	}
+	require.Equal(t, want, st.Settings)
+	require.Equal(t, one.Round, st.Round)
+	require.Equal(t, int64(1), st.Issued)
 	inlet := room.MaxInFlight
 	_, err = d[0].Activate(t.Context(), "e", room.Change{Inlet: &inlet})
-	refused(t, "an inlet without its maximum", err, room.ErrInvalidSettings)
-	if e := errs.From(err); len(e.Fields) != 1 || e.Fields[0].Path != "maxInFlight" {
-		t.Errorf("the fields: %+v", e.Fields)
-	}
+	require.ErrorIs(t, err, room.ErrInvalidSettings, "an inlet without its maximum")
+	fields := errs.From(err).Fields
+	require.Len(t, fields, 1)
+	require.Equal(t, "maxInFlight", fields[0].Path)
 }
 
 func TestOperators(t *testing.T) {
@@ -295,31 +267,24 @@ func TestOperators(t *testing.T) {
 		"status":     func() (room.State, error) { return d[0].Status(ctx, "e") },
 	} {
 		_, err := act()
-		refused(t, name+" of an event without a room", err, room.ErrInactive)
+		require.ErrorIs(t, err, room.ErrInactive, "%s of an event without a room", name)
 	}
 	d[0].activate(t)
 	for _, visitor := range []string{"a", "b", "c"} {
 		d[0].assign(t, visitor)
 	}
-	if st, err := d[0].Advance(ctx, "e", 2); err != nil || st.Serving != 2 {
-		t.Errorf("advance by 2: %+v, %v", st, err)
-	}
-	if st, err := d[0].Advance(ctx, "e", 0); err != nil || st.Serving != 3 {
-		t.Errorf("advance by a batch: %+v, %v, want the last position, 3", st, err)
-	}
-	if st, err := d[0].Advance(ctx, "e", 5); err != nil || st.Serving != 3 {
-		t.Errorf("advance an empty line: %+v, %v", st, err)
-	}
+	require.Equal(t, int64(2), d[0].advance(t, 2).Serving)
+	require.Equal(t, int64(3), d[0].advance(t, 0).Serving, "by a batch, which ends at the last position")
+	require.Equal(t, int64(3), d[0].advance(t, 5).Serving, "an empty line")
 	for range 2 {
-		if st, err := d[0].Deactivate(ctx, "e"); err != nil || st.Active {
-			t.Errorf("deactivate: %+v, %v", st, err)
-		}
+		require.False(t, d[0].deactivate(t).Active)
 	}
 	_, err := d[0].Advance(ctx, "e", 1)
-	refused(t, "advance a closed room", err, room.ErrInactive)
-	if st, err := d[0].Status(ctx, "e"); err != nil || st.Active || st.Issued != 3 {
-		t.Errorf("status: %+v, %v", st, err)
-	}
+	require.ErrorIs(t, err, room.ErrInactive, "advance a closed room")
+	st, err := d[0].Status(ctx, "e")
+	require.NoError(t, err)
+	require.False(t, st.Active)
+	require.Equal(t, int64(3), st.Issued)
 }
 
 func TestCounters(t *testing.T) {
@@ -328,7 +293,43 @@ func TestCounters(t *testing.T) {
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	got, err := d[1].Counters(t.Context(), []string{"e", "unknown"})
-	if err != nil || len(got) != 1 || got[0].Issued != 1 || !got[0].Active {
-		t.Errorf("got %+v, %v", got, err)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, int64(1), got[0].Issued)
+	require.True(t, got[0].Active)
+}
+
+// counted counts the reads of records.
+type counted struct {
+	room.Positions
+
+	finds int
+}
+
+func (c *counted) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
+	c.finds++
+	return c.Positions.Find(ctx, eventID, id)
+}
+
+// An id is made of the event, the round and the visitor, so that one which is not the visitor's own
+// is known without a read.
+func TestAnIDOfNobodyCostsNoRead(t *testing.T) {
+	t.Parallel()
+	now := clocktest.New(epoch).Now
+	m, board := roomtest.NewMemory(now), room.NewBoard()
+	passes, err := pass.New("0123456789abcdef0123456789abcdef")
+	require.NoError(t, err)
+	store := &counted{Positions: m}
+	d := desk{
+		Service: room.NewService(board, m, store, passes, m, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(board, m, roomtest.NewSales(), now), board: board,
 	}
+	d.activate(t)
+	mine, theirs := d.assign(t, "a"), d.assign(t, "b")
+	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": theirs.RequestID} {
+		_, err := d.Check(t.Context(), "e", "a", id, "")
+		require.ErrorIs(t, err, room.ErrUnknown, name)
+	}
+	require.Zero(t, store.finds)
+	require.Equal(t, mine.Position, d.check(t, "a", mine, "").Position)
+	require.Equal(t, 1, store.finds, "the own one is read, since it may never have been stored")
 }

@@ -2,16 +2,17 @@ package rpc_test
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/testing/protocmp"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -21,6 +22,9 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 	"urr.guru/services/vwr/internal/rpc"
 )
+
+// epoch is where the clock of a desk stands.
+var epoch = time.Unix(1_800_000_000, 0)
 
 // desk is the service over a store in memory, called as the gateway calls it.
 type desk struct {
@@ -35,16 +39,15 @@ type desk struct {
 func serve(t *testing.T) *desk {
 	t.Helper()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, b := roomtest.NewMemory(time.Now), room.NewBoard()
+	require.NoError(t, err)
+	now := clocktest.New(epoch).Now
+	m, b := roomtest.NewMemory(now), room.NewBoard()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
-	service := room.NewService(b, m, m, passes, m, time.Now, func() float64 { return 0.5 })
+	service := room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, b, log))
-		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, time.Now)))
+		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), now)))
 	})
 	b.Loaded()
 	return &desk{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
@@ -58,9 +61,7 @@ func (d *desk) activate(t *testing.T, req *vwrv1.ActivateRequest) *vwrv1.VwrStat
 	t.Helper()
 	req.Caller, req.EventId = admin, "demo"
 	st, err := d.Activate(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return st
 }
 
@@ -71,42 +72,32 @@ func (d *desk) assign(t *testing.T, visitors ...string) []*vwrv1.AssignResult {
 		req.Items = append(req.Items, &vwrv1.AssignItem{Caller: visitor(v), EventId: "demo"})
 	}
 	res, err := d.Assign(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(res.GetResults()) != len(visitors) {
-		t.Fatalf("%d results for %d items", len(res.GetResults()), len(visitors))
-	}
+	require.NoError(t, err)
+	require.Len(t, res.GetResults(), len(visitors))
 	return res.GetResults()
 }
 
 func reason(t *testing.T, what string, err error, want *errs.Error) {
 	t.Helper()
-	if e := errs.FromStatus(err); e == nil || e.Reason != want.Reason {
-		t.Errorf("%s: got %v, want %s", what, err, want.Reason)
-	}
+	require.Error(t, err, what)
+	require.Equal(t, want.Reason, errs.FromStatus(err).Reason, what)
 }
 
 func TestAssignAnswersItemByItem(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	if got := d.assign(t, "a")[0].GetProblem(); got.GetReason() != errs.ErrVWRInactive.Reason || got.GetKind() != string(errs.NotFound) {
-		t.Errorf("without a room: %v", got)
-	}
+	roomless := d.assign(t, "a")[0].GetProblem()
+	require.Equal(t, []string{errs.ErrVWRInactive.Reason, string(errs.NotFound)}, []string{roomless.GetReason(), roomless.GetKind()})
 	d.activate(t, &vwrv1.ActivateRequest{})
 	results := d.assign(t, "a", "", "b", "a")
-	if got := results[1].GetProblem().GetReason(); got != errs.ErrVisitorRequired.Reason {
-		t.Errorf("without a visitor: %q", got)
-	}
+	require.Equal(t, errs.ErrVisitorRequired.Reason, results[1].GetProblem().GetReason(), "without a visitor")
 	a, b, again := results[0].GetAssigned(), results[2].GetAssigned(), results[3].GetAssigned()
-	positions := []int64{a.GetPosition(), b.GetPosition()}
-	slices.Sort(positions)
-	if !slices.Equal(positions, []int64{1, 2}) || again.GetPosition() != a.GetPosition() || again.GetRequestId() != a.GetRequestId() {
-		t.Errorf("positions %d, %d, again %d", a.GetPosition(), b.GetPosition(), again.GetPosition())
-	}
-	if a.GetTicket() == "" || a.GetNextPoll() != 2 || a.GetEstimatedWait() < 1 {
-		t.Errorf("assigned: %v", a)
-	}
+	require.ElementsMatch(t, []int64{1, 2}, []int64{a.GetPosition(), b.GetPosition()})
+	require.Equal(t, a.GetPosition(), again.GetPosition())
+	require.Equal(t, a.GetRequestId(), again.GetRequestId())
+	require.NotEmpty(t, a.GetTicket())
+	require.Equal(t, int64(2), a.GetNextPoll())
+	require.Positive(t, a.GetEstimatedWait())
 }
 
 func TestCheck(t *testing.T) {
@@ -114,9 +105,8 @@ func TestCheck(t *testing.T) {
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{})
 	a, b := d.assign(t, "a")[0].GetAssigned(), d.assign(t, "b")[0].GetAssigned()
-	if _, err := d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo", BatchSize: new(int64(1))}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo", BatchSize: new(int64(1))})
+	require.NoError(t, err)
 	forged := []byte(a.GetTicket())
 	forged[20] ^= 1
 	res, err := d.Check(t.Context(), &vwrv1.CheckRequest{Items: []*vwrv1.CheckItem{
@@ -125,21 +115,21 @@ func TestCheck(t *testing.T) {
 		{Caller: visitor("b"), EventId: "demo", RequestId: a.GetRequestId(), Ticket: a.GetTicket()},
 		{Caller: visitor("a"), EventId: "demo", RequestId: a.GetRequestId(), Ticket: string(forged)},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := res.GetResults()
-	if c := got[0].GetChecked(); !c.GetAdmitted() || c.GetToken() == "" || c.GetExpiresAt() < time.Now().Unix()+590 || c.Ticket != nil {
-		t.Errorf("served: %v", c)
-	}
-	if c := got[1].GetChecked(); c.GetAdmitted() || c.Token != nil || c.ExpiresAt != nil || c.GetAhead() != 1 || c.GetTicket() == "" {
-		t.Errorf("waiting, ticket lost: %v", c)
-	}
-	for i, what := range map[int]string{2: "another visitor's ticket", 3: "a flipped bit"} {
-		if p := got[i].GetProblem(); p.GetReason() != errs.ErrVWRRequestUnknown.Reason {
-			t.Errorf("%s: %v", what, got[i])
-		}
-	}
+	served := got[0].GetChecked()
+	require.True(t, served.GetAdmitted())
+	require.NotEmpty(t, served.GetToken())
+	require.Equal(t, epoch.Add(10*time.Minute).Unix(), served.GetExpiresAt())
+	require.Nil(t, served.Ticket)
+	waiting := got[1].GetChecked() // whose ticket was lost
+	require.False(t, waiting.GetAdmitted())
+	require.Nil(t, waiting.Token)
+	require.Nil(t, waiting.ExpiresAt)
+	require.Equal(t, int64(1), waiting.GetAhead())
+	require.NotEmpty(t, waiting.GetTicket())
+	require.Equal(t, errs.ErrVWRRequestUnknown.Reason, got[2].GetProblem().GetReason(), "another visitor's ticket")
+	require.Equal(t, errs.ErrVWRRequestUnknown.Reason, got[3].GetProblem().GetReason(), "a flipped bit")
 }
 
 func TestCheckRefusesBadIDs(t *testing.T) {
@@ -180,17 +170,17 @@ func TestOperators(t *testing.T) {
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)),
 	})
-	if !st.GetIsActive() || st.GetBatch() != 30 || st.GetIntervalSeconds() != 2 || st.GetInlet() != "MAX_IN_FLIGHT" ||
-		st.GetMaxInFlight() != 100 || st.GetActivatedAt() < 1e15 {
-		t.Errorf("activated: %v", st)
-	}
+	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
+		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
+		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(),
+	}, st, protocmp.Transform()))
 	d.assign(t, "a", "b")
-	if st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"}); err != nil || st.GetServingCounter() != 2 {
-		t.Errorf("advanced: %v, %v", st, err)
-	}
-	if st, err = d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: admin, EventId: "demo"}); err != nil || st.GetIsActive() {
-		t.Errorf("deactivated: %v, %v", st, err)
-	}
+	st, err = d.Advance(t.Context(), &vwrv1.AdvanceRequest{Caller: admin, EventId: "demo"})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), st.GetServingCounter())
+	st, err = d.Deactivate(t.Context(), &vwrv1.DeactivateRequest{Caller: admin, EventId: "demo"})
+	require.NoError(t, err)
+	require.False(t, st.GetIsActive())
 }
 
 // A store that is down fails every item of a call: that is one line in the log, and a refusal for each.
@@ -199,86 +189,15 @@ func TestFaultsAreLoggedOncePerCall(t *testing.T) {
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{})
 	d.assign(t, "a")
-	if got := d.log.String(); got != "" {
-		t.Errorf("what went well is logged: %s", got)
-	}
+	require.Empty(t, d.log.String(), "what went well")
 	d.store.Fail(true)
 	for _, r := range d.assign(t, "b", "c", "d") {
-		if r.GetProblem() == nil {
-			t.Errorf("answered without a store: %v", r)
-		}
+		require.NotNil(t, r.GetProblem(), "without a store")
 	}
-	if got := d.log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "count=3") || !strings.Contains(got, roomtest.ErrDown.Error()) {
-		t.Errorf("the log: %s", got)
-	}
-}
-
-// A stream begins with every event, then tells what changes, at most five times a second for one event, and never a lower value.
-func TestWatchCounters(t *testing.T) {
-	t.Parallel()
-	d := serve(t)
-	d.activate(t, &vwrv1.ActivateRequest{})
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := stream.Recv()
-	if err != nil || !first.GetSnapshot() || len(first.GetCounters()) != 1 || !first.GetCounters()[0].GetActive() {
-		t.Fatalf("the snapshot: %v, %v", first, err)
-	}
-	start, messages, last := time.Now(), 0, int64(0)
-	const people = 60
-	go func() {
-		for i := range people {
-			_, _ = d.Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{{Caller: visitor(fmt.Sprint(i)), EventId: "demo"}}})
-		}
-	}()
-	for last < people {
-		msg, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(msg.GetCounters()) == 0 {
-			continue // a beat
-		}
-		messages++
-		c := msg.GetCounters()[0]
-		if msg.GetSnapshot() || c.GetIssued() < last {
-			t.Errorf("issued went from %d to %d, snapshot %v", last, c.GetIssued(), msg.GetSnapshot())
-		}
-		last = c.GetIssued()
-	}
-	if most := 2 + int(time.Since(start)/(200*time.Millisecond)); messages > most {
-		t.Errorf("%d messages in %v, at most %d are allowed", messages, time.Since(start), most)
-	}
-}
-
-// A stream that has nothing to tell says so, since a gateway takes silence for a replica that hangs.
-func TestWatchCountersIsNeverSilent(t *testing.T) {
-	t.Parallel()
-	d := serve(t)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		msg, err := stream.Recv()
-		if err != nil || msg.GetSnapshot() != (i == 0) || len(msg.GetCounters()) != 0 {
-			t.Fatalf("message %d without a change: %v, %v", i, msg, err)
-		}
-	}
-	d.activate(t, &vwrv1.ActivateRequest{})
-	for told := false; !told; {
-		msg, err := stream.Recv()
-		if err != nil || msg.GetSnapshot() {
-			t.Fatalf("the change: %v, %v", msg, err)
-		}
-		told = len(msg.GetCounters()) == 1 && msg.GetCounters()[0].GetActive()
-	}
+	got := d.log.String()
+	require.Equal(t, 1, strings.Count(got, "\n"), got)
+	require.Contains(t, got, "count=3")
+	require.Contains(t, got, roomtest.ErrDown.Error())
 }
 
 func TestGetCounters(t *testing.T) {
@@ -287,14 +206,11 @@ func TestGetCounters(t *testing.T) {
 	d.activate(t, &vwrv1.ActivateRequest{})
 	d.assign(t, "a")
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
-	if err != nil || len(res.GetCounters()) != 1 {
-		t.Fatalf("got %v, %v", res, err)
-	}
-	if c := res.GetCounters()[0]; c.GetEventId() != "demo" || c.GetIssued() != 1 || c.GetConfiguredRate() != 50 || c.GetRound() == 0 {
-		t.Errorf("counter %v", c)
-	}
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
+		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50},
+	}, res.GetCounters(), protocmp.Transform()))
 	d.store.Fail(true)
-	if _, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}}); err == nil {
-		t.Error("a store that is down is not told")
-	}
+	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})
+	require.Error(t, err, "a store that is down")
 }

@@ -1,9 +1,11 @@
--- admit: one tick. Ends what has expired or is absent, then gives free slots to the next present waiters, in order. Any replica may
+-- admit: one tick. Ends what has expired or is absent, then gives free slots to the next present
+-- waiters, in order; a minute after the sale is over, it frees the line. Any replica may
 -- call it at any time: the number admitted per second is counted in the line, so the rate does not depend on how many replicas tick.
 --
 -- KEYS  none of its own
--- ARGV  11 seed of slot ids
+-- ARGV  15 seed of slot ids
 -- reply { head, admitted, parked, more (1: there is more to do at once), silent (1: nobody is heard of, so nothing was decided) }
+--       and, behind these, how many slots are kept for those who are late
 local seed = ARGV[OWN]
 local wrote, more, parked = false, 0, 0
 
@@ -17,12 +19,24 @@ local function dropAll(users)
 end
 
 local function expire()
-  local upTo = closed and '+inf' or int(now)
-  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', upTo, 'LIMIT', 0, C.page))
+  dropAll(call('ZRANGEBYSCORE', kActive, '-inf', int(now), 'LIMIT', 0, C.page))
   if call('EXISTS', kOld) == 1 then
     local over = now > line.epoch / 1000 + C.activeSeen
-    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', (over or closed) and '+inf' or int(now), 'LIMIT', 0, C.page))
+    dropAll(call('ZRANGEBYSCORE', kOld, '-inf', over and '+inf' or int(now), 'LIMIT', 0, C.page))
   end
+end
+
+-- finish frees the line of a sale that is over, of who waited and who was inside: once ticket has
+-- said so a minute after the line ended, and not before, since a sale may be opened again, by an
+-- operator or because the word that ended it was an old one. Until then nobody is let in or told of
+-- a place, and all of it stays as it is. The settings alone end a line that has no sale.
+--
+-- A million members are freed by another thread of the server.
+local function finish()
+  local told = line.status == C.noSale and now or line.statusAt
+  if told < line.endedAt + C.reopen then return end
+  local ended = call('UNLINK', kQueue, kSeen, kSince, kParked, kParkedSeen, kLate, kActive, kActiveSeen, kUnclaimed, kSlot, kHolds, kOld)
+  if ended > 0 then wrote = true end
 end
 
 -- lastContact is when anybody was last heard of, and the shortest poll among the ten newest contacts of waiters, if there are ten.
@@ -62,9 +76,12 @@ end
 -- unclaim parks who was admitted and did not fetch the token in time: the slot goes to the next.
 local function unclaim()
   local due = call('ZRANGEBYSCORE', kUnclaimed, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, C.park)
+  if #due == 0 then -- a deadline that is farther away than any was set before the clock went back
+    due = call('ZRANGEBYSCORE', kUnclaimed, int(now + patience(C.longestPoll) + 1000), '+inf', 'WITHSCORES', 'LIMIT', 0, C.park)
+  end
   for i = 1, #due, 2 do
     local user = due[i]
-    if line.resumed + patience(pollIn(tonumber(due[i + 1]))) <= now then
+    if line.resumed + patience(pollIn(tonumber(due[i + 1]))) <= now or tonumber(due[i + 1]) > now then
       local _, score = slotOf(user)
       drop(user)
       if score then park(user, score, now) end
@@ -93,59 +110,96 @@ local function abandon()
   until #page < C.page or kept < #page
 end
 
--- takeFrom goes through the first of the queue: the present get slots, the absent are parked. It returns how many were admitted, and
--- whether parking came to its limit. Writes are collected, since each call costs more than what it does.
-local function takeFrom(heads, admitted)
+-- Slots kept free for those who are late. Browsers let a hidden tab ask once a minute: admitted by
+-- a tick, it would lose the slot before it hears of it, each time anew, and whoever never claims
+-- would keep slots idle with that. So a tick admits nobody who is late. It parks them and keeps a
+-- slot free until C.late after their last contact, at most one in C.lateShare of all; with the next
+-- contact they come back, and enter at once.
+local kept, keepable = keptSlots()
+local passed = 0
+
+-- passOver parks somebody who is late, and keeps a slot for them if one may be kept. It returns how
+-- many it kept.
+local function passOver(user, score, seen)
+  local till = math.floor(math.max(seen, line.resumed)) + C.late
+  park(user, score, seen > 0 and seen or now)
+  passed = passed + 1
+  if kept >= keepable or till <= now then return 0 end
+  beLate(user, till)
+  kept = kept + 1
+  return 1
+end
+
+-- take admits the present among the first of the queue while there is room, and parks the absent
+-- and the late among them.
+local function take(heads, admitted, room)
   local users = {}
   for i = 1, #heads, 2 do users[#users + 1] = heads[i] end
   local touched, from = call('ZMSCORE', kSeen, unpack(users)), call('HMGET', kSince, unpack(users))
+  local late = call('ZMSCORE', kLate, unpack(users))
   local till = int(now + slotLength())
-  local slots, deadlines, values, gone, full = {}, {}, {}, {}, false
+  local t = { slots = {}, deadlines = {}, values = {}, spent = {}, gone = {}, kept = 0, full = false, over = false }
   for i, user in ipairs(users) do
     local score, seen = int(tonumber(heads[2 * i])), tonumber(touched[i] or 0)
-    local p = pollIn(seen)
-    if math.max(seen, line.resumed) + patience(p) < now then
-      if parked >= C.park then
-        full = true
-        break
-      end
+    local p, n = pollIn(seen), #t.slots / 2
+    local skip = late[i] and passed < C.latePassed
+    if not skip and n + t.kept >= room then
+      t.over = true
+      break
+    elseif parked >= C.park then
+      t.full = true
+      break
+    elseif skip then
+      t.kept = t.kept + passOver(user, score, seen)
+      parked = parked + 1
+    elseif math.max(seen, line.resumed) + patience(p) < now then
       park(user, score, seen > 0 and seen or now)
       parked = parked + 1
     else
-      local n = #slots / 2
-      local id = slotId(seed, admitted + n)
-      slots[2 * n + 1], slots[2 * n + 2] = till, user
-      deadlines[2 * n + 1], deadlines[2 * n + 2] = now + patience(p) + p / 128, user
-      values[2 * n + 1], values[2 * n + 2] = user, id .. ' ' .. score .. ' 0 0'
+      local id, at = slotId(seed, admitted + n), 2 * n
+      t.slots[at + 1], t.slots[at + 2] = till, user
+      t.deadlines[at + 1], t.deadlines[at + 2] = now + patience(p) + p / 128, user
+      t.values[at + 1], t.values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
+      t.spent[at + 1], t.spent[at + 2] = int(now), user
       record(id, user, score, from[i] or nil)
       line.high = math.max(line.high, tonumber(score))
+      if late[i] then call('ZREM', kLate, user) end
     end
-    gone[#gone + 1] = user
+    t.gone[#t.gone + 1] = user
   end
-  if #slots > 0 then
-    call('ZADD', kActive, unpack(slots))
-    call('ZADD', kUnclaimed, unpack(deadlines))
-    call('HSET', kSlot, unpack(values))
+  return t
+end
+
+-- takeFrom does what take decided. Writes are collected, since each call costs more than what it
+-- does.
+local function takeFrom(heads, admitted, room)
+  local t = take(heads, admitted, room)
+  if #t.slots > 0 then
+    call('ZADD', kActive, unpack(t.slots))
+    call('ZADD', kUnclaimed, unpack(t.deadlines))
+    call('HSET', kSlot, unpack(t.values))
+    spend(unpack(t.spent))
   end
-  if #gone > 0 then
-    call('ZREM', kQueue, unpack(gone))
-    call('ZREM', kSeen, unpack(gone))
-    call('HDEL', kSince, unpack(gone))
+  if #t.gone > 0 then
+    call('ZREM', kQueue, unpack(t.gone))
+    call('ZREM', kSeen, unpack(t.gone))
+    call('HDEL', kSince, unpack(t.gone))
   end
-  return #slots / 2, full
+  return t
 end
 
 local function admit()
   local tick = math.floor(now / 1000)
   local used = tick == line.tick and line.used or 0
-  local free = math.min(limit - activeCount() - call('ZCARD', kOld), C.batch - used)
-  local admitted, full = 0, false
-  while admitted < free and not full do
-    local heads = call('ZRANGE', kQueue, 0, math.min(free - admitted, 100) - 1, 'WITHSCORES')
+  local vacant = limit - activeCount() - call('ZCARD', kOld)
+  local room = math.min(vacant - math.min(kept, keepable), C.batch - used)
+  local admitted, full, over = 0, false, vacant <= 0
+  while not full and not over do
+    local heads = call('ZRANGE', kQueue, 0, math.max(math.min(room, 100), 10) - 1, 'WITHSCORES')
     if #heads == 0 then break end
-    local n
-    n, full = takeFrom(heads, admitted)
-    admitted = admitted + n
+    local t = takeFrom(heads, admitted, room)
+    local n = #t.slots / 2
+    admitted, room, full, over = admitted + n, room - n - t.kept, t.full, t.over
   end
   if full then more = 1 end
   if admitted > 0 then
@@ -154,12 +208,17 @@ local function admit()
   return admitted
 end
 
-expire()
-local silent, admitted = listen(), 0
-if not silent then
+local silent, admitted = false, 0
+if closed then
+  finish()
+else
+  expire()
+  silent = listen()
+end
+if not closed and not silent then
   unclaim()
   abandon()
   if open then admitted = admit() end
 end
 if wrote or admitted > 0 or parked > 0 then dirty() end
-return { head(), admitted, parked, more, silent and 1 or 0 }
+return { head(), admitted, parked, more, silent and 1 or 0, math.min(kept, keepable) }

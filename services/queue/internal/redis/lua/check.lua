@@ -1,8 +1,8 @@
 -- check: N visitors ask for their place. Who holds a slot keeps (and claims) it, who waits is touched, who was parked or lost with an
 -- earlier epoch comes back with the old score, and who is new joins, all of them entering at once when nobody is before them.
 --
--- KEYS  16.. t1:<round>:<page>, one for each page of positions among the items
--- ARGV  11 seed of slot ids · then 12 per item: user · join (1: a newcomer is enqueued) · required (1: a newcomer needs a position) ·
+-- KEYS  19.. t1:<round>:<page>, one for each page of positions among the items
+-- ARGV  15 seed of slot ids · then 12 per item: user · join (1: a newcomer is enqueued) · required (1: a newcomer needs a position) ·
 --       index of its t1 key (0 = no position) · round (µs) · position · ticket: score ('' = none), epoch, issued at (ms) ·
 --       token: slot id ('' = none), epoch, slot's end (ms)
 -- reply { head, { per item } }, one of
@@ -12,7 +12,7 @@
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), call('ZCARD', kQueue)
 local anyBlocked = call('EXISTS', kBlocked) == 1
-local wrote, arrived = false, 0
+local wrote, arrived, last = false, 0, line.last
 local expiring = {}
 
 if active + old + waiting == 0 then
@@ -65,11 +65,13 @@ local function retaking(user, item)
     waiting = waiting - unqueue(user)
     call('ZREM', kParked, user)
     call('ZREM', kParkedSeen, user)
+    call('ZREM', kLate, user)
   else
     return nil
   end
   call('ZADD', kActive, int(till), user)
   call('ZADD', kActiveSeen, int(now), user)
+  spend(int(now), user)
   active = active + 1
   return { 'A', id, ends(till), 0 }
 end
@@ -82,25 +84,58 @@ local function waitingAt(user)
   return { 'Q', rank, score }
 end
 
--- comeback is the old score of who was parked, or whose ticket shows a place that was lost with an earlier epoch.
+-- endOf is when (ms) an epoch before this one ended: with the beginning of the next that the line
+-- knows.
+local known
+local function endOf(epoch)
+  if not known then
+    known = { line.epoch, line.prev }
+    for _, field in ipairs(call('HKEYS', kLine)) do known[#known + 1] = tonumber(string.match(field, '^b:(%d+)$')) end
+  end
+  local next = line.epoch
+  for _, e in ipairs(known) do
+    if e > epoch and e < next then next = e end
+  end
+  return next / 1000
+end
+
+-- restorable is whether a ticket shows a place that was lost with an earlier epoch and not used
+-- since. What was spent is remembered for C.spent, so that no older ticket counts. The slack is for
+-- tickets by a replica that had not heard yet that the place was used.
+local function restorable(user, item)
+  local epoch, issued = tonumber(item.ticketEpoch), tonumber(item.issued)
+  if not epoch or epoch >= line.epoch or now >= endOf(epoch) + C.parked or issued <= now - C.spent + C.slack then return false end
+  if issued < tonumber(call('HGET', kLine, 'b:' .. item.ticketEpoch) or call('HGET', kLine, 'b0') or now) then return false end
+  local spent = call('ZSCORE', kSpent, user)
+  return not (spent and issued <= tonumber(spent) + C.slack)
+end
+
+-- comeback is the old score of who was parked (then the second is true), or whose ticket gives a
+-- place back.
 local function comeback(user, item)
   local score = call('ZSCORE', kParked, user)
   if score then
     call('ZREM', kParked, user)
     call('ZREM', kParkedSeen, user)
-    return score
+    return score, true
   end
-  if item.ticket == '' or tonumber(item.ticketEpoch) >= line.epoch or now >= line.epoch / 1000 + C.parked then return nil end
-  local from = tonumber(call('HGET', kLine, 'b:' .. item.ticketEpoch) or call('HGET', kLine, 'b0') or now)
-  if tonumber(item.issued) >= from and once(user .. ':' .. item.ticketEpoch) then return item.ticket end
-  return nil
+  -- `spent` alone would do; `restored` is what the previous release looks at.
+  if item.ticket == '' or not restorable(user, item) or not once(user .. ':' .. item.ticketEpoch) then return nil end
+  spend(int(now), user)
+  return item.ticket
+end
+
+-- arrival is the score of who comes now: behind everybody who came before, whatever the clock says.
+local function arrival(n)
+  line.last = math.max(us + n, line.last + 1)
+  return line.last
 end
 
 -- pass is the score of a tier-1 position, which belongs to the first user that joins with it. It has one turn: who comes again when one
 -- at this score or behind it has been admitted has had it, or gave it up, and queues by arrival. Else whoever was early at tier 1 would
 -- be in front again after every slot, and could keep one for ever.
 local function pass(user, item, n)
-  local key, field = KEYS[15 + item.t1], int(tonumber(item.position) % C.passPage)
+  local key, field = KEYS[OWN_KEYS + item.t1], int(tonumber(item.position) % C.passPage)
   local score = tonumber(item.round) + tonumber(item.position)
   if call('HSETNX', key, field, user) == 1 then
     expiring[key] = true
@@ -112,7 +147,7 @@ local function pass(user, item, n)
   elseif call('HGET', key, field) ~= user then
     return nil
   elseif score <= line.high then
-    score = us + n
+    score = arrival(n)
   end
   return int(score)
 end
@@ -124,17 +159,25 @@ local function newcomer(user, item, n)
     return score, { 'P' }
   end
   if item.required == '1' then return nil, { 'V' } end
-  return int(us + n), nil
+  return int(arrival(n)), nil
+end
+
+-- keptFrom is how many free slots wait for those who are late, of whom the first to come takes one.
+local function keptFrom(user)
+  if call('ZSCORE', kLate, user) then return 0 end
+  return math.min(keptSlots())
 end
 
 -- enter lets somebody with a score in at once if nobody in the queue is before them, else into the queue.
 local function enter(user, score, n)
   wrote = true
-  if open and active + old < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
+  if open and active + old < limit and active + old + keptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
     local id, till = slotId(seed, n), now + slotLength()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
     call('HSET', kSlot, user, id .. ' ' .. score .. ' 0 0')
+    spend(int(now), user)
+    call('ZREM', kLate, user)
     active = active + 1
     record(id, user, score, since(score))
     set({ admitted = line.admitted + 1, high = math.max(line.high, tonumber(score)) })
@@ -147,12 +190,16 @@ end
 
 local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
+  if closed then return { 'N' } end
   local found = holding(user) or retaking(user, item) or waitingAt(user)
   if found then return found end
-  local score, refusal = comeback(user, item), nil
+  local score, parked = comeback(user, item)
+  local refusal
   if not score then score, refusal = newcomer(user, item, n) end
   if not score then return refusal end
-  return enter(user, int(tonumber(score)), n)
+  found = enter(user, int(tonumber(score)), n)
+  if parked and status() ~= C.scheduled and found[1] == 'Q' then beLate(user, 0) end
+  return found
 end
 
 local out = {}
@@ -164,5 +211,6 @@ for at = OWN + 1, #ARGV, 12 do
 end
 if arrived > 0 then set({ round = line.round, arrived = line.arrived + arrived }) end
 for key in pairs(expiring) do call('PEXPIRE', key, C.pass) end
+if line.last > last then set({ last = line.last }) end
 if wrote then dirty() end
 return { head(), out }

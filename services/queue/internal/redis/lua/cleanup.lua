@@ -1,5 +1,6 @@
 -- cleanup: waiters whom nobody has heard of for long are parked, parked ones who never came back are let go, and a line that is empty
--- gets an end of life. Nothing happens while the line is silent or was not ticked: that would be our fault, not theirs.
+-- gets an end of life. What is only remembered goes in pages too: a million members freed at once would hold up everybody. Nothing is
+-- moved while the line is silent or was not ticked: that would be our fault, not theirs.
 --
 -- KEYS  none of its own
 -- ARGV  none of its own
@@ -31,6 +32,7 @@ if heard() and now >= line.resumed + C.parked then
   for _, user in ipairs(lost) do
     call('ZREM', kParkedSeen, user)
     call('ZREM', kParked, user)
+    call('ZREM', kLate, user)
     done = done + 1
   end
   if #lost == C.cleanup then more = 1 end
@@ -38,9 +40,16 @@ end
 
 if done > 0 then dirty() end
 
+local forgotten = call('ZRANGEBYSCORE', kSpent, '-inf', int(now - C.spent), 'LIMIT', 0, C.cleanup)
+if #forgotten > 0 then call('ZREM', kSpent, unpack(forgotten)) end
+if #forgotten == C.cleanup then more = 1 end
+
+-- By then no ticket of the last epoch gives a place back, nor does a token a slot.
+if now >= math.max(line.epoch / 1000 + C.parked, line['until']) and #call('SPOP', kRestored, C.cleanup) == C.cleanup then more = 1 end
+
 -- A line opened for a sale lives until its end, one that visitors began by asking for an event lives for a while after the last left.
 local empty = call('EXISTS', kQueue, kActive, kOld, kParked) == 0
-local life = tonumber(call('HGET', kLine, 'sale') or 0) == 0 and C.idle or (line.closes > 0 and math.max(line.closes - now, 0) + C.idle)
+local life = (closed or tonumber(call('HGET', kLine, 'sale') or 0) == 0) and C.idle or (line.closes > 0 and math.max(line.closes - now, 0) + C.idle)
 for _, key in ipairs(lasting) do
   if empty and life then call('PEXPIRE', key, int(life)) else call('PERSIST', key) end
 end

@@ -1,20 +1,53 @@
--- hold: seats are held in a slot until some time. The first hold that outlives the slot extends it, once, to the hold's end; while a
--- hold lives, its owner's absence does not end the slot. One that is over stays over, though no tick has ended it yet: its place may be
+-- hold: seats are held in a slot until some time, or are not any more. The first hold that outlives
+-- the slot extends it, once, to the hold's end; while a hold lives, its owner's absence does not
+-- end the slot. A slot that is over stays over, though no tick has ended it yet: its place may be
 -- the next one's already.
 --
 -- KEYS  none of its own
--- ARGV  11 user · 12 slot id · 13 end of the hold (ms)
+-- ARGV  15 user · 16 slot id · 17 end of the hold (ms), 0 when it has ended before that · 18 reservation
 -- reply { head, 1 when the slot is the user's }
-local user, wanted, till = ARGV[OWN], ARGV[OWN + 1], tonumber(ARGV[OWN + 2])
+local user, wanted, till, reservation = ARGV[OWN], ARGV[OWN + 1], tonumber(ARGV[OWN + 2]), ARGV[OWN + 3]
 local id, score, hold, extended = slotOf(user)
 if id ~= wanted then return { head(), 0 } end
-for _, key in ipairs({ kActive, kOld }) do
-  local x = call('ZSCORE', key, user)
-  if x and tonumber(x) > now and not extended and till > tonumber(x) then
-    call('ZADD', key, 'XX', int(till), user)
-    extended = true
+
+-- holds is the slot's holds that live, by reservation; `own` what the reservation had, `last` the
+-- latest end of the others.
+local function holds()
+  local found, own, last = {}, 0, 0
+  local slot, list = string.match(call('HGET', kHolds, user) or '', '^(%S+)(.*)$')
+  for name, ends in string.gmatch(slot == id and list or '', '(%S+):(%d+)') do
+    local at = tonumber(ends)
+    if name == reservation then
+      own = at
+    elseif at > now then
+      found[name], last = at, math.max(last, at)
+    end
+  end
+  return found, own, last
+end
+
+local function extend()
+  for _, key in ipairs({ kActive, kOld }) do
+    local x = call('ZSCORE', key, user)
+    if x and tonumber(x) > now and not extended and till > tonumber(x) then
+      call('ZADD', key, 'XX', int(till), user)
+      extended = true
+    end
   end
 end
-call('HSET', kSlot, user, id .. ' ' .. score .. ' ' .. int(math.max(hold, till)) .. ' ' .. (extended and 1 or 0))
+
+local live, own, last = holds()
+if till > 0 then
+  live[reservation] = till
+  extend()
+  hold = math.max(hold, till)
+elseif own > 0 and hold == own then
+  hold = last -- one that the previous release noted is not listed, and then another end than this one's stays
+end
+local list = id
+for name, ends in pairs(live) do list = list .. ' ' .. name .. ':' .. int(ends) end
+call('HSET', kHolds, user, list)
+call('PEXPIRE', kHolds, C.idle)
+call('HSET', kSlot, user, id .. ' ' .. score .. ' ' .. int(hold) .. ' ' .. (extended and 1 or 0))
 dirty()
 return { head(), 1 }

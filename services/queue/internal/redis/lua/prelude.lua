@@ -2,20 +2,23 @@
 -- (the rules: durations in ms, counts, the poll table) before it and one script behind it; prelude and script are one chunk.
 --
 -- KEYS  1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen · 8 unclaimed · 9 slot · 10 old ·
---       11 restored · 12 blocked · 13 threshold · 14 admitted · 15 since; the script's own follow.
+--       11 restored · 12 blocked · 13 threshold · 14 admitted · 15 since · 16 spent · 17 late ·
+--       18 holds; the script's own follow.
 -- ARGV  1 the time in µs ('' = Redis TIME; tests set it) · 2..9 what the caller remembers of the line: epoch, rev, its last answer
 --       (ms, 0 = none), when its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms), closing time (ms, 0 =
---       none) · 10 whether this call may begin a line that nobody remembers ('1'); without it the reply is then {}.
---       The script's own follow from 11.
+--       none) · 10 whether this call may begin a line that nobody remembers ('1'); without it the reply is then {} ·
+--       11..14 ticket's last word on the sale: when it was measured (ms, 0 = never), the status (its number), when the sale opens and
+--       closes (ms). The script's own follow from 15.
 -- reply { head, … }, head = { epoch, rev, now (ms), pause until (ms), fresh (0|1), waiting, active, old, parked, threshold,
 --       paused (0|1), settings read at (ms, 0 = not yet), slot length (ms), closing time (ms, 0 = none), admitted in all,
---       newcomers with a position of the latest tier-1 round }
+--       newcomers with a position of the latest tier-1 round, the epoch before this one (0 = not known),
+--       the sale's status as ticket said it last (its number), when it opens (ms), when that was measured (ms, 0 = never) }
 --
 -- Numbers cross as numbers (the conversion to an integer reply is exact below 2^53) or by int(): tostring loses digits of µs.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
-  kAdmitted, kSince = unpack(KEYS, 1, 15)
-local OWN = 11
+  kAdmitted, kSince, kSpent, kLate, kHolds = unpack(KEYS, 1, 18)
+local OWN, OWN_KEYS = 15, 18
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- what is left of a line that is empty
 
 local function int(x) return string.format('%.0f', x) end
@@ -29,9 +32,10 @@ local now = math.floor(us / 1000)
 
 local knownEpoch, knownRev, alive = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local recalled = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
+local word = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
-  'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived' }
+  'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -88,10 +92,17 @@ local function forgetOldBounds()
   end
 end
 
+-- closing is the closing time of settings read at a time, or that of the word on the sale unless it
+-- was measured before.
+local function closing(at, closes)
+  if line.status ~= C.noSale and line.statusAt >= at then return line.closes end
+  return closes
+end
+
 local function recall()
   call('SET', kThreshold, recalled.threshold)
   set({ settings = math.min(recalled.at, now), paused = tonumber(recalled.paused), slotMs = tonumber(recalled.slot),
-    closes = tonumber(recalled.closes) })
+    closes = closing(recalled.at, tonumber(recalled.closes)) })
 end
 
 -- Who was admitted but had not fetched a token yet waits again, with the old score.
@@ -140,14 +151,55 @@ elseif knownEpoch > 0 and knownEpoch < line.epoch then
 end
 if line.settings == 0 and recalled.at > 0 then recall() end
 
+-- Of two words on the sale the one that was measured later counts, whoever brings it: so all
+-- replicas decide alike, also one that could not ask. One that is still to come was measured
+-- before the clock was set back.
+if word.at > 0 and (word.at > line.statusAt or line.statusAt > now) then
+  set({ statusAt = math.min(word.at, now), status = word.status, opens = word.opens,
+    closes = word.status == C.noSale and line.closes or word.closes })
+end
+
+-- A clock that was set back must not prolong what it began: the recovery, and what counts from a
+-- time that has not come yet.
+if line['until'] > now + C.pause then set({ ['until'] = now + C.pause }) end
+line.resumed, line.silentAt = math.min(line.resumed, now), math.min(line.silentAt, now)
+
 local limit = tonumber(call('GET', kThreshold) or C.threshold)
-local closed = line.closes > 0 and now >= line.closes
-local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and not closed
+
+-- status is where the sale stands: it opens and closes by this clock, without waiting for ticket to
+-- say so. line.Sale.Stands in Go has the same rule.
+local function status()
+  local s = line.status
+  if s == C.cancelled then return s end
+  if line.closes > 0 and now >= line.closes then return C.saleClosed end
+  if (s == C.onSale or s == C.soldOut) and now < line.opens then return C.scheduled end
+  if s == C.scheduled and now >= line.opens then return C.onSale end
+  return s
+end
+
+-- closed: the line has ended. selling: the sale lets it admit; without a word on it, too.
+local function sale()
+  local s = status()
+  return s == C.saleClosed or s == C.cancelled, s == C.noSale or s == C.onSale
+end
+local closed, selling = sale()
+
+-- An end may be a mistake: an operator takes it back, or ticket's word was an old one. So the line
+-- notes since when it has been over without a break. When it is not over after all, nobody has
+-- missed anything: every age counts from now.
+if closed and (line.endedAt == 0 or line.endedAt > now) then
+  set({ endedAt = now })
+elseif not closed and line.endedAt > 0 then
+  set({ endedAt = 0, resumed = now, tickAt = now })
+end
+
+local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and selling
 
 local function slotLength() return line.slotMs > 0 and line.slotMs or C.slot end
 
 -- ends is when a slot really ends: with the sale, if that is sooner. Its own end is what is kept, since the sale may be made longer.
 local function ends(at)
+  if closed then return math.min(at, now) end
   if line.closes > 0 then return math.min(at, line.closes) end
   return at
 end
@@ -157,18 +209,30 @@ local function activeCount()
   return call('ZCOUNT', kActive, '(' .. int(now), '+inf')
 end
 
+-- spend notes that a user's place was used, given up or given back: no ticket issued before gives a
+-- place any more. It is kept as long as tickets may count. Whoever calls it calls dirty.
+local spending = false
+local function spend(...)
+  call('ZADD', kSpent, ...)
+  spending = true
+end
+
 -- dirty marks a decision: a Redis that comes back with a lower rev has lost it.
 local function dirty()
   set({ rev = line.rev + 1, at = now })
+  if spending then call('PEXPIRE', kSpent, C.spent) end
 end
 
--- drop ends a user's slot.
+-- drop ends a user's slot. The place was spent at the admission; it is noted again for slots that
+-- the previous release gave out, which notes nothing.
 local function drop(user)
+  spend(int(now), user)
   call('ZREM', kActive, user)
   call('ZREM', kOld, user)
   call('ZREM', kActiveSeen, user)
   call('ZREM', kUnclaimed, user)
   call('HDEL', kSlot, user)
+  call('HDEL', kHolds, user)
 end
 
 -- once is true the first time in an hour or more that something is given back.
@@ -183,6 +247,18 @@ local function unqueue(user)
   call('ZREM', kSeen, user)
   call('HDEL', kSince, user)
   return call('ZREM', kQueue, user)
+end
+
+-- beLate marks who came back from `parked` and found no free slot: they ask too seldom to hear of
+-- one in time. `till` is until when (ms) a slot is kept free for them, 0 for none yet.
+local function beLate(user, till)
+  call('ZADD', kLate, 'GT', int(till), user)
+  call('PEXPIRE', kLate, C.parked)
+end
+
+-- keptSlots is how many slots wait for those who are late, and how many may.
+local function keptSlots()
+  return call('ZCOUNT', kLate, '(' .. int(now), '+inf'), math.ceil(limit / C.lateShare)
 end
 
 local function park(user, score, lastSeen)
@@ -221,5 +297,6 @@ end
 
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
-    call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived }
+    call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
+    line.prev, line.status, line.opens, line.statusAt }
 end

@@ -2,7 +2,7 @@
 -- slot that the user has not heard of yet.
 --
 -- KEYS  none of its own
--- ARGV  11 user · 12 slot id ('' = the waiting place)
+-- ARGV  15 user · 16 slot id ('' = the waiting place)
 -- reply { head, 1 when something ended }
 local user, id = ARGV[OWN], ARGV[OWN + 1]
 local ended = 0
@@ -16,10 +16,12 @@ if id ~= '' then
 else
   ended = unqueue(user) + call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)
+  call('ZREM', kLate, user)
   if call('ZSCORE', kUnclaimed, user) then
     drop(user)
     ended = 1
   end
+  if ended > 0 then spend(int(now), user) end
 end
 if ended > 0 then dirty() end
 return { head(), ended }

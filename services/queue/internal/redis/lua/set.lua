@@ -1,9 +1,9 @@
 -- set: opens a line, caches its settings, or (with no act) only reads its state.
 --
 -- KEYS  none of its own
--- ARGV  11 '' | 'open' | 'settings' · for 'settings': 12 when they were read (this line's time in ms, taken before the reading began) ·
---       13 threshold ('' = default) · 14 paused (0|1) · 15 slot length in ms (0 = default) · 16 closing time in ms (0 = none) ·
---       17.. blocked users
+-- ARGV  15 '' | 'open' | 'settings' · for 'settings': 16 when they were read (this line's time in ms, taken before the reading began) ·
+--       17 threshold ('' = default) · 18 paused (0|1) · 19 slot length in ms (0 = default) · 20 closing time in ms (0 = none) ·
+--       21.. blocked users
 -- reply { head, 1 when something changed }
 local act, changed = ARGV[OWN], 0
 
@@ -12,6 +12,7 @@ local function evict(user)
   unqueue(user)
   call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)
+  call('ZREM', kLate, user)
 end
 
 local function block(from)
@@ -25,13 +26,14 @@ local function block(from)
   end
 end
 
--- Of two readings the one that began later knows more, whichever arrives last.
+-- Of two readings the one that began later knows more, whichever arrives last. One that is still to
+-- come was read before the clock was set back.
 local function settings(at, threshold, paused, slotMs, closes)
-  if at < line.settings then return end
+  if at < line.settings and line.settings <= now then return end
   if threshold == '' then call('DEL', kThreshold) else call('SET', kThreshold, threshold) end
   limit = tonumber(threshold) or C.threshold
-  set({ settings = at, paused = paused, slotMs = slotMs, closes = closes })
-  closed = closes > 0 and now >= closes
+  set({ settings = at, paused = paused, slotMs = slotMs, closes = closing(at, closes) })
+  closed, selling = sale()
   block(OWN + 6)
   changed = 1
 end

@@ -23,6 +23,7 @@ type Store interface {
 var (
 	_ Store       = (*Memory)(nil)
 	_ room.Claims = (*Memory)(nil)
+	_ room.Tally  = (*Memory)(nil)
 )
 
 // ErrDown is the answer of a Memory that Fail has switched off.
@@ -35,7 +36,9 @@ type Memory struct {
 	records map[positionID]room.Record
 	claimed map[positionID]bool
 	down    bool
-	now     func() time.Time
+	// claimsDown fails the claims alone.
+	claimsDown bool
+	now        func() time.Time
 }
 
 type positionID struct {
@@ -55,6 +58,13 @@ func (m *Memory) Fail(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = down
+}
+
+// FailClaims switches the writing of claims off or on; those made meanwhile are lost.
+func (m *Memory) FailClaims(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claimsDown = down
 }
 
 // Drop loses an event, as a table does that is made anew.
@@ -180,10 +190,26 @@ func (m *Memory) Find(_ context.Context, eventID string, id uuid.UUID) (room.Rec
 func (m *Memory) Claim(r room.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.claimsDown {
+		return
+	}
 	k := positionID{r.EventID, r.RequestID}
 	if c := m.events[r.EventID]; !m.claimed[k] && c.Round == r.Round {
 		m.claimed[k] = true
 		c.Claimed++
 		m.events[r.EventID] = c
 	}
+}
+
+// Claimed implements room.Tally.
+func (m *Memory) Claimed(_ context.Context, eventID string, round room.Round) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down || m.claimsDown {
+		return 0, ErrDown
+	}
+	if c := m.events[eventID]; c.Round == round {
+		return c.Claimed, nil
+	}
+	return 0, nil
 }

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -26,9 +30,7 @@ func Suite(t *testing.T, replica func(t *testing.T) Store) {
 func Open(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
 	t.Helper()
 	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings}
-	if err := s.Start(t.Context(), c, 0); err != nil {
-		t.Fatalf("start: %v", err)
-	}
+	require.NoError(t, s.Start(t.Context(), c, 0))
 	return Read(t, s, eventID)
 }
 
@@ -36,25 +38,48 @@ func Open(t *testing.T, s Store, eventID string, settings room.Settings) room.Co
 func Read(t *testing.T, s Store, eventID string) room.Counters {
 	t.Helper()
 	c, found, err := s.Read(t.Context(), eventID)
-	if err != nil || !found {
-		t.Fatalf("read %s: found %v, %v", eventID, found, err)
-	}
+	require.NoError(t, err)
+	require.True(t, found, eventID)
 	return c
+}
+
+// Insist takes a position as a page does: again while a slow store answers that it is unavailable or
+// too busy. It may be called by any goroutine of the test.
+func Insist(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
+	t.Helper()
+	waittest.NoError(t, func() error {
+		r, err = s.Take(t.Context(), c.EventID, c.Round, id.String(), []uuid.UUID{id})
+		if errors.Is(err, room.ErrUnavailable) || errors.Is(err, errs.ErrOverloaded) {
+			return err
+		}
+		return nil
+	}, "a position")
+	return r, err
+}
+
+// Crowd lets n new visitors take positions at once.
+func Crowd(t *testing.T, s Store, c room.Counters, n int) []room.Record {
+	t.Helper()
+	records, failures := make([]room.Record, n), make([]error, n)
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() { records[i], failures[i] = Insist(t, s, c, uuid.New()) })
+	}
+	work.Wait()
+	require.NoError(t, errors.Join(failures...))
+	return records
 }
 
 func stale(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, room.ErrStale) {
-		t.Errorf("%s: got %v, want ErrStale", what, err)
-	}
+	require.ErrorIs(t, err, room.ErrStale, what)
 }
 
-func active(t *testing.T, s Store, eventID string, also ...string) (room.Counters, bool) {
+// active is an event as Active tells it; ok is false when it is left out.
+func active(t *testing.T, s Store, eventID string, also ...string) (c room.Counters, ok bool) {
 	t.Helper()
 	cs, err := s.Active(t.Context(), also)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i := slices.IndexFunc(cs, func(c room.Counters) bool { return c.EventID == eventID })
 	if i < 0 {
 		return room.Counters{}, false
@@ -62,57 +87,51 @@ func active(t *testing.T, s Store, eventID string, also ...string) (room.Counter
 	return cs[i], true
 }
 
+// listed requires that the registry has or has not an event.
+func listed(t *testing.T, want bool, s Store, eventID, what string) {
+	t.Helper()
+	_, ok := active(t, s, eventID)
+	require.Equal(t, want, ok, what)
+}
+
 func rounds(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "rounds"
-	if _, found, err := a.Read(ctx, event); found || err != nil {
-		t.Fatalf("an event without a room: found %v, %v", found, err)
-	}
-	settings := room.Settings{Batch: 7, Interval: 3_000_000_000, Inlet: room.MaxInFlight, MaxInFlight: 9}
+	_, found, err := a.Read(ctx, event)
+	require.NoError(t, err)
+	require.False(t, found, "an event without a room")
+	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9}
 	c := Open(t, a, event, settings)
-	if !c.Active || c.Settings != settings || c.Issued != 0 || c.UpdatedAt.IsZero() {
-		t.Errorf("after the start: %+v", c)
-	}
-	if _, ok := active(t, b, event); !ok {
-		t.Error("another replica does not find the round in the registry")
-	}
+	require.True(t, c.Active)
+	require.Equal(t, settings, c.Settings)
+	require.Zero(t, c.Issued)
+	require.False(t, c.UpdatedAt.IsZero())
+	listed(t, true, b, event, "another replica finds the round in the registry")
 	stale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round))
 	stale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	stale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
-	if _, ok := active(t, b, event); !ok {
-		t.Error("a stop that failed took the event out of the registry")
-	}
-	if _, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()}); err != nil {
-		t.Fatal(err)
-	}
+	listed(t, true, b, event, "a stop that failed leaves the event in the registry")
+	_, err = a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
+	require.NoError(t, err)
 	settings.Batch = 8
-	if err := b.Configure(ctx, event, c.Round, settings); err != nil {
-		t.Fatal(err)
-	}
-	if got := Read(t, a, event); got.Settings != settings || got.Issued != 1 {
-		t.Errorf("after the change: %+v", got)
-	}
-	if err := b.Stop(ctx, event, c.Round); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := active(t, a, event); ok {
-		t.Error("a stopped event is in the registry")
-	}
-	if got, ok := active(t, a, event, event); !ok || got.Active {
-		t.Errorf("a stopped event that was asked for: %v, %+v", ok, got)
-	}
+	require.NoError(t, b.Configure(ctx, event, c.Round, settings))
+	c = Read(t, a, event)
+	require.Equal(t, settings, c.Settings, "after the change")
+	require.Equal(t, int64(1), c.Issued, "after the change")
+	require.NoError(t, b.Stop(ctx, event, c.Round))
+	listed(t, false, a, event, "a stopped event leaves the registry")
+	stopped, ok := active(t, a, event, event)
+	require.True(t, ok, "a stopped event that was asked for")
+	require.False(t, stopped.Active)
 	stale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0))
-	if _, ok := active(t, a, event); ok {
-		t.Error("a start that failed entered the event in the registry")
-	}
+	listed(t, false, a, event, "a start that failed does not enter the event in the registry")
 	next := room.Counters{EventID: event, Active: true, Round: c.Round + 2, Settings: settings}
-	if err := a.Start(ctx, next, c.Round); err != nil {
-		t.Fatal(err)
-	}
-	if got := Read(t, b, event); got.Issued != 0 || got.Round != next.Round || !got.Active {
-		t.Errorf("the second round: %+v", got)
-	}
+	require.NoError(t, a.Start(ctx, next, c.Round))
+	second := Read(t, b, event)
+	require.True(t, second.Active)
+	require.Equal(t, next.Round, second.Round)
+	require.Zero(t, second.Issued)
 }
 
 func serving(t *testing.T, a, b Store) {
@@ -121,25 +140,18 @@ func serving(t *testing.T, a, b Store) {
 	const event = "serving"
 	c := Open(t, a, event, room.DefaultSettings())
 	for range 5 {
-		if _, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
+		require.NoError(t, err)
 	}
 	stale(t, "past the last position", a.Serve(ctx, c, 6))
-	if err := a.Serve(ctx, c, 3); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Serve(ctx, c, 3))
 	stale(t, "from a value that is gone", b.Serve(ctx, c, 4))
 	other := Read(t, b, event)
 	other.Round++
 	stale(t, "in another round", b.Serve(ctx, other, 4))
-	if err := a.Stop(ctx, event, c.Round); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Stop(ctx, event, c.Round))
 	stale(t, "in a closed room", b.Serve(ctx, Read(t, b, event), 4))
-	if got := Read(t, a, event).Serving; got != 3 {
-		t.Errorf("serving %d, want 3", got)
-	}
+	require.Equal(t, int64(3), Read(t, a, event).Serving)
 }
 
 func samePosition(t *testing.T, a, b Store) {
@@ -149,23 +161,18 @@ func samePosition(t *testing.T, a, b Store) {
 	c := Open(t, a, event, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
 	first, err := a.Take(ctx, event, c.Round, "v", ids[1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := b.Take(ctx, event, c.Round, "v", ids) // the second id is that of an older key
-	if err != nil || again != first {
-		t.Errorf("again: %+v, %v, want %+v", again, err, first)
-	}
+	require.NoError(t, err)
+	require.Equal(t, first, again)
 	found, ok, err := b.Find(ctx, event, ids[1])
-	if err != nil || !ok || found != first {
-		t.Errorf("found: %+v, %v, %v, want %+v", found, ok, err, first)
-	}
-	if _, ok, err := b.Find(ctx, event, uuid.New()); ok || err != nil {
-		t.Errorf("an unknown id: %v, %v", ok, err)
-	}
-	if n := Read(t, a, event).Issued; n != 1 {
-		t.Errorf("issued %d, want 1", n)
-	}
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, first, found)
+	_, ok, err = b.Find(ctx, event, uuid.New())
+	require.NoError(t, err)
+	require.False(t, ok, "an unknown id")
+	require.Equal(t, int64(1), Read(t, a, event).Issued)
 }
 
 // unique lets many visitors come to two replicas at once, each twice: a double click.
@@ -174,52 +181,30 @@ func unique(t *testing.T, a, b Store) {
 	const event, visitors = "unique", 150
 	c := Open(t, a, event, room.DefaultSettings())
 	var (
-		mu   sync.Mutex
-		got  = make(map[uuid.UUID][]int64)
-		work sync.WaitGroup
+		got      [2][visitors]room.Record
+		failures [2][visitors]error
+		work     sync.WaitGroup
 	)
-	for range visitors {
+	for i := range visitors {
 		id := uuid.New()
-		for _, s := range []Store{a, b} {
-			work.Go(func() {
-				r := insist(t, s, c, id)
-				mu.Lock()
-				defer mu.Unlock()
-				got[id] = append(got[id], r.Position)
-			})
+		for click, s := range []Store{a, b} {
+			work.Go(func() { got[click][i], failures[click][i] = Insist(t, s, c, id) })
 		}
 	}
 	work.Wait()
+	require.NoError(t, errors.Join(append(failures[0][:], failures[1][:]...)...))
 	issued := Read(t, a, event).Issued
 	seen := make(map[int64]bool)
-	for id, positions := range got {
-		if len(positions) != 2 || positions[0] != positions[1] {
-			t.Errorf("visitor %s got %v", id, positions)
-		}
-		if p := positions[0]; seen[p] || p < 1 || p > issued {
-			t.Errorf("position %d twice or not within 1–%d", p, issued)
-		}
-		seen[positions[0]] = true
+	for i, r := range got[0] {
+		require.Equal(t, r, got[1][i], "both clicks of a visitor")
+		require.False(t, seen[r.Position], "position %d twice", r.Position)
+		require.Positive(t, r.Position)
+		require.LessOrEqual(t, r.Position, issued)
+		seen[r.Position] = true
 	}
 	late, err := b.Take(t.Context(), event, c.Round, "late", []uuid.UUID{uuid.New()})
-	if err != nil || late.Position != issued+1 {
-		t.Errorf("who comes later got %d, %v, want %d", late.Position, err, issued+1)
-	}
-}
-
-// insist asks again, as a page does, while a slow store answers that it is unavailable.
-func insist(t *testing.T, s Store, c room.Counters, id uuid.UUID) room.Record {
-	t.Helper()
-	for try := 1; ; try++ {
-		r, err := s.Take(t.Context(), c.EventID, c.Round, id.String(), []uuid.UUID{id})
-		if err == nil {
-			return r
-		}
-		if try == 5 || !errors.Is(err, room.ErrUnavailable) {
-			t.Error(err)
-			return r
-		}
-	}
+	require.NoError(t, err)
+	require.Equal(t, issued+1, late.Position, "who comes later")
 }
 
 func otherRound(t *testing.T, s Store) {
@@ -230,9 +215,7 @@ func otherRound(t *testing.T, s Store) {
 	c := Open(t, s, event, room.DefaultSettings())
 	_, err = s.Take(t.Context(), event, c.Round-1, "v", []uuid.UUID{uuid.New()})
 	stale(t, "an earlier round", err)
-	if err := s.Stop(t.Context(), event, c.Round); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Stop(t.Context(), event, c.Round))
 	_, err = s.Take(t.Context(), event, c.Round, "v", []uuid.UUID{uuid.New()})
 	stale(t, "a closed room", err)
 }

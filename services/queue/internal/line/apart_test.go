@@ -1,0 +1,259 @@
+package line_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/queue/internal/line"
+)
+
+// jam holds up every command on keys that contain a word, as a server does that hangs, until it is
+// opened.
+type jam struct {
+	word  string
+	held  chan struct{}
+	open  chan struct{}
+	close func()
+}
+
+func newJam(t *testing.T, word string) *jam {
+	t.Helper()
+	j := &jam{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
+	j.close = sync.OnceFunc(func() { close(j.open) })
+	t.Cleanup(j.close)
+	return j
+}
+
+func (j *jam) wait(cmds ...goredis.Cmder) {
+	for _, cmd := range cmds {
+		for _, arg := range cmd.Args() {
+			if s, ok := arg.(string); ok && strings.Contains(s, j.word) {
+				j.held <- struct{}{}
+				<-j.open
+				return
+			}
+		}
+	}
+}
+
+func (j *jam) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		j.wait(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (j *jam) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		j.wait(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (j *jam) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// jammed is a world in which Redis hangs for one event, and a replica in it that knows both events.
+func jammed(t *testing.T) (w *world, r *replica, stuck string, j *jam) {
+	t.Helper()
+	w = newWorld(t)
+	w.client = redistest.Open(t) // with a hook of its own
+	r = w.replica()
+	stuck = w.event + "-stuck"
+	for _, id := range []string{w.event, stuck} {
+		require.NoError(t, r.service.Open(t.Context(), id))
+		require.NoError(t, r.check(t.Context(), id, "in").Err)
+	}
+	j = newJam(t, "{"+stuck+"}")
+	w.client.AddHook(j)
+	return w, r, stuck, j
+}
+
+func containsAll(s string, words ...string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+}
+
+func requests(event string, users ...string) []line.Request {
+	out := make([]line.Request, len(users))
+	for i, u := range users {
+		out[i] = line.Request{EventID: event, Caller: line.Caller{UserID: u}}
+	}
+	return out
+}
+
+// While Redis hangs for one event, every call about another is answered.
+func TestAHangingEventDelaysNoOther(t *testing.T) {
+	w, r, stuck, j := jammed(t)
+	slot := slotOf(t, w, "in")
+	token := line.Entry{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
+	var held sync.WaitGroup
+	for i := range 20 { // more than any number of batches under way
+		user := "u-" + strconv.Itoa(i)
+		held.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
+		held.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
+		held.Go(func() {
+			r.service.Verify(context.WithoutCancel(t.Context()), []line.Slot{{EventID: stuck, UserID: user, SlotID: slot, Epoch: token.Epoch}})
+		})
+	}
+	for range 8 {
+		waittest.Receive(t, j.held, "calls hang")
+	}
+	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
+	status := r.service.Status(t.Context(), requests(w.event, "w"))
+	require.NoError(t, status[0].Err)
+	require.Equal(t, line.StatusQueued, status[0].Place.Status)
+	verdict := r.service.Verify(t.Context(), []line.Slot{{EventID: w.event, UserID: "in", SlotID: slot, Epoch: token.Epoch}})
+	require.NoError(t, verdict[0].Err)
+	require.True(t, verdict[0].Active)
+	j.close()
+	held.Wait()
+}
+
+func epochOf(t *testing.T, r *replica, event string) int64 {
+	t.Helper()
+	o, err := r.service.Line(t.Context(), event)
+	require.NoError(t, err)
+	return o.Epoch
+}
+
+// The ticks of other lines go on too.
+func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
+	w, r, _, j := jammed(t)
+	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
+	slot := slotOf(t, w, "in")
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.worker.Admit(ctx) }()
+	waittest.Receive(t, j.held, "the tick of the other line hangs")
+	ticked := func() bool {
+		at, err := w.client.HGet(t.Context(), "{"+w.event+"}:line", "tickAt").Int64()
+		return err == nil && at == w.clock.Now().UnixMilli()
+	}
+	waittest.Until(t, ticked, "the first tick")
+	w.clock.Advance(time.Second)
+	waittest.Until(t, ticked, "and the next")
+	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slot}))
+	w.clock.Advance(time.Second)
+	waittest.Until(t, func() bool {
+		n, err := w.client.ZScore(t.Context(), "{"+w.event+"}:active", "w").Result()
+		return err == nil && n > 0
+	}, "who is next is admitted")
+	j.close()
+	stop()
+	require.NoError(t, <-done)
+}
+
+// failing is a store in which all lines but one cannot be ticked: they fail at once, then hang. It
+// asks no server, which could fail the sound line too.
+type failing struct {
+	line.Store
+
+	sound  string
+	failed sync.Map // lines that failed once
+	ticked chan struct{}
+	hung   chan struct{}
+	open   chan struct{}
+}
+
+func (f *failing) Events(context.Context) ([]string, error) {
+	ids := []string{f.sound}
+	for i := range 100 { // more than all rounds together take
+		ids = append(ids, f.sound+"-"+strconv.Itoa(i))
+	}
+	return ids, nil
+}
+
+func (*failing) Add(context.Context, ...string) error { return nil }
+
+func (*failing) Remove(context.Context, string) error { return errs.ErrUnavailable }
+
+func (f *failing) Admit(_ context.Context, eventID string, _ line.Memory) (line.State, line.Tick, error) {
+	if eventID == f.sound {
+		f.ticked <- struct{}{}
+		return line.State{}, line.Tick{}, nil
+	}
+	if _, again := f.failed.LoadOrStore(eventID, true); again {
+		f.hung <- struct{}{}
+		<-f.open
+	}
+	return line.State{}, line.Tick{}, errs.ErrUnavailable
+}
+
+// However many lines fail slowly, those that are sound are ticked.
+func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
+	w := newWorld(t)
+	store := &failing{
+		Store: w.store(), sound: w.event,
+		ticked: make(chan struct{}), hung: make(chan struct{}, 1000), open: make(chan struct{}),
+	}
+	worker := line.NewWorker(w.replicaOn(store).service, 10*time.Millisecond, time.Minute)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- worker.Admit(ctx) }()
+	ticks := func() { waittest.Receive(t, store.ticked, "a tick of the sound line") }
+	for len(store.hung) == 0 {
+		ticks()
+	}
+	for range 20 {
+		ticks()
+	}
+	close(store.open)
+	stop()
+	for {
+		select {
+		case <-store.ticked:
+		case err := <-done:
+			require.NoError(t, err)
+			return
+		}
+	}
+}
+
+// slowDirectory does not say whether an event exists.
+type slowDirectory struct {
+	directory
+
+	asked   chan string
+	release chan struct{}
+}
+
+func (d slowDirectory) Exists(_ context.Context, eventID string) error {
+	d.asked <- eventID
+	<-d.release
+	return line.ErrEventUnknown
+}
+
+// Anybody can make ids up: whoever asks for the status of one is answered at once, and ticket is
+// asked behind.
+func TestStatusOfAnUnknownLineWaitsForNobody(t *testing.T) {
+	w := newWorld(t)
+	events := slowDirectory{asked: make(chan string, 1000), release: make(chan struct{})}
+	r := w.replicaWith(w.store(), events)
+	free := sync.OnceFunc(func() { close(events.release) })
+	t.Cleanup(free)
+	var reqs []line.Request
+	for i := range 100 {
+		reqs = append(reqs, requests(w.event+"-"+strconv.Itoa(i), "u")...)
+	}
+	for _, a := range r.service.Status(t.Context(), reqs) {
+		require.NoError(t, a.Err)
+		require.Equal(t, line.StatusNone, a.Place.Status)
+	}
+	waittest.Receive(t, events.asked, "ticket is asked")
+	require.LessOrEqual(t, len(events.asked), 7, "no more than 8 questions at once")
+	free()
+	waittest.Until(t, func() bool {
+		return r.service.Status(t.Context(), reqs[:1])[0].Err != nil
+	}, "the answer is known")
+	require.ErrorIs(t, r.service.Status(t.Context(), reqs[:1])[0].Err, line.ErrEventUnknown)
+}

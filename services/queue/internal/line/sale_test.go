@@ -1,0 +1,476 @@
+package line_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/queue/internal/line"
+)
+
+// office is a ticket service that knows where sales stand.
+type office struct {
+	directory
+
+	mu    sync.Mutex
+	words map[string]line.Word
+	age   time.Duration
+	err   error
+	calls [][]string
+}
+
+func (o *office) Sales(_ context.Context, ids []string) (map[string]line.Word, time.Duration, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls = append(o.calls, ids)
+	if o.err != nil {
+		return nil, 0, o.err
+	}
+	found := make(map[string]line.Word)
+	for _, id := range ids {
+		if w, ok := o.words[id]; ok {
+			w.Age = o.age
+			found[id] = w
+		}
+	}
+	return found, o.age, nil
+}
+
+func (o *office) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+}
+
+func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.words == nil {
+		o.words = make(map[string]line.Word)
+	}
+	o.words[event] = line.Word{Sale: line.Sale{
+		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(),
+	}}
+}
+
+// asked forgets what was asked for so far and returns it.
+func (o *office) asked() [][]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	calls := o.calls
+	o.calls = nil
+	return calls
+}
+
+// second lets a second pass at a replica.
+func (w *world) second(rs ...*replica) {
+	w.t.Helper()
+	w.clock.Advance(time.Second)
+	for _, r := range rs {
+		r.service.AskSales(w.t.Context())
+		r.worker.Tick(w.t.Context())
+	}
+}
+
+func (r *replica) status(ctx context.Context, event, user string) line.Place {
+	return r.service.Status(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0].Place
+}
+
+// lines is what a gateway that connects now is told.
+func (r *replica) lines(t *testing.T) (told []line.Recovery) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, r.service.Watch(ctx, func(lines []line.Recovery, snapshot bool) error {
+		if snapshot {
+			told = lines
+		}
+		cancel()
+		return nil
+	}))
+	return told
+}
+
+// From its first visitor on a line knows that its sale has not opened: that does not wait for a
+// round, and opening does not wait for ticket.
+func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	opens := w.clock.Now().Add(time.Minute)
+	tickets.says(w.event, line.Scheduled, opens)
+	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	first := a.check(t.Context(), w.event, "u1").Place
+	require.Equal(t, []string{line.StatusQueued, "SCHEDULED"}, []string{first.Status, first.Sale.String()})
+	require.Equal(t, int64(65), first.EstimatedWait, "a minute to the opening, and 5 s from then on")
+	require.Equal(t, [][]string{{w.event}}, tickets.asked())
+
+	tickets.fail(errs.ErrUnavailable) // for good
+	w.second(b)
+	require.Equal(t, line.StatusQueued, b.check(t.Context(), w.event, "u2").Place.Status)
+	require.Equal(t, line.Scheduled, b.status(t.Context(), w.event, "u2").Sale, "from the line")
+	require.Equal(t, line.Scheduled, b.lines(t)[0].Sale)
+	for w.clock.Now().Before(opens) {
+		require.Zero(t, a.meter.admitted+b.meter.admitted)
+		w.second(a, b)
+		a.status(t.Context(), w.event, "u1")
+	}
+	require.Equal(t, int64(1), a.meter.admitted+b.meter.admitted)
+	require.True(t, a.meter.selling)
+	for _, r := range []*replica{a, b} {
+		p := r.status(t.Context(), w.event, "u1")
+		require.Equal(t, []string{line.StatusActive, "ON_SALE"}, []string{p.Status, p.Sale.String()})
+		require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
+	}
+}
+
+func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
+		require.NoError(t, a.service.Open(t.Context(), ids[i]))
+	}
+	w.second(b) // which hears of them by the registry
+	tickets.asked()
+	w.second(a, b)
+	require.Equal(t, [][]string{ids, ids}, tickets.asked())
+	for range 100 {
+		a.status(t.Context(), ids[0], "u")
+		a.check(t.Context(), ids[0], "u")
+	}
+	require.Empty(t, tickets.asked(), "visitors' calls ask nothing")
+	w.clock.Advance(2 * time.Minute)
+	a.service.AskSales(t.Context())
+	require.Empty(t, tickets.asked(), "of lines that nobody has ticked or asked about for a minute nothing is asked")
+}
+
+func TestNoQuestionIsTooLarge(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	r := w.replicaOf(w.store(), tickets, tickets)
+	for i := range 101 {
+		_, err := r.service.Closed(t.Context(), fmt.Sprintf("%s-%d", w.event, i))
+		require.NoError(t, err)
+	}
+	tickets.asked()
+	r.service.AskSales(t.Context())
+	calls := tickets.asked()
+	slices.SortFunc(calls, func(a, b []string) int { return len(b) - len(a) })
+	require.Len(t, calls, 3)
+	require.Equal(t, []int{50, 50, 1}, []int{len(calls[0]), len(calls[1]), len(calls[2])})
+}
+
+func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	now := w.clock.Now()
+	tickets.says(w.event, line.OnSale, now)
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
+	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
+		tickets.says(w.event, status, now)
+		w.second(r)
+		p := r.status(t.Context(), w.event, "w")
+		require.Equal(t, []string{line.StatusQueued, status.String()}, []string{p.Status, p.Sale.String()})
+		require.Equal(t, status, r.lines(t)[0].Sale)
+		require.False(t, r.meter.selling)
+	}
+	tickets.says(w.event, line.OnSale, now) // a seat has come back
+	w.second(r)
+	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "w").Status)
+}
+
+func TestASaleThatIsOverHasNoLine(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	now := w.clock.Now()
+	tickets.says(w.event, line.OnSale, now)
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
+	tickets.says(w.event, line.Cancelled, now)
+	w.second(r)
+	in := line.Slot{EventID: w.event, UserID: "in", SlotID: "any", Epoch: r.lines(t)[0].Epoch}
+	require.False(t, r.service.Verify(t.Context(), []line.Slot{in})[0].Active)
+	for _, user := range []string{"in", "w", "new"} {
+		for _, p := range []line.Place{r.check(t.Context(), w.event, user).Place, r.status(t.Context(), w.event, user)} {
+			require.Equal(t, []string{line.StatusNone, "CANCELLED"}, []string{p.Status, p.Sale.String()}, user)
+		}
+	}
+	require.Zero(t, r.meter.active)
+	for range 60 { // in which the end may be taken back
+		require.Equal(t, int64(1), r.meter.waiting)
+		w.second(r)
+	}
+	require.Zero(t, r.meter.waiting)
+
+	other := w.event + "-over"
+	tickets.says(other, line.SaleClosed, now.Add(-48*time.Hour))
+	p := r.check(t.Context(), other, "u").Place
+	require.Equal(t, []string{line.StatusNone, "CLOSED"}, []string{p.Status, p.Sale.String()})
+	n, err := w.client.Exists(t.Context(), "{"+other+"}:line").Result()
+	require.NoError(t, err)
+	require.Zero(t, n, "it gets none any more")
+	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
+}
+
+// Beside replicas of ticket's previous release one that tells is met again soon; when none does,
+// lines go on as they did.
+func TestATicketThatDoesNotTell(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	tickets.says(w.event, line.SoldOut, w.clock.Now())
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	require.Equal(t, line.SoldOut, r.check(t.Context(), w.event, "w").Place.Sale)
+	tickets.fail(errs.ErrUnavailable)
+	for range 90 {
+		w.second(r)
+	}
+	tickets.fail(line.ErrSalesUntold)
+	for range 61 { // and not only from the first that answers after the others were away
+		w.second(r)
+		require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
+	}
+	w.second(r)
+	p := r.status(t.Context(), w.event, "w")
+	require.Equal(t, []string{line.StatusActive, ""}, []string{p.Status, p.Sale.String()})
+	require.Equal(t, line.NoSale, r.lines(t)[0].Sale, "gateways hear of it")
+
+	tickets.fail(nil)
+	w.second(r)
+	require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
+}
+
+// Two replicas of ticket may know different things for a second.
+func TestTheWordMeasuredLaterCounts(t *testing.T) {
+	w := newWorld(t)
+	knows, lags := &office{}, &office{}
+	now := w.clock.Now()
+	knows.says(w.event, line.SalePaused, now)
+	lags.says(w.event, line.OnSale, now.Add(-time.Hour))
+	a, b := w.replicaOf(w.store(), knows, knows), w.replicaOf(w.store(), lags, lags)
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "u").Place.Status)
+	lags.age = 2 * time.Second
+	w.second(b)
+	for _, r := range []*replica{a, b} {
+		require.Equal(t, line.SalePaused, r.status(t.Context(), w.event, "u").Sale)
+		require.Equal(t, line.SalePaused, r.lines(t)[0].Sale)
+	}
+	delete(lags.words, w.event)
+	w.second(b)
+	require.Equal(t, line.SalePaused, b.status(t.Context(), w.event, "u").Sale, "that there is none is as old")
+	lags.age = 0
+	w.second(b)
+	require.Equal(t, line.NoSale, b.status(t.Context(), w.event, "u").Sale)
+}
+
+// The same where there is no line that would know better.
+func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	now := w.clock.Now()
+	tickets.says(w.event, line.SalePaused, now)
+	r := w.replicaOf(w.store(), tickets, tickets)
+	_, err := r.service.Closed(t.Context(), w.event)
+	require.NoError(t, err)
+	tickets.says(w.event, line.OnSale, now)
+	tickets.age = 2 * time.Second
+	w.second(r)
+	require.Equal(t, line.SalePaused, r.lines(t)[0].Sale)
+	w.second(r)
+	w.second(r)
+	require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
+}
+
+// An operator's change counts at once, whatever was said a moment ago.
+func TestOpeningALineAsksAnew(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	now := w.clock.Now()
+	tickets.says(w.event, line.OnSale, now)
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	tickets.says(w.event, line.Scheduled, now.Add(time.Hour))
+	w.clock.Advance(time.Millisecond)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
+}
+
+// A new line of which ticket cannot say where the sale stands waits for that, as for its settings.
+func TestANewLineWaitsForItsSale(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	tickets.fail(errs.ErrUnavailable)
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.ErrorIs(t, r.service.Open(t.Context(), w.event), errs.ErrUnavailable)
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
+	seconds := func(n int) string {
+		for range n {
+			w.second(r)
+			r.worker.Refresh(t.Context())
+		}
+		return r.status(t.Context(), w.event, "u").Status
+	}
+	require.Equal(t, line.StatusQueued, seconds(90))
+	tickets.fail(nil)
+	tickets.says(w.event, line.Scheduled, w.clock.Now().Add(5*time.Second))
+	require.Equal(t, line.StatusQueued, seconds(4))
+	require.Equal(t, line.StatusActive, seconds(2))
+
+	other := w.event + "-untold"
+	tickets.fail(line.ErrSalesUntold)
+	require.NoError(t, r.service.Open(t.Context(), other))
+	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
+}
+
+// A replica that met a sale long ago does not turn people away by what it heard then.
+func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	lineless, closed := w.event+"-none", w.clock.Now().Add(-48*time.Hour)
+	for _, id := range []string{w.event, lineless} {
+		tickets.says(id, line.OnSale, w.clock.Now())
+	}
+	r := w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	for _, id := range []string{w.event, lineless} {
+		tickets.says(id, line.SaleClosed, closed)
+	}
+	w.second(r)
+	for _, ask := range []func(string) line.Place{
+		func(id string) line.Place { return r.check(t.Context(), id, "u").Place },
+		func(id string) line.Place { return r.status(t.Context(), id, "v") },
+	} {
+		for _, id := range []string{w.event, lineless} {
+			require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale)
+			tickets.says(id, line.OnSale, w.clock.Now())
+			w.clock.Advance(8 * time.Second)
+			tickets.asked()
+			require.Equal(t, line.OnSale, ask(id).Sale)
+			require.Len(t, tickets.asked(), 1)
+			tickets.says(id, line.SaleClosed, closed)
+			w.clock.Advance(time.Second)
+			r.service.AskSales(t.Context())
+		}
+	}
+	tickets.fail(errs.ErrUnavailable)
+	w.clock.Advance(time.Hour)
+	for _, id := range []string{w.event, lineless} {
+		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last word counts")
+	}
+}
+
+// A gateway forgets what the first message of a watch leaves out, so a replica is ready when it can
+// tell all.
+func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	lineless, opens := w.event+"-none", w.clock.Now().Add(time.Hour)
+	for _, id := range []string{w.event, lineless} {
+		tickets.says(id, line.Scheduled, opens)
+	}
+	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	_, err := a.service.Closed(t.Context(), lineless)
+	require.NoError(t, err)
+	require.Error(t, b.worker.Ready(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.worker.Ask(ctx) }()
+	waittest.Until(t, func() bool { return b.worker.Ready(t.Context()) == nil })
+	require.ElementsMatch(t, a.lines(t), b.lines(t))
+	require.Len(t, b.lines(t), 2)
+	cancel()
+	require.NoError(t, <-done)
+}
+
+// quietStore has one event, and no line.
+type quietStore struct{ line.Store }
+
+func (quietStore) Events(context.Context) ([]string, error) { return []string{"e"}, nil }
+
+func (quietStore) Peek(context.Context, string, line.Memory) (line.State, error) {
+	return line.State{}, nil
+}
+
+// silentOffice is a ticket service that does not answer.
+type silentOffice struct{ directory }
+
+func (silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.Word, time.Duration, error) {
+	<-ctx.Done()
+	return nil, 0, ctx.Err()
+}
+
+func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := line.NewService(line.Deps{
+			Store: quietStore{}, Book: line.NewBook(time.Now), Events: silentOffice{}, Sales: silentOffice{}, Meter: &meter{},
+			Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		})
+		worker := line.NewWorker(s, time.Second, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- worker.Ask(ctx) }()
+		time.Sleep(3*time.Second - time.Nanosecond)
+		synctest.Wait()
+		require.Error(t, worker.Ready(ctx))
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.NoError(t, worker.Ready(ctx))
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// Tier 1 may be open for a sale to whose line nobody has come. By asking it makes all replicas tell
+// the gateways where the sale stands, with no line begun.
+func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
+	w := newWorld(t)
+	tickets := &office{}
+	opens := w.clock.Now().Add(3 * time.Second)
+	tickets.says(w.event, line.Scheduled, opens)
+	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	closed, err := a.service.Closed(t.Context(), w.event)
+	require.NoError(t, err)
+	require.False(t, closed)
+	want := []line.Recovery{{EventID: w.event, Sale: line.Scheduled}}
+	require.Equal(t, want, a.lines(t), "at once where tier 1 asked")
+	w.second(b)
+	b.service.AskSales(t.Context())
+	require.Equal(t, want, b.lines(t), "from the registry")
+
+	tickets.fail(errs.ErrUnavailable)
+	w.second(a, b)
+	w.second(a, b)
+	for _, r := range []*replica{a, b} {
+		require.Equal(t, []line.Recovery{{EventID: w.event, Sale: line.OnSale}}, r.lines(t))
+	}
+	keys, err := w.client.Keys(t.Context(), "{"+w.event+"}:*").Result()
+	require.NoError(t, err)
+	require.Empty(t, keys)
+	tickets.asked()
+	for range 30 {
+		w.clock.Advance(10 * time.Second)
+		a.worker.Tick(t.Context())
+		b.worker.Tick(t.Context())
+	}
+	b.service.AskSales(t.Context())
+	require.Equal(t, [][]string{{w.event}}, tickets.asked(), "for as long as the registry names it")
+}

@@ -1,0 +1,41 @@
+package redis
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing/fstest"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// newKeys are those that the previous release has not.
+const newKeys = 3
+
+// NewPrevious makes a store that runs the scripts of the previous release (testdata/previous) on
+// the same lines. Only where a script's own keys and arguments begin and how long the head is are
+// changed in them, since Go expects one of each.
+func NewPrevious(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
+	files := fstest.MapFS{}
+	for _, name := range []string{"prelude", scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet} {
+		src, err := os.ReadFile("testdata/previous/" + name + ".lua") //nolint:gosec // a constant list
+		if err != nil {
+			return nil, err
+		}
+		text := strings.ReplaceAll(string(src), "KEYS[15 + item.t1]", fmt.Sprintf("KEYS[%d + item.t1]", 15+newKeys))
+		text = strings.ReplaceAll(text, "local OWN = 11\n", "local OWN = 15\n")
+		text = strings.ReplaceAll(text, "line.arrived }\n", "line.arrived, line.prev, 0, 0, 0 }\n") // the head has more numbers now
+		files["lua/"+name+".lua"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	admit := files["lua/"+scriptAdmit+".lua"]
+	admit.Data = bytes.ReplaceAll(admit.Data, []byte("silent and 1 or 0 }"), []byte("silent and 1 or 0, 0 }")) // keeps count of nothing
+	s, err := NewStore(client, rules, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.scripts, err = compile(rules, files)
+	return s, err
+}

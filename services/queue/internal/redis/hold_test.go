@@ -1,0 +1,60 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+func TestACancelledHoldExcusesNoAbsence(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
+	f.live(time.Second)
+	require.True(t, f.hold("in", in.SlotID, time.Time{}))
+	require.True(t, f.hold("in", in.SlotID, time.Time{}), "the event again")
+	f.live(118 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"))
+	f.live(2 * time.Second)
+	require.Empty(t, f.set("active"))
+	n, err := f.client.HLen(f.ctx(), f.key("holds")).Result()
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func TestAnotherHoldOfTheSlotStillExcusesAbsence(t *testing.T) {
+	f := setup(t, 1)
+	in := f.join("in")
+	f.holdFor("long", "in", in.SlotID, f.clock().Add(300*time.Second))
+	f.holdFor("short", "in", in.SlotID, f.clock().Add(200*time.Second))
+	require.True(t, f.holdFor("long", "in", in.SlotID, time.Time{}))
+	f.live(199 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"), "the shorter one lives")
+	f.live(2 * time.Second)
+	require.Empty(t, f.set("active"))
+}
+
+// What the previous release noted has no reservation: it is not known which one ended.
+func TestAHoldNotedByThePreviousReleaseLastsUntilItsEnd(t *testing.T) {
+	f := setup(t, 1)
+	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
+	require.NoError(t, err)
+	in := f.join("in")
+	hold := line.Hold{UserID: "in", SlotID: in.SlotID, ReservationID: "r", Until: f.clock().Add(200 * time.Second)}
+	f.learnOf(previous.Hold(f.ctx(), f.event, f.mem, hold))
+	f.hold("in", in.SlotID, time.Time{})
+	f.live(199 * time.Second)
+	require.Equal(t, []string{"in"}, f.set("active"))
+	f.live(2 * time.Second)
+	require.Empty(t, f.set("active"))
+}
+
+func (f *fixture) learnOf(s line.State, ok bool, err error) {
+	f.t.Helper()
+	f.learn(s, err)
+	require.True(f.t, ok)
+}

@@ -1,0 +1,268 @@
+package redis_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// rush is a full house with honest visitors who poll each second, attackers in front of them who
+// poll each minute and stay away while a slot waits for them, and one honest tab that its browser
+// lets poll once a minute.
+type rush struct {
+	*fixture
+
+	limit     int
+	honest    []string
+	inside    map[string]int // honest visitors → the second in which their slot began
+	slots     map[string]string
+	attackers []string
+	slowIn    int // the second in which the slow tab got in; 0 = not yet
+	idle      int // slots that nobody used although somebody waited, summed over the seconds that count
+	seconds   int
+}
+
+func newRush(t *testing.T, limit, attackers int) *rush {
+	t.Helper()
+	r := &rush{fixture: setup(t, int64(limit)), limit: limit, inside: map[string]int{}, slots: map[string]string{}}
+	for i := range limit + limit/2 {
+		r.honest = append(r.honest, fmt.Sprintf("h-%03d", i))
+	}
+	r.ask(0, r.honest[:limit]...) // the house is full
+	for i := range attackers {
+		r.attackers = append(r.attackers, fmt.Sprintf("x-%03d", i))
+	}
+	r.ask(0, r.attackers...)
+	r.ask(0, "slow")
+	return r
+}
+
+// ask lets users check, joining if they have no place, and notes who is inside.
+func (r *rush) ask(second int, users ...string) {
+	r.t.Helper()
+	for page := range slices.Chunk(users, 64) {
+		claims := make([]line.Claim, len(page))
+		for i, u := range page {
+			claims[i] = line.Claim{UserID: u, Join: true}
+		}
+		s, out, err := r.store.Check(r.ctx(), r.event, r.mem, claims)
+		r.learn(s, err)
+		for i, o := range out {
+			u := page[i]
+			switch _, in := r.inside[u]; {
+			case o.Standing != line.Inside || in:
+			case u == "slow":
+				r.slowIn = second
+			case u[0] == 'h':
+				r.inside[u], r.slots[u] = second, o.SlotID
+			}
+		}
+		r.advance(time.Millisecond)
+	}
+}
+
+// play lets one second pass: honest visitors stay inside for a minute and queue again.
+func (r *rush) play(second int) {
+	r.t.Helper()
+	r.tick()
+	var due []string
+	for i, u := range r.honest {
+		began, in := r.inside[u]
+		if in && second >= began+60+i%7 {
+			r.release(u, r.slots[u])
+			delete(r.inside, u)
+		}
+		due = append(due, u)
+	}
+	active := r.set("active")
+	for i, u := range r.attackers {
+		if i%60 == second%60 && !slices.Contains(active, u) {
+			due = append(due, u)
+		}
+	}
+	if second%60 == 37 && r.slowIn == 0 {
+		due = append(due, "slow")
+	}
+	r.ask(second, due...)
+	if second > 120 { // nobody knows who is slow before they have been
+		r.count()
+	}
+	at := r.clock()
+	r.advance(at.Truncate(time.Second).Add(time.Second).Sub(at))
+}
+
+func (r *rush) count() {
+	r.t.Helper()
+	r.seconds++
+	r.idle += len(r.set("unclaimed"))
+	if len(r.set("queue")) > 0 {
+		r.idle += max(0, r.limit-len(r.set("active")))
+	}
+}
+
+func TestWhoNeverClaimsKeepsFewSlotsIdleAndASlowTabGetsIn(t *testing.T) {
+	for _, tc := range []struct{ limit, attackers, seconds int }{{20, 80, 700}, {100, 500, 400}} {
+		t.Run(fmt.Sprintf("threshold %d", tc.limit), func(t *testing.T) {
+			r := newRush(t, tc.limit, tc.attackers)
+			for second := 1; second <= tc.seconds; second++ {
+				r.play(second)
+			}
+			require.Less(t, float64(r.idle)/float64(r.seconds*r.limit), 0.05)
+			require.Positive(t, r.slowIn, "the slow tab gets in")
+			require.Empty(t, overtaken(r.admissions(t.Context())))
+		})
+	}
+}
+
+// lateIn makes a line of one slot, held by "in", in which "a" has come back from `parked` and
+// waits.
+func lateIn(t *testing.T, others ...string) (*fixture, line.Outcome) {
+	t.Helper()
+	f := setup(t, 1)
+	in := f.join("in")
+	f.join("a")
+	for _, u := range others {
+		f.advance(time.Millisecond)
+		f.join(u)
+	}
+	f.apply(line.Settings{Threshold: ptr(2)})
+	f.live(20*time.Second, append(others, "in")...)
+	f.apply(line.Settings{Threshold: ptr(1)})
+	require.Equal(t, []string{"a"}, f.set("parked"))
+	return f, in
+}
+
+func TestASlotIsKeptForWhoIsLate(t *testing.T) {
+	f, in := lateIn(t)
+	require.Equal(t, line.Waiting, f.status("a").Standing)
+	f.join("b")
+	f.live(30*time.Second, "in", "b")
+	f.release("in", in.SlotID)
+	f.live(39*time.Second, "b")
+	require.Equal(t, [][]string{{"a"}, {"b"}, {}}, [][]string{f.set("parked"), f.set("queue"), f.set("active")}, "69 s after the last contact")
+	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Empty(t, f.set("late"))
+}
+
+// Nobody waits, so that a newcomer would enter at once; but the free slot is kept.
+func TestAKeptSlotIsNoNewcomers(t *testing.T) {
+	f, in := lateIn(t)
+	f.status("a")
+	f.release("in", in.SlotID)
+	f.live(time.Second)
+	require.Equal(t, []string{"a"}, f.set("parked"), "the slot is kept")
+	require.Equal(t, line.Waiting, f.join("b").Standing)
+	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, []string{"a"}, f.set("active"))
+}
+
+// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on, also
+// if it came back while nobody was admitted.
+func TestWhoComesBackWhileTheSaleHoldsIsLate(t *testing.T) {
+	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
+		t.Run(status.String(), func(t *testing.T) {
+			f, in := lateIn(t)
+			f.says(status, f.clock().Add(-time.Hour))
+			require.Equal(t, line.Waiting, f.status("a").Standing)
+			f.join("b")
+			require.True(t, f.release("in", in.SlotID))
+			f.live(30*time.Second, "b")
+			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			f.live(30*time.Second, "b")
+			require.Equal(t, [][]string{{"a"}, {"b"}}, [][]string{f.set("parked"), f.set("queue")})
+			require.Equal(t, line.Inside, f.status("a").Standing)
+		})
+	}
+}
+
+func TestASlotIsKeptForSoLong(t *testing.T) {
+	f, in := lateIn(t)
+	f.status("a")
+	f.join("b")
+	f.release("in", in.SlotID)
+	f.live(69*time.Second, "b")
+	require.Empty(t, f.set("active"))
+	f.live(2*time.Second, "b")
+	require.Equal(t, []string{"b"}, f.set("active"), "70 s after the last contact")
+	require.Equal(t, []string{"a"}, f.set("parked"), "whose place is kept")
+}
+
+func TestNoSlotIsKeptForWhoIsGone(t *testing.T) {
+	f, in := lateIn(t)
+	f.join("b")
+	f.release("in", in.SlotID)
+	f.live(time.Second, "b")
+	require.Equal(t, []string{"b"}, f.set("active"), "nobody came back")
+}
+
+func TestFewSlotsAreKept(t *testing.T) {
+	f := setup(t, 21) // of which two may be kept
+	slots := map[string]string{}
+	for _, u := range f.joinAll("in", 21) {
+		slots[u] = f.status(u).SlotID
+	}
+	late := f.crowd("late", 5)
+	here := f.crowd("here", 5)
+	alive := append(slices.Collect(maps.Keys(slots)), here...)
+	f.live(16*time.Second, alive...)
+	f.apply(line.Settings{Threshold: ptr(22)})
+	f.live(time.Second, alive...)
+	f.apply(line.Settings{Threshold: ptr(21)})
+	f.poll(late...)
+	for _, u := range []string{"in-000", "in-001", "in-002", "in-003"} {
+		f.release(u, slots[u])
+	}
+	did := f.tick()
+	require.Equal(t, line.Tick{Parked: 5, Admitted: 1, Kept: 2}, did, "22 − 1 − 4 inside, two kept")
+	require.Equal(t, line.Inside, f.status("late-4").Standing, "whoever comes first")
+	require.Equal(t, line.Inside, f.status("late-3").Standing)
+	require.Equal(t, line.Waiting, f.status("late-2").Standing)
+}
+
+func TestNothingIsKeptOfWhoIsNotLateAnyMore(t *testing.T) {
+	for name, end := range map[string]func(f *fixture){
+		"left":    func(f *fixture) { f.release("a", "") },
+		"blocked": func(f *fixture) { f.advance(time.Second); f.apply(line.Settings{Blocked: []string{"a"}}) },
+		"entered": func(f *fixture) { f.apply(line.Settings{Threshold: ptr(2)}); f.live(time.Second, "in"); f.status("a") },
+		"parked for too long": func(f *fixture) {
+			f.liveBy(5*time.Second, 4300*time.Second, "in")
+			f.clean()
+			f.liveBy(5*time.Second, 3700*time.Second, "in")
+			f.clean()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := lateIn(t)
+			f.status("a")
+			require.Equal(t, []string{"a"}, f.set("late"))
+			end(f)
+			require.Empty(t, f.set("late"))
+		})
+	}
+}
+
+// Where all are late, as after a fault that was not seen as one, most of them go on by ticks and in
+// order.
+func TestManyWhoAreLateAreAdmittedInOrder(t *testing.T) {
+	f := setup(t, 0)
+	users := f.joinAll("u", 400)
+	f.live(20*time.Second, "nobody")
+	marks := make([]goredis.Z, len(users))
+	for i, u := range users {
+		marks[i] = goredis.Z{Member: u}
+	}
+	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("late"), marks...).Err())
+	f.poll(users...)
+	f.apply(line.Settings{Threshold: ptr(200)})
+	did := f.tick()
+	require.Equal(t, int64(90), did.Admitted, "of 100 in a second, ten are kept for those passed over")
+	require.Equal(t, users[100:190], f.set("active"))
+	require.Equal(t, users[:100], f.set("parked"))
+}

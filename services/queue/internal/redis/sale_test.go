@@ -1,0 +1,287 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+	"urr.guru/services/queue/internal/redis"
+)
+
+// says lets this replica hear ticket's word on a sale that is open from opens on for a day. The line
+// hears of it with the next call.
+func (f *fixture) says(status line.SaleStatus, opens time.Time) {
+	f.t.Helper()
+	f.mem.Sale = line.Sale{
+		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(), At: f.clock().UnixMilli(),
+	}
+}
+
+// amnesiac is what a replica remembers that has just started.
+func (f *fixture) amnesiac() { f.mem = line.Memory{} }
+
+func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
+	for status, admits := range map[line.SaleStatus]bool{
+		line.NoSale: true, line.OnSale: true, line.Scheduled: false, line.SalePaused: false, line.SoldOut: false,
+	} {
+		t.Run("status "+status.String(), func(t *testing.T) {
+			f := setup(t, 2)
+			in := f.join("in")
+			opens := f.clock().Add(-time.Hour)
+			if status == line.Scheduled {
+				opens = f.clock().Add(time.Hour)
+			}
+			f.says(status, opens)
+			require.Equal(t, admits, f.join("a").Standing == line.Inside, "at once")
+			f.join("b")
+			require.True(t, f.release("in", in.SlotID))
+			f.live(2*time.Second, "a", "b")
+			require.Equal(t, admits, f.status("b").Standing == line.Inside, "by a tick")
+			st := f.peek()
+			require.Equal(t, admits, st.Admitting())
+			require.Equal(t, status, st.SaleStatus())
+
+			f.advance(time.Second)
+			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			f.live(2*time.Second, "a", "b")
+			require.Equal(t, []string{"a", "b"}, f.set("active"), "both kept their places")
+			require.Empty(t, overtaken(f.admissions(f.ctx())))
+		})
+	}
+}
+
+// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard of
+// the sale, and while ticket does not say that it is open.
+func TestALineOpensWithItsSale(t *testing.T) {
+	f := setup(t, 3)
+	opens := f.clock().Add(time.Hour)
+	f.says(line.Scheduled, opens)
+	users := f.crowd("early", 5)
+	f.live(10*time.Second, users...)
+	require.Empty(t, f.set("active"))
+	f.time.Set(opens.Add(-time.Millisecond))
+	f.amnesiac()
+	f.poll(users...)
+	f.tick()
+	require.Empty(t, f.set("active"), "one that has just started knows it from the line")
+	require.Equal(t, line.Waiting, f.join("late").Standing)
+
+	f.advance(time.Millisecond)
+	f.amnesiac()
+	f.tick()
+	require.Equal(t, users[:3], f.set("active"))
+	require.Equal(t, line.OnSale, f.peek().SaleStatus())
+
+	f.says(line.OnSale, opens.Add(time.Hour)) // an operator puts it off, and ticket's clock is ahead
+	f.live(5*time.Second, users...)
+	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
+	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
+	f.says(line.Scheduled, f.clock())
+	for _, u := range users[:3] {
+		f.release(u, f.join(u).SlotID)
+	}
+	f.tick()
+	require.Equal(t, []string{users[3], users[4], "late"}, f.set("active"))
+}
+
+func TestTheWordAskedForLaterCounts(t *testing.T) {
+	f := setup(t, 1)
+	first := f.mem
+	f.says(line.SoldOut, f.clock())
+	f.peek()
+	told := f.mem
+
+	f.mem = first
+	f.mem.Sale = line.Sale{Status: line.OnSale, At: told.Sale.At - 1}
+	require.Equal(t, line.SoldOut, f.peek().SaleStatus(), "an earlier one changes nothing")
+	for name, lose := range map[string]func(){"a failover": f.failover, "a wipe": f.wipe} {
+		f.mem = told
+		lose()
+		f.advance(time.Second)
+		require.Equal(t, line.SoldOut, f.peek().SaleStatus(), name)
+	}
+	f.advance(-time.Hour) // Redis's clock is set back: what was asked for then is still to come
+	f.says(line.OnSale, f.clock().Add(-time.Minute))
+	require.Equal(t, line.OnSale, f.peek().SaleStatus())
+
+	f.advance(time.Second)
+	f.says(line.OnSale, f.clock().Add(-time.Minute))
+	word := f.mem.Sale
+	f.advance(time.Second)
+	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
+	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before know less")
+	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
+	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
+}
+
+// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then has
+// an empty line.
+func TestTheEndOfASaleEndsItsLine(t *testing.T) {
+	people := []string{"queue", "seen", "since", "parked", "parked-seen", "late", "active", "active-seen", "unclaimed", "slot", "holds", "old"}
+	for name, end := range map[string]func(f *fixture){
+		"its time is over": func(f *fixture) { f.advance(time.Hour) },
+		"ticket says so":   func(f *fixture) { f.says(line.SaleClosed, f.clock().Add(-time.Hour)) },
+		"cancelled":        func(f *fixture) { f.says(line.Cancelled, f.clock().Add(time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 2)
+			f.says(line.OnSale, f.clock().Add(-23*time.Hour))
+			f.mem.Sale.ClosesAt = f.clock().Add(time.Hour).UnixMilli()
+			in := f.join("in")
+			f.hold("in", in.SlotID, f.clock().Add(2*time.Hour))
+			users := f.crowd("w", 3)
+			f.live(3*time.Minute, users[2]) // the second did not come back
+			users = append(users, f.crowd("x", 2)...)
+			f.failover()
+			f.tick()
+			require.NotEmpty(t, f.set("old"))
+			require.NotEmpty(t, f.set("queue"))
+			require.NotEmpty(t, f.set("parked"))
+
+			end(f)
+			for _, u := range append(users, "in", "new") {
+				require.Equal(t, line.Nowhere, f.join(u).Standing, u)
+			}
+			f.tick()
+			f.advance(time.Minute)
+			f.tick()
+			require.NotEmpty(t, f.set("queue"), "ticket has not said so since")
+			f.mem.Sale.At = f.clock().UnixMilli()
+			f.tick()
+			for _, set := range people {
+				n, err := f.client.Exists(f.ctx(), f.key(set)).Result()
+				require.NoError(t, err)
+				require.Zero(t, n, set)
+			}
+			require.True(t, f.peek().SaleStatus().Over())
+			f.clean()
+			ttl, err := f.client.TTL(f.ctx(), f.key("line")).Result()
+			require.NoError(t, err)
+			require.Positive(t, ttl)
+
+			f.advance(time.Minute)
+			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			require.Equal(t, line.Inside, f.join("new").Standing)
+		})
+	}
+}
+
+// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that the
+// sale was made longer. Taken back within a minute it costs nobody the place or the slot.
+func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
+	for name, end := range map[string]func(f *fixture){
+		"its time was over": func(f *fixture) { f.mem.Sale.ClosesAt = f.clock().UnixMilli() },
+		"ticket said so":    func(f *fixture) { f.mem.Sale.Status = line.SaleClosed },
+		"cancelled":         func(f *fixture) { f.mem.Sale.Status = line.Cancelled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			f.says(line.OnSale, f.clock())
+			in := f.join("in")
+			users := f.crowd("w", 3)
+			f.live(time.Second, append(users, "in")...)
+			for range 2 { // each end has a minute of its own
+				f.advance(time.Second)
+				f.says(line.OnSale, f.clock())
+				end(f)
+				for range 60 {
+					require.Equal(t, line.Nowhere, f.join(users[0]).Standing)
+					f.tick()
+					f.advance(time.Second - time.Millisecond)
+					f.mem.Sale.At = f.clock().UnixMilli()
+				}
+				f.tick()
+				f.advance(time.Millisecond)
+				f.says(line.OnSale, f.clock().Add(-time.Hour))
+				f.tick()
+				require.Equal(t, users, f.set("queue"), "who could not ask has missed nothing")
+			}
+			again := f.join("in")
+			require.Equal(t, line.Inside, again.Standing)
+			require.Equal(t, in.SlotID, again.SlotID)
+			require.True(t, f.release("in", in.SlotID))
+			f.live(3*time.Second, users...)
+			require.Equal(t, users[:1], f.set("active"))
+			require.Equal(t, users[1:], f.set("queue"))
+		})
+	}
+}
+
+// While ticket is away nobody knows whether it was a mistake: all is kept until it is back.
+func TestNobodyIsForgottenWhileTicketIsAway(t *testing.T) {
+	f := setup(t, 1)
+	f.says(line.OnSale, f.clock().Add(-time.Hour))
+	f.mem.Sale.ClosesAt = f.clock().Add(time.Minute).UnixMilli()
+	users := f.crowd("w", 3)
+	f.live(time.Minute, users...)
+	f.live(8 * time.Minute)
+	require.Equal(t, users[1:], f.set("queue"))
+	f.says(line.OnSale, f.clock().Add(-time.Hour))
+	f.live(2*time.Second, users...)
+	require.Equal(t, users[1:], f.set("queue"))
+}
+
+// Settings alone end the line of what has no sale.
+func TestALineWithoutASaleEndsByItsSettings(t *testing.T) {
+	f := setup(t, 1)
+	f.apply(line.Settings{Threshold: ptr(1), ClosesAt: f.clock().Add(time.Minute)})
+	users := f.crowd("w", 2)
+	f.live(time.Minute, users...)
+	f.live(time.Minute - 2*time.Second)
+	require.Equal(t, users[1:], f.set("queue"))
+	f.live(2 * time.Second)
+	require.Empty(t, f.set("queue"))
+}
+
+// Who slept in front of a sale and came back before it opened let no slot pass.
+func TestNobodyIsLateForASaleThatHasNotOpened(t *testing.T) {
+	f := setup(t, 2)
+	opens := f.clock().Add(time.Hour)
+	f.says(line.Scheduled, opens)
+	users := f.crowd("w", 4)
+	f.live(11*time.Minute, users[1:]...)
+	f.clean()
+	require.Equal(t, users[:1], f.set("parked"))
+	f.poll(users...)
+	require.Equal(t, users, f.set("queue"), "with the old place")
+	f.time.Set(opens.Add(-time.Second))
+	f.poll(users...)
+	f.live(time.Second, users...)
+	require.Equal(t, users[:2], f.set("active"))
+}
+
+// Replicas of the previous release do not know where the sale stands, and admit as they did. Nobody
+// loses a place by them or by those of this release, and the word is kept.
+func TestWhereASaleStandsBesideThePreviousRelease(t *testing.T) {
+	f := setup(t, 2)
+	own := f.store
+	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
+	require.NoError(t, err)
+	f.says(line.Scheduled, f.clock().Add(time.Hour))
+	users := f.crowd("w", 3)
+	f.store = previous
+	f.live(time.Second, users...)
+	require.Equal(t, users[:2], f.set("active"))
+	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(2 * time.Hour)})
+	f.release(users[0], f.join(users[0]).SlotID)
+
+	f.store = own
+	f.amnesiac()
+	f.live(5*time.Second, users...)
+	require.Equal(t, users[1:2], f.set("active"), "who is inside stays, and nobody follows")
+	require.Equal(t, users[2:], f.set("queue"))
+	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
+
+	f.advance(2 * time.Hour)
+	require.Equal(t, line.Nowhere, f.join(users[2]).Standing)
+	f.store = previous
+	require.Equal(t, line.Waiting, f.join("x").Standing)
+	f.store = own
+	f.tick()
+	f.advance(time.Minute)
+	f.mem.Sale.At = f.clock().UnixMilli()
+	f.tick()
+	require.Empty(t, f.set("queue"), "whom a replica of the previous release lets in")
+}

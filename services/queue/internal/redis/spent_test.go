@@ -1,0 +1,161 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// waitsWithTicket lets a user wait behind "in", whose slot it returns too.
+func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ticket) {
+	f.t.Helper()
+	in = f.join("in")
+	ticket = f.ticket(f.join(user))
+	f.live(time.Second, "in", user)
+	return in, ticket
+}
+
+// A ticket that was not needed, since the failover kept the data, must not give its place after
+// that place was used.
+func TestATicketKeptThroughATurnIsNoSecondPass(t *testing.T) {
+	for name, turn := range map[string]func(f *fixture, in line.Outcome){
+		"admitted and bought": func(f *fixture, in line.Outcome) {
+			f.release("in", in.SlotID)
+			f.live(time.Second, "a")
+			require.True(f.t, f.release("a", f.status("a").SlotID))
+		},
+		"admitted, and the slot expired": func(f *fixture, in line.Outcome) {
+			f.release("in", in.SlotID)
+			f.liveBy(10*time.Second, 620*time.Second, "a")
+		},
+		"admitted by a tick and never claimed": func(f *fixture, in line.Outcome) {
+			f.release("in", in.SlotID)
+			f.tick()
+			f.live(20 * time.Second)
+			require.Equal(f.t, []string{"a"}, f.set("parked"))
+			require.True(f.t, f.release("a", ""))
+		},
+		"left the line": func(f *fixture, _ line.Outcome) { require.True(f.t, f.release("a", "")) },
+		"left while parked": func(f *fixture, in line.Outcome) {
+			f.live(20*time.Second, "in")
+			f.release("in", in.SlotID)
+			f.tick()
+			require.True(f.t, f.release("a", ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 1)
+			in, ticket := f.waitsWithTicket("a")
+			f.failover()
+			require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "found in the queue")
+			f.live(31*time.Second, "in", "a")
+			turn(f, in)
+			got := f.claim(line.Claim{UserID: "a", Ticket: ticket})
+			require.Equal(t, line.Nowhere, got.Standing, "the ticket's place has been used")
+			later := f.claim(line.Claim{UserID: "a", Ticket: ticket, Join: true})
+			require.NotEqual(t, ticket.Score, later.Score, "who wants more queues again")
+		})
+	}
+}
+
+// A ticket may be issued by a replica that has not heard yet that its holder was admitted.
+func TestATicketIssuedJustAfterTheAdmissionCountsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		want  line.Standing
+	}{
+		"5 s after the leave": {5 * time.Second, line.Nowhere},
+		"more than 5 s":       {5*time.Second + time.Millisecond, line.Waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 0)
+			f.join("a")
+			f.release("a", "")
+			place := f.join("a")
+			f.advance(tc.after)
+			f.join("b")
+			ticket := f.ticket(place)
+			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err()) // lost with the last second before the failover
+			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
+			f.advance(time.Second)
+			f.failover()
+			require.Equal(t, tc.want, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+		})
+	}
+}
+
+// What gave a place back gives none again, whichever of a user's tickets is shown.
+func TestARestoredPlaceIsNotRestoredAgain(t *testing.T) {
+	f := setup(t, 0)
+	first := f.ticket(f.join("a"))
+	f.advance(time.Second)
+	f.failover()
+	f.peek()
+	second := f.ticket(f.status("a"))
+	f.advance(time.Second)
+	f.wipe()
+	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: second}).Standing)
+	require.True(t, f.release("a", ""))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: first}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: second}).Standing)
+}
+
+// An adopted slot is a turn too.
+func TestATicketOfWhoseSlotWasAdoptedCountsNothing(t *testing.T) {
+	f := setup(t, 1)
+	in, ticket := f.waitsWithTicket("a")
+	f.release("in", in.SlotID)
+	f.tick()
+	token := f.entry(f.status("a"))
+	f.wipe()
+	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	require.True(t, f.release("a", token.SlotID))
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+}
+
+// Each epoch's tickets end an hour after that epoch did, not an hour after the last one.
+func TestALaterLossRevivesNoOlderTickets(t *testing.T) {
+	for name, lose := range map[string]func(f *fixture){"failover": (*fixture).failover, "wipe": (*fixture).wipe} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 0)
+			ticket := f.ticket(f.join("a"))
+			f.failover()
+			f.peek()
+			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err())
+			f.advance(50 * time.Minute)
+			f.peek()
+			lose(f)
+			f.peek()
+			f.advance(11 * time.Minute)
+			require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+		})
+	}
+}
+
+func TestWhatIsSpentIsForgottenInPages(t *testing.T) {
+	f := setup(t, 2000)
+	users := f.joinAll("u", 1002)
+	f.advance(time.Second)
+	f.tick()
+	require.Len(t, f.set("spent"), len(users))
+	for _, u := range users {
+		require.True(t, f.release(u, f.status(u).SlotID))
+	}
+	f.advance(3750 * time.Second)
+	f.join("late")
+	clean := func() bool {
+		_, _, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
+		require.NoError(t, err)
+		return more
+	}
+	require.True(t, clean())
+	require.Len(t, f.set("spent"), 3)
+	require.False(t, clean())
+	require.Equal(t, []string{"late"}, f.set("spent"))
+	ttl, err := f.client.PTTL(f.ctx(), f.key("spent")).Result()
+	require.NoError(t, err)
+	require.InDelta(t, float64(3750*time.Second), float64(ttl), float64(10*time.Minute))
+}

@@ -1,0 +1,48 @@
+-- set: opens a line, caches its settings, or (with no act) only reads its state.
+--
+-- KEYS  none of its own
+-- ARGV  11 '' | 'open' | 'settings' · for 'settings': 12 when they were read (this line's time in ms, taken before the reading began) ·
+--       13 threshold ('' = default) · 14 paused (0|1) · 15 slot length in ms (0 = default) · 16 closing time in ms (0 = none) ·
+--       17.. blocked users
+-- reply { head, 1 when something changed }
+local act, changed = ARGV[OWN], 0
+
+local function evict(user)
+  drop(user)
+  unqueue(user)
+  call('ZREM', kParked, user)
+  call('ZREM', kParkedSeen, user)
+end
+
+local function block(from)
+  local wanted = {}
+  for i = from, #ARGV do wanted[ARGV[i]] = true end
+  for _, user in ipairs(call('SMEMBERS', kBlocked)) do
+    if not wanted[user] then call('SREM', kBlocked, user) end
+  end
+  for user in pairs(wanted) do
+    if call('SADD', kBlocked, user) == 1 then evict(user) end
+  end
+end
+
+-- Of two readings the one that began later knows more, whichever arrives last.
+local function settings(at, threshold, paused, slotMs, closes)
+  if at < line.settings then return end
+  if threshold == '' then call('DEL', kThreshold) else call('SET', kThreshold, threshold) end
+  limit = tonumber(threshold) or C.threshold
+  set({ settings = at, paused = paused, slotMs = slotMs, closes = closes })
+  closed = closes > 0 and now >= closes
+  block(OWN + 6)
+  changed = 1
+end
+
+if act == 'open' then
+  -- A line that nobody remembers is a new sale's: it lost nothing, so it need not recover.
+  if fresh == 1 and knownEpoch == 0 then set({ ['until'] = now, opened = 1 }) end
+  set({ sale = 1 })
+  changed = 1
+elseif act == 'settings' then
+  settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
+end
+if changed == 1 then dirty() end
+return { head(), changed }

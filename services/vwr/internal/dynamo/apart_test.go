@@ -1,0 +1,118 @@
+package dynamo_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// A store that does not answer for one event gives out the positions of all others.
+func TestAnEventWhoseWritesHangDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for name, isStuck := range map[string]func(in any, event string) bool{
+		"counter": func(in any, event string) bool {
+			return eventOf(in) == event
+		},
+		"records": func(in any, event string) bool {
+			p, ok := in.(*awsdynamo.PutItemInput)
+			return ok && p.Item["eventId"].(*types.AttributeValueMemberS).Value == event
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := tables(t, 1)
+			plain := open(tap{})
+			slow := roomtest.Open(t, plain, "slow", room.DefaultSettings())
+			fast := roomtest.Open(t, plain, "fast", room.DefaultSettings())
+			g := newGate()
+			s := open(tap{before: func(in any) error {
+				if isStuck(in, slow.EventID) {
+					g.pass()
+				}
+				return nil
+			}})
+			var held sync.WaitGroup
+			for range 200 { // more than the writes that may be under way
+				held.Go(func() { _, _ = takeFor(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
+			}
+			g.await(t)
+			for want := range int64(3) {
+				r, err := takeFor(t.Context(), s, fast, uuid.New())
+				require.NoError(t, err)
+				require.Equal(t, want+1, r.Position)
+			}
+			close(g.open)
+			held.Wait()
+		})
+	}
+}
+
+// Claims of an event whose sets cannot be written wait; those of all others are counted.
+func TestAnEventWhoseClaimsHangDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	open := tables(t, 1)
+	plain := open(tap{})
+	slow := roomtest.Open(t, plain, "slow-claims", room.DefaultSettings())
+	fast := roomtest.Open(t, plain, "fast-claims", room.DefaultSettings())
+	g := newGate()
+	s := open(tap{before: func(in any) error {
+		if _, positions := toClaims(in); positions && eventOf(in) == slow.EventID+"#claims" {
+			g.pass()
+		}
+		return nil
+	}})
+	claims := dynamo.NewClaims(s)
+	stop := counting(t, claims)
+	claim := func(c room.Counters, position int64) {
+		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: position})
+	}
+	claim(slow, 1)
+	g.await(t)
+	claim(fast, 1)
+	waittest.Until(t, func() bool { return claimed(t, claims, fast) == 1 }, "the other event's claim")
+	close(g.open)
+	stop()
+	require.Equal(t, int64(1), claimed(t, claims, slow))
+}
+
+// While more claims wait than a group takes, their number in the store is too small to tell who has
+// left: the share keeps its last value, and no rate rises because of a burst.
+func TestClaimedFailsWhileABurstWaits(t *testing.T) {
+	t.Parallel()
+	open := tables(t, 1)
+	g := newGate()
+	s := open(tap{before: func(in any) error {
+		if _, positions := toClaims(in); positions {
+			g.pass()
+		}
+		return nil
+	}})
+	c := roomtest.Open(t, s, "burst", room.DefaultSettings())
+	claims := dynamo.NewClaims(s)
+	stop := counting(t, claims)
+	const visitors = 700
+	for p := range int64(visitors) {
+		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
+		if p == 0 {
+			g.await(t) // the others are not in the first group
+		}
+	}
+	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+	require.ErrorIs(t, err, room.ErrUnavailable)
+	close(g.open)
+	waittest.Until(t, func() bool {
+		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+		return err == nil && n == visitors
+	}, "the burst is counted")
+	stop()
+}

@@ -1,0 +1,125 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// toClaims reports whether a call writes to the partition of an event's claims, and whether it
+// writes a set of positions there.
+func toClaims(in any) (partition, positions bool) {
+	partition = strings.HasSuffix(eventOf(in), "#claims")
+	return partition, partition && in.(*awsdynamo.UpdateItemInput).ReturnValues == types.ReturnValueUpdatedOld
+}
+
+// eventOf is the partition that an update writes to; empty for other calls.
+func eventOf(in any) string {
+	if u, ok := in.(*awsdynamo.UpdateItemInput); ok {
+		return u.Key["eventId"].(*types.AttributeValueMemberS).Value
+	}
+	return ""
+}
+
+func claimed(t *testing.T, claims *dynamo.Claims, c room.Counters) int64 {
+	t.Helper()
+	n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+	require.NoError(t, err)
+	return n
+}
+
+// Where claims cannot be written their number is not known: not when the partition refuses writes,
+// nor while claims of this replica wait for another attempt.
+func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	open := tables(t, 1)
+	var all, sets atomic.Bool
+	var refused atomic.Int64
+	s := open(tap{before: func(in any) error {
+		partition, positions := toClaims(in)
+		if partition && all.Load() || positions && sets.Load() {
+			refused.Add(1)
+			return errCut
+		}
+		return nil
+	}})
+	c := roomtest.Open(t, s, "unwritten", room.DefaultSettings())
+	claims := dynamo.NewClaims(s)
+	stop := counting(t, claims)
+	require.Zero(t, claimed(t, claims, c))
+	all.Store(true)
+	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+	require.ErrorIs(t, err, room.ErrUnavailable)
+	all.Store(false)
+	require.Zero(t, claimed(t, claims, c))
+
+	sets.Store(true)
+	claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: 1})
+	waittest.Until(t, func() bool {
+		_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+		return err != nil
+	}, "a claim that waits")
+	other := c
+	other.EventID = "another"
+	require.Zero(t, claimed(t, claims, other), "other events' claims are known")
+	sets.Store(false)
+	waittest.Until(t, func() bool {
+		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+		return err == nil && n == 1
+	}, "the claim is written")
+	stop()
+	require.Equal(t, int64(1), claimed(t, claims, c))
+	require.Equal(t, int64(1), roomtest.Read(t, s, c.EventID).Claimed, "for the previous release")
+}
+
+// Replicas of the previous release keep their sets in the event's own partition and count on its
+// item: a position that was claimed at one of them counts there once, however often it is claimed
+// here.
+func TestClaimsBesideThePreviousRelease(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	s := dynamo.New(db, cfg, 1, time.Now)
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	c := roomtest.Open(t, s, "beside", room.DefaultSettings())
+	previous := func(table string, key stored, attribute string, v types.AttributeValue) {
+		_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+			TableName: aws.String(cfg.Prefix + table), Key: key,
+			UpdateExpression: aws.String("ADD " + attribute + " :v"), ExpressionAttributeValues: stored{":v": v},
+		})
+		require.NoError(t, err)
+	}
+	event := &types.AttributeValueMemberS{Value: c.EventID}
+	previous("-vwr-positions", stored{
+		"eventId": event, "requestId": &types.AttributeValueMemberS{Value: fmt.Sprintf("claims#%d#0", c.Round)},
+	}, "claims", &types.AttributeValueMemberNS{Value: []string{"1", "2"}})
+	previous("-vwr-counters", stored{"eventId": event}, "claimed", &types.AttributeValueMemberN{Value: "2"})
+
+	claims := dynamo.NewClaims(s)
+	stop := counting(t, claims)
+	for _, p := range []int64{1, 2, 3} {
+		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
+	}
+	waittest.Until(t, func() bool {
+		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
+		return err == nil && n == 3 && roomtest.Read(t, s, c.EventID).Claimed == 3
+	}, "all three are counted, once for both releases")
+	stop() // what still waits would be written now, and counted once more
+	require.Equal(t, int64(3), roomtest.Read(t, s, c.EventID).Claimed)
+	require.Equal(t, int64(3), claimed(t, claims, c))
+}

@@ -1,0 +1,87 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+)
+
+// claimsTimeout bounds one write.
+const claimsTimeout = 3 * time.Second
+
+// addClaims adds positions to a set and returns how many of them were not in it.
+func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	positions := make([]int64, len(claims))
+	for i, cl := range claims {
+		positions[i] = cl.position
+	}
+	slices.Sort(positions)
+	positions = slices.Compact(positions) // a set is written without repetitions
+	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.positions,
+		Key:                       key,
+		UpdateExpression:          aws.String("ADD #claims :positions SET #ttl = :ttl"),
+		ExpressionAttributeNames:  map[string]string{"#claims": attrClaimSet, "#ttl": attrTTL},
+		ExpressionAttributeValues: item{":positions": numbers(positions), ":ttl": num(s.now().Add(positionLife).Unix())},
+		ReturnValues:              types.ReturnValueUpdatedOld,
+	}, dynamo.NoRetry)
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	fresh := int64(len(positions))
+	if old, ok := out.Attributes[attrClaimSet].(*types.AttributeValueMemberNS); ok {
+		for _, p := range positions {
+			if slices.Contains(old.Value, strconv.FormatInt(p, 10)) {
+				fresh--
+			}
+		}
+	}
+	return fresh, nil
+}
+
+// addCount adds n claims to the count of a round and returns it; the SDK does not repeat it.
+func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.positions,
+		Key:                       claimedKey(k),
+		UpdateExpression:          aws.String("ADD " + attrClaimed + " :n SET #ttl = :ttl"),
+		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
+		ExpressionAttributeValues: item{":n": num(n), ":ttl": num(s.now().Add(positionLife).Unix())},
+		ReturnValues:              types.ReturnValueUpdatedNew,
+	}, dynamo.NoRetry)
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	r := reader{item: out.Attributes}
+	count := r.num(attrClaimed)
+	return count, unavailable(r.err)
+}
+
+// addClaimed counts n claims of a round on the event's item, for replicas of the previous release;
+// the SDK does not repeat it.
+func (s *Store) addClaimed(ctx context.Context, k groupKey, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
+	defer cancel()
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:           &s.counters,
+		Key:                 counterKey(k.eventID),
+		UpdateExpression:    aws.String("ADD " + attrClaimed + " :n SET " + attrUpdated + " = :now"),
+		ConditionExpression: aws.String(attrRound + " = :round"),
+		ExpressionAttributeValues: item{
+			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)),
+		},
+	}, dynamo.NoRetry)
+	counterWrites.WithLabelValues("claimed").Inc()
+	return conditional(err)
+}

@@ -1,0 +1,132 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/waittest"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/rpc"
+)
+
+// A stream begins with every event, then tells what changes, and never a lower value.
+func TestWatchCounters(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	d.activate(t, &vwrv1.ActivateRequest{})
+	ctx, stop := waittest.Context(t)
+	defer stop()
+	stream, err := d.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
+	require.NoError(t, err)
+	first, err := stream.Recv()
+	require.NoError(t, err)
+	require.True(t, first.GetSnapshot())
+	require.Len(t, first.GetCounters(), 1)
+	require.True(t, first.GetCounters()[0].GetActive())
+	const people = 60
+	assigned := make(chan error, people)
+	go func() {
+		for i := range people {
+			_, err := d.Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{{Caller: visitor(fmt.Sprint(i)), EventId: "demo"}}})
+			assigned <- err
+		}
+	}()
+	for last := int64(0); last < people; {
+		msg, err := stream.Recv()
+		require.NoError(t, err)
+		require.False(t, msg.GetSnapshot())
+		for _, c := range msg.GetCounters() { // none in a beat
+			require.GreaterOrEqual(t, c.GetIssued(), last)
+			last = c.GetIssued()
+		}
+	}
+	for range people {
+		require.NoError(t, <-assigned)
+	}
+}
+
+// sent is a message of a stream and when it was sent, from the stream's start.
+type sent struct {
+	*vwrv1.WatchCountersResponse
+
+	at time.Duration
+}
+
+// recorder is the server's end of a stream whose messages arrive at once.
+type recorder struct {
+	grpc.ServerStream
+
+	ctx   context.Context //nolint:containedctx // as a stream has it
+	start time.Time
+	sent  chan sent
+}
+
+func (r recorder) Context() context.Context { return r.ctx }
+
+func (r recorder) Send(msg *vwrv1.WatchCountersResponse) error {
+	r.sent <- sent{msg, time.Since(r.start)}
+	return nil
+}
+
+// watch runs a stream in a bubble of testing/synctest, until the test ends.
+func watch(t *testing.T, b *room.Board) <-chan sent {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := recorder{ctx: ctx, start: time.Now(), sent: make(chan sent, 1000)}
+	done := make(chan error, 1)
+	go func() { done <- rpc.NewVisitors(nil, b, slog.New(slog.DiscardHandler)).WatchCounters(nil, r) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	return r.sent
+}
+
+// An event changes at most five times a second for a gateway, however many positions are given out.
+func TestWatchCountersKeepsMessagesApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := room.NewBoard()
+		b.Loaded()
+		messages := watch(t, b)
+		require.True(t, (<-messages).GetSnapshot())
+		for i := range 100 { // one every 10 ms
+			b.Apply(room.Counters{EventID: "demo", Round: 1, Active: true, Issued: int64(i + 1)})
+			<-time.After(10 * time.Millisecond)
+		}
+		for n := range 5 {
+			msg := <-messages
+			require.Equal(t, time.Duration(n+1)*200*time.Millisecond, msg.at)
+			require.Len(t, msg.GetCounters(), 1)
+		}
+	})
+}
+
+// A stream that has nothing to tell says so, since a gateway takes silence for a replica that hangs.
+func TestWatchCountersIsNeverSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := room.NewBoard()
+		b.Loaded()
+		messages := watch(t, b)
+		for i := range 3 {
+			msg := <-messages
+			require.Equal(t, i == 0, msg.GetSnapshot())
+			require.Empty(t, msg.GetCounters())
+			require.Equal(t, time.Duration(i)*1200*time.Millisecond, msg.at)
+		}
+		b.Apply(room.Counters{EventID: "demo", Round: 1, Active: true})
+		msg := <-messages
+		require.False(t, msg.GetSnapshot())
+		require.Len(t, msg.GetCounters(), 1)
+		require.True(t, msg.GetCounters()[0].GetActive())
+	})
+}
