@@ -50,12 +50,24 @@ func New(fail ErrorWriter, answered Answered) *Passthrough {
 		runtime.WithForwardResponseOption(func(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 			rpc, _ := runtime.RPCMethod(ctx)
 			answered(ctx, rpc, m)
+			tag(w, m)
 			if q := edge.RequestFrom(ctx); q.Route.Status != http.StatusOK {
 				w.WriteHeader(q.Route.Status)
 			}
 			return nil
 		}),
 	)}
+}
+
+// tag makes the header ETag of a message's member etag, which is bare and no member of the JSON.
+func tag(w http.ResponseWriter, m proto.Message) {
+	t, ok := m.(interface{ GetEtag() string })
+	if !ok || t.GetEtag() == "" {
+		return
+	}
+	w.Header().Set("ETag", `"`+t.GetEtag()+`"`)
+	r := m.ProtoReflect()
+	r.Clear(r.Descriptor().Fields().ByName("etag"))
 }
 
 // Handle is the edge.Handler of every pass-through route. The router gets a request of its own: the normalised path, the query, and

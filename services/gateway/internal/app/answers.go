@@ -23,10 +23,11 @@ const openLineTimeout = 2 * time.Second
 
 // answered completes what passes through with what only the gateway knows, and does what follows from it.
 type answered struct {
-	log   *slog.Logger
-	rooms *vwrstate.Rooms
-	seats *hot.Seats
-	queue queuev1.QueueServiceClient
+	log       *slog.Logger
+	rooms     *vwrstate.Rooms
+	seats     *hot.Seats
+	existence *hot.Existence
+	queue     queuev1.QueueServiceClient
 }
 
 // fill is an api.Answered.
@@ -41,6 +42,7 @@ func (a *answered) fill(ctx context.Context, rpc string, m proto.Message) {
 		switch rpc {
 		case ticketv1.EventAdminService_CreateEvent_FullMethodName, ticketv1.EventAdminService_PutEvent_FullMethodName:
 			a.seats.Forget(m.GetEventId())
+			a.existence.Forget(m.GetEventId())
 			a.openLine(ctx, m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:

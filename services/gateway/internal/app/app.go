@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -25,26 +26,26 @@ const (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	a := lifecycle.New(rpc.Gateway, cfg.Config, log)
-	if err := a.Telemetry(ctx); err != nil {
-		return err
-	}
-	services, closeServices, err := dial(ctx, cfg)
+	a, err := lifecycle.Start(ctx, rpc.Gateway, cfg.Config, log)
 	if err != nil {
 		return err
 	}
-	a.OnClose("services", closeServices)
-	rdb, err := redis.Open(ctx, cfg.Redis)
+	services, conns, err := dial(a, cfg)
 	if err != nil {
 		return err
 	}
-	a.OnClose("redis", func(context.Context) error { return rdb.Close() })
+	rdb, err := redis.Attach(ctx, a, cfg.Redis)
+	if err != nil {
+		return err
+	}
 	g, err := Assemble(ctx, cfg, services, rdb, log, time.Now)
 	if err != nil {
 		return err
 	}
 	a.OnClose("gateway", g.Close)
 	a.Ready("waiting rooms", g.Ready)
+	a.Ready("revoked sessions", g.Revoked.Ready)
+	a.Go("revoked sessions", func(ctx context.Context) error { return g.Revoked.Watch(ctx, log) })
 	if services.VWR != nil {
 		a.Go("waiting rooms", func(ctx context.Context) error {
 			return g.Rooms.Watch(ctx, vwrv1.NewVwrServiceClient(services.VWR), log)
@@ -53,6 +54,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lines", func(ctx context.Context) error {
 		return g.Lines.Watch(ctx, queuev1.NewQueueServiceClient(services.Queue), log)
 	})
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return errors.Join(g.rekey(next), conns.rekey(next)) })
 	l, err := a.Listen("HTTP_ADDR", cfg.HTTPAddr)
 	if err != nil {
 		return err

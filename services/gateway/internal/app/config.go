@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -24,24 +25,28 @@ type Config struct {
 	HTTPAddr string `env:"HTTP_ADDR, required"`
 	// SecureCookies is off only where there is no https.
 	SecureCookies bool `env:"SECURE_COOKIES, default=true"`
-	// DevLogin lets anybody sign in as anybody.
+	// DevLogin lets anybody sign in as anybody; not together with SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
 	// TrustedProxies are the networks whose X-Forwarded-For is believed.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
 	TrustedOrigins []string `env:"TRUSTED_ORIGINS"`
-	// CloudFrontSecret is the value of X-CloudFront-Verified, ≥ 32 bytes; empty: the header means nothing.
+	// CloudFrontSecret are the values of X-CloudFront-Verified that the CDN sends, ≥ 32 bytes each and
+	// separated by commas; empty: requests need not come through it.
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
 	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
 	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
-	// SessionLife is how long a sign-in lasts.
+	// SessionLife is how long a sign-in lasts, also one that was made while it was longer.
 	SessionLife time.Duration `env:"SESSION_LIFE, default=12h" min:"1m" max:"720h"`
 	// TokenCache is how many verified tokens of each kind are kept, about 700 bytes each.
-	TokenCache int `env:"TOKEN_CACHE, default=100000" min:"1" max:"10000000"`
+	TokenCache int `env:"TOKEN_CACHE, default=300000" min:"1" max:"10000000"`
 
-	SessionSecret    config.Secret `env:"SESSION_SECRET, required"`
+	// SessionSecret signs sessions and visitors' cookies: kid:secret[,kid:secret…], at least 32 bytes
+	// each; the first signs, all verify.
+	SessionSecret config.Secret `env:"SESSION_SECRET, required"`
+	// EntryTokenSecret is the one of queue.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
-	// VWRTokenSecret is needed with VWR_ADDR.
+	// VWRTokenSecret is the one of vwr, needed with VWR_ADDR.
 	VWRTokenSecret config.Secret `env:"VWR_TOKEN_SECRET"`
 
 	// VWR without an address: tier 2 alone.
@@ -55,24 +60,42 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits are requests per second and bursts, each per network (IPv4 address or IPv6 /64), visitor and user. A rate of 0 means no limit.
-// Mutations are counted over all gateways, polls (whatever changes nothing) by each.
+// Limits are requests per second and bursts. What changes something is counted over all gateways,
+// polls by each.
 type Limits struct {
-	NetworkRate  float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
-	NetworkBurst int     `env:"LIMIT_NETWORK_BURST, default=10000" min:"1"`
-	VisitorRate  float64 `env:"LIMIT_VISITOR_RATE, default=5" min:"0"`
-	VisitorBurst int     `env:"LIMIT_VISITOR_BURST, default=30" min:"1"`
-	UserRate     float64 `env:"LIMIT_USER_RATE, default=10" min:"0"`
-	UserBurst    int     `env:"LIMIT_USER_BURST, default=60" min:"1"`
+	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one) that change something; 0: no limit.
+	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
+	// NetworkBurst is what may come at once.
+	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1"`
+	// VisitorRate is the requests a second of a visitor that change something; 0: no limit.
+	VisitorRate float64 `env:"LIMIT_VISITOR_RATE, default=5" min:"0"`
+	// VisitorBurst is what may come at once.
+	VisitorBurst int `env:"LIMIT_VISITOR_BURST, default=30" min:"1"`
+	// UserRate is the requests a second of a signed-in user that change something; 0: no limit.
+	UserRate float64 `env:"LIMIT_USER_RATE, default=10" min:"0"`
+	// UserBurst is what may come at once.
+	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1"`
 
-	PollNetworkRate  float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
-	PollNetworkBurst int     `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1"`
-	PollVisitorRate  float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
-	PollVisitorBurst int     `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1"`
-	PollUserRate     float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
-	PollUserBurst    int     `env:"LIMIT_POLL_USER_BURST, default=200" min:"1"`
+	// PollNetworkRate is the requests a second of a network that change nothing, at each replica; 0: no limit.
+	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
+	// PollNetworkBurst is what may come at once.
+	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1"`
+	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica; 0: no limit.
+	PollVisitorRate float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
+	// PollVisitorBurst is what may come at once.
+	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1"`
+	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no limit.
+	PollUserRate float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
+	// PollUserBurst is what may come at once.
+	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1"`
 
-	// Keys bounds the memory of the counts in the process.
+	// NewVisitorRate is how many visitors a second a network may become, four times that per /56 and
+	// sixteen times per /48; 0: no limit.
+	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
+	// NewVisitorBurst is how many it may become at once.
+	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1"`
+
+	// Keys bounds the memory of a replica's counts: how many networks, visitors and users it keeps.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 
@@ -90,12 +113,14 @@ func (c *Config) Validate() error {
 			all = append(all, config.Bad("TRUSTED_ORIGINS", o, "must be origins as https://shop.example, without a path"))
 		}
 	}
-	if n := len(c.CloudFrontSecret.Reveal()); n > 0 && n < token.MinSecret {
-		all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: the secret has %d bytes, at least %d are needed", n, token.MinSecret))
+	for secret := range strings.SplitSeq(c.CloudFrontSecret.Reveal(), ",") {
+		if n := len(secret); c.CloudFrontSecret != "" && n < token.MinSecret {
+			all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: a secret has %d bytes, at least %d are needed", n, token.MinSecret))
+		}
 	}
-	for name, peer := range map[string]rpc.Peer{"QUEUE": c.Queue, "TICKET": c.Ticket, "PAYMENT": c.Payment, "STATS": c.Stats} {
-		if peer.Addr == "" {
-			all = append(all, config.Missing(name+"_ADDR", "must be host:port or dns:///host:port"))
+	for name, peer := range c.peers() {
+		if peer.Addr == "" && name != "vwr" {
+			all = append(all, config.Missing(strings.ToUpper(name)+"_ADDR", "must be host:port or dns:///host:port"))
 		}
 	}
 	if _, err := c.keys(); err != nil {
@@ -106,7 +131,7 @@ func (c *Config) Validate() error {
 
 // keys parses every key set.
 func (c *Config) keys() (identity.Keys, error) {
-	k := identity.Keys{CDN: c.CloudFrontSecret}
+	var k identity.Keys
 	var all []error
 	parse := func(into *token.KeySet, name string, s config.Secret) {
 		set, err := token.ParseKeySet(s)
@@ -136,6 +161,7 @@ func (l Limits) limits() limit.Config {
 			Visitor: limit.Rule{Rate: l.PollVisitorRate, Burst: l.PollVisitorBurst},
 			User:    limit.Rule{Rate: l.PollUserRate, Burst: l.PollUserBurst},
 		},
-		Keys: l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
+		NewVisitors: limit.Rule{Rate: l.NewVisitorRate, Burst: l.NewVisitorBurst},
+		Keys:        l.Keys, Timeout: 100 * time.Millisecond, Pause: time.Second,
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // What the chart sets must be what the service reads.
-func TestChart(t *testing.T) {
+func TestChartForDevelopment(t *testing.T) {
 	t.Parallel()
 	dev := charttest.Development[app.Config](t, "gateway")
 	require.True(t, dev.DevLogin)
@@ -21,7 +21,11 @@ func TestChart(t *testing.T) {
 		require.Equal(t, "dns:///urr-"+name+"-headless:9000", addr)
 	}
 	require.Equal(t, 1_000_000, dev.Limits.Keys)
+	require.Equal(t, 300_000, dev.TokenCache)
+}
 
+func TestChartForProduction(t *testing.T) {
+	t.Parallel()
 	prod := charttest.Production[app.Config](t, "gateway",
 		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.queue.address=queue:9000", "--set", "rpc.calls.ticket.address=ticket:9000",
 		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",

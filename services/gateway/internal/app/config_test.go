@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"maps"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,7 +66,8 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err, "tier 2 alone")
 }
 
-// TestSecureCookies: outside development every cookie is for https only, and browsers are told to stay there.
+// TestSecureCookies: outside development every cookie is for https only, and browsers are told to
+// stay there.
 func TestSecureCookies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
@@ -96,4 +99,33 @@ func TestLimits(t *testing.T) {
 	}
 	require.Equal(t, 429, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code)
 	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", nil).Code)
+	w.clock.Advance(100 * time.Second)
+	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code, "the allowance comes back")
+}
+
+// A network becomes so many new visitors and no more; those it has become are not held up.
+func TestNewVisitors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *app.Config, _ *app.Services) {
+		c.Limits.NewVisitorRate, c.Limits.NewVisitorBurst = 0.1, 3
+		c.TrustedProxies = []string{"192.0.2.1"} // the address of httptest's requests
+	})
+	assign := func(from string, c credentials) *httptest.ResponseRecorder {
+		return w.do("POST", "/vwr-api/vwr/assign/busy", "", c.with("X-Forwarded-For", from))
+	}
+	for range 3 {
+		require.Equal(t, 200, assign("198.51.100.1", nil).Code)
+	}
+	rec := assign("198.51.100.1", nil)
+	require.Equal(t, 429, rec.Code)
+	require.Equal(t, "RATE_LIMITED", problemOf(t, rec)["code"])
+	require.Equal(t, "10", rec.Header().Get("Retry-After"))
+	require.Nil(t, cookieOf(rec, "urr-anon"), "who is refused gets no id")
+	require.Equal(t, 429, assign("198.51.100.1", credentials{"Cookie": "urr-anon=forged"}).Code)
+	known, _ := w.visitor()
+	require.Equal(t, 200, assign("198.51.100.1", known).Code)
+	require.Equal(t, 200, assign("198.51.100.2", nil).Code)
+	w.clock.Advance(10 * time.Second)
+	require.Equal(t, 200, assign("198.51.100.1", nil).Code)
+	require.Equal(t, 429, assign("198.51.100.1", nil).Code)
 }

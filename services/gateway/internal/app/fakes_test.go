@@ -50,7 +50,19 @@ func (r *record) of(method string) []call {
 	return out
 }
 
-// fakeVWR answers as a waiting room whose positions are 7 and whose tokens are what the test gives it.
+// methods are all calls so far, by name.
+func (r *record) methods() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, c := range r.calls {
+		out = append(out, c.method)
+	}
+	return out
+}
+
+// fakeVWR answers as a waiting room whose positions are 7 and whose tokens are what the test gives
+// it.
 type fakeVWR struct {
 	vwrv1.UnimplementedVwrServiceServer
 	vwrv1.UnimplementedVwrAdminServiceServer
@@ -129,6 +141,7 @@ type fakeQueue struct {
 	queuev1.UnimplementedQueueAdminServiceServer
 	record
 
+	// lines go to the gateway; nil breaks its stream.
 	lines chan *queuev1.WatchLinesResponse
 	place func(*queuev1.LineItem) *queuev1.LineResult
 	// endedMu guards ended.
@@ -189,6 +202,9 @@ func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStream
 		case <-s.Context().Done():
 			return nil
 		case l := <-f.lines:
+			if l == nil {
+				return errs.ErrUnavailable
+			}
 			if err := s.Send(l); err != nil {
 				return err
 			}
@@ -215,7 +231,7 @@ func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*que
 	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil
 }
 
-// fakeTicket knows every event and reservation; holds succeed unless hold says otherwise.
+// fakeTicket knows every event but "absent", until an operator puts one, and every reservation; holds succeed unless hold says otherwise.
 type fakeTicket struct {
 	ticketv1.UnimplementedEventServiceServer
 	ticketv1.UnimplementedEventAdminServiceServer
@@ -225,6 +241,8 @@ type fakeTicket struct {
 	record
 
 	hold func(event string) *ticketv1.HoldResult
+	// down makes GetEventInfo fail.
+	down atomic.Bool
 }
 
 func (f *fakeTicket) ListEvents(_ context.Context, in *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
@@ -238,6 +256,17 @@ func (f *fakeTicket) GetEvent(_ context.Context, in *ticketv1.GetEventRequest) (
 		return nil, errs.ErrEventNotFound
 	}
 	return &ticketv1.Event{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) GetEventInfo(_ context.Context, in *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
+	f.add("GetEventInfo", nil, in)
+	if f.down.Load() {
+		return nil, errs.ErrUnavailable
+	}
+	if in.GetEventId() == "absent" && len(f.of("PutEvent")) == 0 {
+		return nil, errs.ErrEventNotFound
+	}
+	return &ticketv1.EventInfo{EventId: in.GetEventId()}, nil
 }
 
 func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
@@ -257,7 +286,12 @@ func (f *fakeTicket) CreateEvent(_ context.Context, in *ticketv1.CreateEventRequ
 
 func (f *fakeTicket) PutEvent(_ context.Context, in *ticketv1.PutEventRequest) (*ticketv1.Event, error) {
 	f.add("PutEvent", in.GetCaller(), in)
-	return &ticketv1.Event{EventId: in.GetEventId()}, nil
+	return &ticketv1.Event{EventId: in.GetEventId(), Threshold: new(int64(5)), Etag: new("put1")}, nil
+}
+
+func (f *fakeTicket) GetEventSettings(_ context.Context, in *ticketv1.GetEventSettingsRequest) (*ticketv1.EventSettings, error) {
+	f.add("GetEventSettings", in.GetCaller(), in)
+	return &ticketv1.EventSettings{Title: in.GetEventId(), Threshold: new(int64(5)), Etag: new("settings1")}, nil
 }
 
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {

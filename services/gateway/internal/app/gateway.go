@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/api"
 	"urr.guru/services/gateway/internal/docs"
 	"urr.guru/services/gateway/internal/edge"
@@ -19,6 +20,7 @@ import (
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/lines"
 	"urr.guru/services/gateway/internal/problem"
+	"urr.guru/services/gateway/internal/revoked"
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/vwrstate"
 	"urr.guru/services/gateway/internal/web"
@@ -34,9 +36,12 @@ type Gateway struct {
 	Handler http.Handler
 	Rooms   *vwrstate.Rooms
 	Lines   *lines.Lines
+	Revoked *revoked.List
 
 	routes   []*edge.Route
 	services Services
+	tokens   *identity.Verifier
+	front    *front.Front
 	closers  []func(context.Context) error
 }
 
@@ -46,7 +51,8 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := identity.New(keys, cfg.TokenCache, now)
+	list := revoked.New(rdb, revoked.Key, cfg.SessionLife, now)
+	tokens, err := identity.New(keys, cfg.TokenCache, list, now)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +68,15 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{routes: table.Routes(), services: s, Rooms: vwrstate.New(), Lines: lines.New(now)}
+	g := &Gateway{routes: table.Routes(), services: s, Rooms: s.rooms(), Revoked: list, tokens: tokens}
+	g.Lines = lines.New(now, g.Rooms)
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	h, err := g.handlers(ctx, parts{cfg, tokens, cookies, table, log, now})
 	if err != nil {
 		return nil, err
 	}
 	limits := limit.New(cfg.Limits.limits(), rdb, now)
-	slots := hot.NewSlots(queuev1.NewQueueServiceClient(s.Queue))
+	slots := hot.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
 	g.closers = append(g.closers, limits.Close, slots.Close)
 	f, err := front.New(front.Config{
 		Table: table,
@@ -78,14 +85,25 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
 		Problems: problem.New(web.Language, log).WithPage(h.refuse), Handlers: h.own, Pass: h.pass,
-		Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
+		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	h.fail = f.Fail
-	g.Handler = f
+	g.Handler, g.front = f, f
 	return g, nil
+}
+
+// rekey signs and verifies by the secrets of another configuration from now on.
+func (g *Gateway) rekey(cfg *Config) error {
+	keys, err := cfg.keys()
+	if err != nil {
+		return err
+	}
+	g.tokens.Rekey(keys)
+	g.front.SetOriginSecrets(cfg.CloudFrontSecret)
+	return nil
 }
 
 // handlers are those of the hand-written routes, by id, and the one of all others.
@@ -112,22 +130,24 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 	var vwr vwrv1.VwrServiceClient
 	if s.VWR != nil {
 		vwr = vwrv1.NewVwrServiceClient(s.VWR)
-	} else {
-		g.Rooms = vwrstate.Off()
 	}
 	queue := queuev1.NewQueueServiceClient(s.Queue)
 	seats, err := hot.NewSeats(ticketv1.NewEventServiceClient(s.Ticket), ticketv1.NewHoldServiceClient(s.Ticket))
 	if err != nil {
 		return nil, err
 	}
+	existence, err := hot.NewExistence(ticketv1.NewEventServiceClient(s.Ticket))
+	if err != nil {
+		return nil, err
+	}
 	rooms := hot.NewRooms(g.Rooms, tokens, cookies, vwr)
-	line := hot.NewLine(g.Rooms, tokens, cookies, queue)
-	auth := &session.Handlers{Tokens: tokens, Cookies: cookies, Life: cfg.SessionLife, Now: p.now}
+	line := hot.NewLine(g.Rooms, g.Lines, tokens, cookies, queue)
+	auth := &session.Handlers{Tokens: tokens, Cookies: cookies, Revoked: g.Revoked, Log: p.log, Life: cfg.SessionLife, Now: p.now}
 	webhooks := &hot.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)}
 	g.closers = append(g.closers, seats.Close, rooms.Close, line.Close)
 
 	h := &handlers{own: map[string]edge.Handler{
-		"auth.me": auth.Me, "auth.logout": auth.Logout,
+		"auth.me": auth.Me, "auth.logout": auth.Logout, "sessions.revoke": auth.Revoke,
 		"vwr.assign": rooms.Assign, "vwr.check": rooms.Check, "vwr.status": rooms.Status, "vwr.serving": rooms.Serving,
 		"queue.check": line.Check, "queue.status": line.Status, "queue.heartbeat": line.Heartbeat, "queue.leave": line.Leave,
 		"seats.layout": seats.Layout, "seats.availability": seats.Availability,
@@ -137,12 +157,12 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 	if cfg.DevLogin {
 		h.own["auth.dev-login"] = auth.DevLogin
 	}
-	pages, err := addPages(h.own, cfg, p.table)
+	pages, err := addPages(h.own, cfg, p.table, existence)
 	if err != nil {
 		return nil, err
 	}
 	h.refuse = pages.Refuse
-	answers := &answered{log: p.log, rooms: g.Rooms, seats: seats, queue: queue}
+	answers := &answered{log: p.log, rooms: g.Rooms, seats: seats, existence: existence, queue: queue}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) { h.fail(w, r, q, err) }, answers.fill)
 	h.pass = pass.Handle
 	for _, svc := range s.passthroughs() {
@@ -154,7 +174,7 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 }
 
 // addPages adds the pages and the documentation.
-func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) (*web.Pages, error) {
+func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table, existence *hot.Existence) (*web.Pages, error) {
 	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin})
 	if err != nil {
 		return nil, err
@@ -164,9 +184,9 @@ func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) (*web
 		return nil, err
 	}
 	for id, h := range map[string]http.Handler{
-		"page.events": pages.Events(), "page.event": pages.Event(), "page.seats": pages.Seats(), "page.book": pages.Book(),
+		"page.events": pages.Events(), "page.seats": pages.Seats(), "page.book": pages.Book(),
 		"page.room": pages.WaitingRoom(), "page.queue": pages.Queue(), "page.checkout": pages.Checkout(), "page.my": pages.Tickets(),
-		"page.login": pages.Login(), "page.asset": pages.Assets(),
+		"page.login": pages.Login(), "page.asset": pages.Assets(), "page.robots": pages.Robots(),
 		"page.docs": http.HandlerFunc(reference.Page), "page.openapi": http.HandlerFunc(reference.Document),
 		"page.health": http.HandlerFunc(health),
 	} {
@@ -175,7 +195,23 @@ func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table) (*web
 			return nil
 		}
 	}
+	own["page.event"] = eventPage(pages, existence)
 	return pages, nil
+}
+
+// eventPage is an event's page, or for people the one that says that there is no such event.
+func eventPage(pages *web.Pages, existence *hot.Existence) edge.Handler {
+	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+		switch {
+		case !existence.Absent(r.Context(), q.Event):
+			pages.Event().ServeHTTP(w, r)
+		case pages.NoEvent(w, r):
+			q.Refused = errs.ErrEventNotFound
+		default:
+			return errs.ErrEventNotFound
+		}
+		return nil
+	}
 }
 
 // atPath gives a page's handler the normalised path.

@@ -1,14 +1,17 @@
 package app_test
 
 import (
-	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/wire/wiretest"
 	"urr.guru/services/gateway/internal/edge"
 )
 
@@ -29,175 +32,236 @@ func rightFor(w *world, r *edge.Route) credentials {
 	}
 }
 
-func takesJSON(w *world) []*edge.Route {
-	var out []*edge.Route
+// attempt is one bad request with the refusal that it must get.
+type attempt struct {
+	name, target, body string
+	header             credentials // besides the credentials
+	status             int         // 0: 400
+	code               string
+	path               string // of the member that is named as wrong; "": not looked at
+}
+
+// TestBadInput sends every route everything that the gateway refuses by itself or by the rules
+// written in the messages, whoever asks. No service hears of it. What only the services can judge
+// is tested on the whole platform, in scripts/e2e.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := readReference(t, w)
 	for _, r := range w.gateway.Routes() {
-		if r.Body.JSON {
-			out = append(out, r)
+		c := asker{route: r, input: inputs[r.ID], doc: doc, described: doc.describe(r), valid: bodyFor(r, calm)}
+		if c.valid == "" {
+			c.valid = "{}"
+		}
+		right := rightFor(w, r)
+		for _, a := range c.attempts(t) {
+			t.Run(r.ID+"/"+a.name, func(t *testing.T) {
+				cred := right
+				for name, value := range a.header {
+					cred = cred.with(name, value)
+				}
+				rec := w.do(r.Method, a.target, a.body, cred)
+				requireRefused(t, rec, a)
+			})
+		}
+	}
+	require.Empty(t, w.heard(), "what the services were asked")
+}
+
+func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
+	t.Helper()
+	want := a.status
+	if want == 0 {
+		want = http.StatusBadRequest
+	}
+	require.Equal(t, want, rec.Code, "%s %s", a.target, rec.Body)
+	doc := problemOf(t, rec)
+	require.Equal(t, a.code, doc["code"], "%s", rec.Body)
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), "a refusal is nobody else's")
+	if a.path != "" {
+		fields, _ := doc["fields"].([]any)
+		require.NotEmpty(t, fields, "%s", rec.Body)
+		field, _ := fields[0].(map[string]any)
+		require.Equal(t, a.path, field["path"], "%s", rec.Body)
+	}
+}
+
+// TestGoodInput: what TestBadInput spoils is accepted as it is, and so is what clients and trackers
+// may add.
+func TestGoodInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	routes := 0
+	for _, r := range w.gateway.Routes() {
+		if !r.Body.JSON {
+			continue
+		}
+		require.Contains(t, inputs, r.ID, "every route that takes JSON has its row")
+		routes++
+		body := bodyFor(r, calm)
+		for _, c := range []credentials{rightFor(w, r), rightFor(w, r).with("Content-Type", "application/json; charset=UTF-8")} {
+			rec := w.do(r.Method, target(r, calm), body, c)
+			if r.ID == "vwr.assign" {
+				rec = w.do(r.Method, target(r, busy), `{"userId":"anon-1"}`, c)
+			}
+			require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
+		}
+	}
+	require.Greater(t, routes, 12)
+	rec := w.do(http.MethodGet, "/api/v1/my/tickets?limit=5&cursor=x&utm_source=y", "", w.session(alice))
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	c, _ := w.visitor()
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID+"?userId=anon-1", "", c)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+}
+
+// asker makes the attempts for one route.
+type asker struct {
+	route *edge.Route
+	input input
+	doc   reference
+	described
+	valid string // body
+}
+
+func (c asker) attempts(t *testing.T) []attempt {
+	t.Helper()
+	out := slices.Concat(c.paths(), c.queries())
+	if c.route.Body.Raw {
+		out = append(out, attempt{name: "too large", target: target(c.route, calm), body: strings.Repeat("x", edge.MaxWebhook+1), code: "BODY_TOO_LARGE"})
+	}
+	if c.route.Body.JSON {
+		require.NotNil(t, c.described.members, "the reference describes the body")
+		out = slices.Concat(out, c.bodies(), c.members(t))
+	}
+	return out
+}
+
+// badIDs are segments that are no id of any kind, as they are written in a path.
+var badIDs = map[string]string{
+	strings.Repeat("a", 65): "INVALID_ID", strings.Repeat("a", 3000): "INVALID_ID", "a%20b": "INVALID_ID", "a:b": "INVALID_ID", "a%23b": "INVALID_ID",
+	"%7Ba%7D": "INVALID_ID", "a;b": "INVALID_ID", "%C3%A9": "INVALID_ID", "%ff": "INVALID_UTF8", "%00": "INVALID_REQUEST", "%5c": "INVALID_REQUEST",
+}
+
+// badUUIDs could be ids of events; ours are UUIDs in their one form.
+var badUUIDs = []string{"42", strings.ToUpper(requestID), requestID + "0", "%7B" + requestID + "%7D"}
+
+// paths writes each parameter of the path wrongly.
+func (c asker) paths() []attempt {
+	var out []attempt
+	add := func(param, value, code string, status int) {
+		spoiled := *c.route
+		spoiled.Pattern = strings.Replace(c.route.Pattern, "{"+param+"}", value, 1)
+		name := param + "=" + value[:min(len(value), 70)]
+		out = append(out, attempt{name: name, target: target(&spoiled, calm), body: bodyFor(c.route, calm), code: code, status: status})
+	}
+	for _, param := range c.route.Params() {
+		for bad, code := range badIDs {
+			if strings.HasSuffix(param, "_id") || code != "INVALID_ID" {
+				add(param, bad, code, 0)
+			}
+		}
+		if strings.HasSuffix(param, "_id") && param != "event_id" {
+			for _, bad := range badUUIDs {
+				add(param, bad, "INVALID_ID", 0)
+			}
+		}
+		if param == "provider" {
+			add(param, "Sand_box", "PROVIDER_UNKNOWN", http.StatusNotFound)
+			add(param, strings.Repeat("a", 33), "PROVIDER_UNKNOWN", http.StatusNotFound)
+			add(param, strings.Repeat("a", 129), "INVALID_ID", 0)
 		}
 	}
 	return out
 }
 
-// TestBadInput sends every route that takes a body what none may take.
-func TestBadInput(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	routes := takesJSON(w)
-	require.Greater(t, len(routes), 12)
-	for _, r := range routes {
-		valid := bodyFor(r, calm)
-		if valid == "" {
-			valid = "{}"
-		}
-		// with puts one more member into the valid body.
-		with := func(member string) string {
-			if valid == "{}" {
-				return "{" + member + "}"
-			}
-			return "{" + member + "," + valid[1:]
-		}
-		cases := []struct {
-			name, body, code string
-			status           int
-			contentType      string
-		}{
-			{name: "unknown member", body: with(`"surprise":1`), code: "UNKNOWN_FIELD"},
-			{name: "caller", body: with(`"caller":{"userId":"root","roles":["admin"]}`), code: "UNKNOWN_FIELD"},
-			{name: "caller null", body: with(`"caller":null`), code: "UNKNOWN_FIELD"},
-			{name: "caller escaped", body: with(`"\u0063aller":{"userId":"root"}`), code: "UNKNOWN_FIELD"},
-			{name: "too large", body: with(`"x":"` + strings.Repeat("a", 64<<10) + `"`), code: "BODY_TOO_LARGE"},
-			{name: "no UTF-8", body: with("\"x\":\"\xff\xfe\""), code: "INVALID_UTF8"},
-			{name: "an array", body: `[` + valid + `]`, code: "INVALID_REQUEST"},
-			{name: "a string", body: `"x"`, code: "INVALID_REQUEST"},
-			{name: "null", body: `null`, code: "INVALID_REQUEST"},
-			{name: "cut", body: valid[:len(valid)-1], code: "INVALID_REQUEST"},
-			{name: "two values", body: valid + valid, code: "INVALID_REQUEST"},
-			{name: "a form", body: "a=b", code: "UNSUPPORTED_MEDIA_TYPE", status: http.StatusUnsupportedMediaType, contentType: "application/x-www-form-urlencoded"},
-			{name: "no type", body: valid, code: "UNSUPPORTED_MEDIA_TYPE", status: http.StatusUnsupportedMediaType, contentType: "text/plain"},
-			{name: "another charset", body: valid, code: "UNSUPPORTED_MEDIA_TYPE", status: http.StatusUnsupportedMediaType, contentType: "application/json; charset=euc-kr"},
-		}
-		for _, c := range cases {
-			t.Run(r.ID+"/"+c.name, func(t *testing.T) {
-				cred := rightFor(w, r)
-				if c.contentType != "" {
-					cred = cred.with("Content-Type", c.contentType)
-				}
-				rec := w.do(r.Method, target(r, calm), c.body, cred)
-				if c.status == 0 {
-					c.status = http.StatusBadRequest
-				}
-				require.Equal(t, c.status, rec.Code, "%s", rec.Body)
-				require.Equal(t, c.code, problemOf(t, rec)["code"])
-			})
-		}
-		t.Run(r.ID+"/caller in the query", func(t *testing.T) {
-			for _, q := range []string{"?caller=x", "?caller.userId=root", "?caller.roles=admin", "?%63aller.user_id=root", "?caller%5BuserId%5D=root"} {
-				rec := w.do(r.Method, target(r, calm)+q, valid, rightFor(w, r))
-				require.Equal(t, "UNKNOWN_FIELD", problemOf(t, rec)["code"], q)
-			}
-		})
-		t.Run(r.ID+"/valid", func(t *testing.T) {
-			rec := w.do(r.Method, target(r, calm), valid, rightFor(w, r))
-			require.Less(t, rec.Code, 405, "%s", rec.Body)
-			rec = w.do(r.Method, target(r, calm), valid, rightFor(w, r).with("Content-Type", "application/json; charset=UTF-8"))
-			require.Less(t, rec.Code, 405, "%s", rec.Body)
-		})
-	}
+// queries are refused whatever the route reads of them; names that mean nothing are ignored.
+var queries = map[string]string{
+	"x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
+	"caller=x": "UNKNOWN_FIELD", "caller.userId=root": "UNKNOWN_FIELD", "caller.roles=admin": "UNKNOWN_FIELD",
+	"%63aller.user_id=root": "UNKNOWN_FIELD", "caller%5BuserId%5D=root": "UNKNOWN_FIELD",
 }
 
-// TestBadMembers changes one member of a valid body at a time.
-func TestBadMembers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	long := strings.Repeat("a", 65)
-	for _, c := range []struct {
-		route, member, value, code, path string
-	}{
-		{"seats.reserve", "eventId", `"` + long + `"`, "INVALID_ID", "eventId"},
-		{"seats.reserve", "eventId", `""`, "INVALID_ID", "eventId"},
-		{"seats.reserve", "eventId", `"a b"`, "INVALID_ID", "eventId"},
-		{"seats.reserve", "eventId", `7`, "INVALID_REQUEST", "eventId"},
-		{"seats.reserve", "seatIds", `"A-1-1"`, "INVALID_REQUEST", "seatIds"},
-		{"reservations.best", "quantity", `"many"`, "INVALID_REQUEST", "quantity"},
-		{"reservations.best", "quantity", `99999999999`, "INVALID_REQUEST", "quantity"},
-		{"reservations.best", "adjacent", `"yes"`, "INVALID_REQUEST", "adjacent"},
-		{"reservations.best", "eventId", ``, "INVALID_ID", "eventId"},
-		{"PaymentService.Prepare", "referenceId", `"42"`, "INVALID_REQUEST", "referenceId"},
-		{"PaymentService.Prepare", "paymentType", `"gift"`, "INVALID_REQUEST", "paymentType"},
-		{"PaymentService.Prepare", "paymentType", ``, "INVALID_REQUEST", "paymentType"},
-		{"PaymentService.Confirm", "orderId", `"` + long + `"`, "INVALID_REQUEST", "orderId"},
-		{"PaymentService.Confirm", "amount", ``, "INVALID_REQUEST", "amount"},
-		{"PaymentService.Confirm", "amount", `null`, "INVALID_REQUEST", "amount"},
-		{"PaymentService.Confirm", "amount", `-1`, "INVALID_REQUEST", "amount"},
-		{"PaymentService.Confirm", "amount", `1.5`, "INVALID_REQUEST", "amount"},
-		{"QueueAdminService.SetThreshold", "threshold", `-1`, "INVALID_REQUEST", "threshold"},
-		{"QueueAdminService.SetThreshold", "threshold", ``, "INVALID_REQUEST", "threshold"},
-		{"EventAdminService.CreateEvent", "title", ``, "INVALID_REQUEST", "title"},
-		{"EventAdminService.CreateEvent", "startsAt", `"tomorrow"`, "INVALID_REQUEST", "startsAt"},
-		{"EventAdminService.CreateEvent", "sections", `[]`, "INVALID_REQUEST", "sections"},
-		{"EventAdminService.CreateEvent", "sections", `[{"section":"A","price":-1,"capacity":1}]`, "INVALID_REQUEST", "sections[0].price"},
-		{"EventAdminService.PutEvent", "seating", `"STANDING"`, "INVALID_REQUEST", "seating"},
-		{"VwrAdminService.Activate", "batch", `0`, "INVALID_REQUEST", "batch"},
-		{"auth.dev-login", "userId", `"a b"`, "INVALID_ID", "userId"},
-		{"auth.dev-login", "userId", `"` + long + `"`, "INVALID_ID", "userId"},
-		{"auth.dev-login", "userId", ``, "INVALID_ID", "userId"},
-		{"auth.dev-login", "roles", `["root"]`, "INVALID_REQUEST", "roles"},
-		{"auth.dev-login", "roles", `"admin"`, "INVALID_REQUEST", "roles"},
-		{"auth.dev-login", "roles", `["admin", 7]`, "INVALID_REQUEST", "roles[1]"},
-		{"vwr.assign", "userId", `7`, "INVALID_REQUEST", "userId"},
-		{"EventAdminService.PutEvent", "eventId", `"calm"`, "UNKNOWN_FIELD", "eventId"}, // it stands in the path
-		{"PaymentService.Confirm", "amount", `"55000"`, "INVALID_REQUEST", "amount"},
-	} {
-		t.Run(c.route+"/"+c.member+"="+c.value, func(t *testing.T) {
-			for _, r := range takesJSON(w) {
-				if r.ID != c.route {
-					continue
-				}
-				rec := w.do(r.Method, target(r, calm), changed(t, bodyFor(r, calm), c.member, c.value), rightFor(w, r))
-				require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
-				doc := problemOf(t, rec)
-				require.Equal(t, c.code, doc["code"])
-				field, _ := doc["fields"].([]any)[0].(map[string]any)
-				require.Equal(t, c.path, field["path"])
-			}
-		})
+func (c asker) queries() []attempt {
+	if c.route.Page {
+		return nil // see TestPagesOpenWhateverTheirQuery
 	}
+	bad := maps.Clone(queries)
+	maps.Copy(bad, c.input.queries)
+	for _, name := range c.numbers {
+		for _, v := range []string{"abc", "1.5", "%223%22", "1e2", "true", "99999999999"} {
+			bad[name+"="+v] = "INVALID_REQUEST"
+		}
+	}
+	var out []attempt
+	for query, code := range bad {
+		name := query[:min(len(query), 70)]
+		out = append(out, attempt{name: "?" + name, target: target(c.route, calm) + "?" + query, body: bodyFor(c.route, calm), code: code})
+	}
+	return out
 }
 
-// changed returns a body with one member replaced, or removed when value is empty.
-func changed(t *testing.T, body, member, value string) string {
+// bodies are no JSON object in UTF-8, or have a member that the route does not know.
+func (c asker) bodies() []attempt {
+	// with puts one more member into the valid body.
+	with := func(member string) string {
+		if c.valid == "{}" {
+			return "{" + member + "}"
+		}
+		return "{" + member + "," + c.valid[1:]
+	}
+	out := []attempt{
+		{name: "unknown member", body: with(`"surprise":1`), code: "UNKNOWN_FIELD", path: "surprise"},
+		{name: "unknown member null", body: with(`"surprise":null`), code: "UNKNOWN_FIELD", path: "surprise"},
+		{name: "caller", body: with(`"caller":{"userId":"root","roles":["admin"]}`), code: "UNKNOWN_FIELD", path: "caller"},
+		{name: "caller null", body: with(`"caller":null`), code: "UNKNOWN_FIELD", path: "caller"},
+		{name: "caller escaped", body: with(`"\u0063aller":{"userId":"root"}`), code: "UNKNOWN_FIELD", path: "caller"},
+		{name: "too large", body: with(`"x":"` + strings.Repeat("a", edge.MaxBody) + `"`), code: "BODY_TOO_LARGE"},
+		{name: "no UTF-8", body: with("\"x\":\"\xff\xfe\""), code: "INVALID_UTF8"},
+		{name: "an array", body: `[` + c.valid + `]`, code: "INVALID_REQUEST"},
+		{name: "a string", body: `"x"`, code: "INVALID_REQUEST"},
+		{name: "null", body: `null`, code: "INVALID_REQUEST"},
+		{name: "cut", body: c.valid[:len(c.valid)-1], code: "INVALID_REQUEST"},
+		{name: "two values", body: c.valid + c.valid, code: "INVALID_REQUEST"},
+		{name: "a form", body: "a=b", header: credentials{"Content-Type": "application/x-www-form-urlencoded"}},
+		{name: "text", body: c.valid, header: credentials{"Content-Type": "text/plain"}},
+		{name: "no content type", body: c.valid, header: credentials{"Content-Type": ""}},
+		{name: "another charset", body: c.valid, header: credentials{"Content-Type": "application/json; charset=euc-kr"}},
+	}
+	for i := range out {
+		out[i].target = target(c.route, calm)
+		if out[i].header != nil {
+			out[i].status, out[i].code = http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE"
+		}
+	}
+	return out
+}
+
+// members changes one member of the valid body at a time: to another type, to nothing, to a value
+// that is refused.
+func (c asker) members(t *testing.T) []attempt {
 	t.Helper()
-	m := map[string]json.RawMessage{}
-	if body != "" {
-		require.NoError(t, json.Unmarshal([]byte(body), &m))
+	var out []attempt
+	add := func(name, member, value, code, path string) {
+		out = append(out, attempt{name: name, target: target(c.route, calm), body: wiretest.Changed(t, c.valid, member, value), code: code, path: path})
 	}
-	delete(m, member)
-	if value != "" {
-		m[member] = json.RawMessage(value)
+	for _, name := range slices.Sorted(maps.Keys(c.described.members)) {
+		for _, m := range c.doc.misfits(c.described.members[name]) {
+			add(name+"="+m.value, name, m.value, "INVALID_REQUEST", name+m.path)
+		}
 	}
-	out, err := json.Marshal(m)
-	require.NoError(t, err)
-	return string(out)
-}
-
-func TestQueries(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	user := w.session(alice)
-	for query, code := range map[string]string{
-		"limit=abc": "INVALID_REQUEST", "limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
-		"limit=99999999999": "INVALID_REQUEST", "cursor=%ff": "INVALID_UTF8", "cursor=%zz": "INVALID_REQUEST", "caller.userId=bob": "UNKNOWN_FIELD",
-		"cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
-	} {
-		rec := w.do(http.MethodGet, "/api/v1/my/tickets?"+query, "", user)
-		require.Equal(t, http.StatusBadRequest, rec.Code, query)
-		require.Equal(t, code, problemOf(t, rec)["code"], query)
+	for name, code := range c.input.required {
+		add(name+" absent", name, "", code, name)
+		add(name+" null", name, "null", code, name)
 	}
-	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/my/tickets?limit=5&cursor=x&utm_source=y", "", user).Code)
-	c, _ := w.visitor()
-	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID+"?userId=anon-1", "", c).Code)
-	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", `{"userId":"anon-1"}`, c).Code)
+	for i, b := range c.input.bad {
+		path := b.path
+		if path == "" {
+			path = b.member
+		}
+		add(fmt.Sprintf("%s %d=%.70s", b.member, i, b.value), b.member, b.value, b.code, path)
+	}
+	return out
 }
 
 func TestIdempotencyKeys(t *testing.T) {
@@ -217,4 +281,28 @@ func TestIdempotencyKeys(t *testing.T) {
 	w.gateway.Handler.ServeHTTP(two, r)
 	require.Equal(t, "IDEMPOTENCY_KEY_INVALID", problemOf(t, two)["code"], "nobody could say under which of two it is kept")
 	require.Len(t, w.payment.of("Prepare"), 1)
+}
+
+// TestPathsOfNoRoom: a path of tier 1 that lacks a segment is none, and an event without a room has
+// nothing to give.
+func TestPathsOfNoRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.visitor()
+	for _, path := range []string{"assign/", "assign"} {
+		requireRefused(t, w.do(http.MethodPost, "/vwr-api/vwr/"+path, "", c), attempt{status: http.StatusNotFound, code: "NOT_FOUND"})
+	}
+	requireRefused(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy", "", c), attempt{status: http.StatusNotFound, code: "NOT_FOUND"})
+	requireRefused(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/unheard-of", "", c), attempt{status: http.StatusNotFound, code: "VWR_INACTIVE"})
+	require.Empty(t, w.heard())
+}
+
+func TestPagesOpenWhateverTheirQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for query := range queries {
+		for _, q := range []string{query, "a=1;b=2", "%", "a=1&&=&"} {
+			require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/?"+q, "", credentials{}).Code, q)
+		}
+	}
 }

@@ -8,9 +8,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/vwrstate"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -25,37 +27,51 @@ type Services struct {
 	VWR, Queue, Ticket, Payment, Stats grpc.ClientConnInterface
 }
 
-// dial connects to every service; close ends the connections.
-func dial(ctx context.Context, cfg *Config) (s Services, closeAll func(context.Context) error, err error) {
-	var conns []*grpc.ClientConn
-	closeAll = func(context.Context) error {
-		var all []error
-		for _, c := range conns {
-			all = append(all, c.Close())
-		}
-		return errors.Join(all...)
+// rooms are the waiting rooms that Watch will fill, or none for ever without tier 1.
+func (s Services) rooms() *vwrstate.Rooms {
+	if s.VWR == nil {
+		return vwrstate.Off()
 	}
+	return vwrstate.New()
+}
+
+// connections are those to the services, by name.
+type connections map[string]*rpc.Conn
+
+// dial makes a connection to every service that has an address. Nothing waits for a service to be
+// there.
+func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
+	conns := connections{}
 	var failed []error
-	open := func(name string, p rpc.Peer, opts ...rpc.DialOption) grpc.ClientConnInterface {
+	open := func(name string, opts ...rpc.DialOption) grpc.ClientConnInterface {
 		opts = append(opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
-		c, err := rpc.Dial(rpc.Gateway, name, p, opts...)
+		c, err := a.Dial(name, cfg.peers()[name], opts...)
 		if err != nil {
 			failed = append(failed, err)
 			return nil
 		}
-		conns = append(conns, c)
+		conns[name] = c
 		return c
 	}
+	s := Services{Queue: open("queue"), Ticket: open("ticket"), Payment: open("payment")}
+	s.Stats = open("stats", rpc.WithBreaker()) // figures are what a visitor can do without
 	if cfg.VWR.Addr != "" {
-		s.VWR = open("vwr", cfg.VWR)
+		s.VWR = open("vwr")
 	}
-	s.Queue, s.Ticket = open("queue", cfg.Queue), open("ticket", cfg.Ticket)
-	s.Payment = open("payment", cfg.Payment)
-	s.Stats = open("stats", cfg.Stats, rpc.WithBreaker()) // figures are what a visitor can do without
-	if err := errors.Join(failed...); err != nil {
-		return Services{}, nil, errors.Join(err, closeAll(ctx))
+	return s, conns, errors.Join(failed...)
+}
+
+func (c *Config) peers() map[string]rpc.Peer {
+	return map[string]rpc.Peer{"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats}
+}
+
+// rekey signs with the keys of another configuration from now on.
+func (c connections) rekey(cfg *Config) error {
+	var all []error
+	for name, conn := range c {
+		all = append(all, conn.Rekey(cfg.peers()[name].Key))
 	}
-	return s, closeAll, nil
+	return errors.Join(all...)
 }
 
 // passed is one service whose HTTP rules the gateway serves.

@@ -15,11 +15,12 @@ import (
 
 // entry is an entry token of alice's for calm, of a slot and an epoch, issued some time ago.
 func (w *world) entry(slot string, epoch int64, ago time.Duration) string {
-	at := time.Now().Add(-ago)
+	at := w.now().Add(-ago)
 	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
 }
 
-// TestStaleTokensHideNoGoodOnes: of the tokens in the header and in the cookie the one that opens is used, whatever is wrong with the other.
+// TestStaleTokensHideNoGoodOnes: of the tokens in the header and in the cookie the one that opens
+// is used, whatever is wrong with the other.
 func TestStaleTokensHideNoGoodOnes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,7 +29,6 @@ func TestStaleTokensHideNoGoodOnes(t *testing.T) {
 	stale := map[string]string{
 		"garbage":          "x.y.z",
 		"expired":          w.entry("over", epoch, 2*time.Minute),
-		"another key":      w.sign(keys(t, "another-secret-of-at-least-32-bytes!"), claims.NewEntry(calm, alice, "s", epoch, time.Now().Add(time.Minute), time.Now())),
 		"another event":    w.entryToken(busy, alice),
 		"another user":     w.entryToken(calm, mallory),
 		"an epoch ago":     w.entry("before", epoch-1, 0),
@@ -52,7 +52,8 @@ func TestStaleTokensHideNoGoodOnes(t *testing.T) {
 	}
 }
 
-// TestTokensOfTwoEvents: where the event is the token's, the header's is meant, unless its line has gone on.
+// TestTokensOfTwoEvents: where the event is the token's, the header's is meant, unless its line has
+// gone on.
 func TestTokensOfTwoEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -66,13 +67,14 @@ func TestTokensOfTwoEvents(t *testing.T) {
 	require.Equal(t, busy, of(w.entry(slot, epoch-1, 0), w.entryToken(busy, alice)))
 }
 
-// TestLeaveEndsTheSlotsOfWhatIsSent: a page that slept has a token that has expired, of a slot that lives; whoever leaves it leaves it.
+// TestLeaveEndsTheSlotsOfWhatIsSent: a page that slept has a token that has expired, of a slot that
+// lives; whoever leaves it leaves it.
 func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := keys(t, "another-secret-of-at-least-32-bytes!")
+	other := keys(t, foreignSecret)
 	sign := func(k token.KeySet, event, user string) string {
-		at := time.Now().Add(-2 * time.Minute)
+		at := w.now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
 	}
 	const waiting = "" // the waiting place is given up
@@ -91,7 +93,7 @@ func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 		"expired and forged":              {sign(other, calm, alice), "", []string{waiting}},
 		"expired, another user's":         {sign(w.entries, calm, mallory), "", []string{waiting}},
 		"expired, another event's":        {sign(w.entries, busy, alice), "", []string{waiting}},
-		"expired, of another kind":        {w.sign(w.entries, claims.NewSession(alice, nil, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))), "", []string{waiting}},
+		"expired, of another kind":        {w.sign(w.entries, claims.NewSession(alice, nil, w.now().Add(-time.Hour), w.now().Add(-time.Minute))), "", []string{waiting}},
 		"garbage":                         {"x.y.z", "-", []string{waiting}},
 	} {
 		before := len(w.queue.of("Leave"))
@@ -110,5 +112,31 @@ func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 			ended = append(ended, in.GetEntry().GetSlotId())
 		}
 		require.Equal(t, c.ended, ended, name)
+	}
+}
+
+// TestKeysAndAudiences: a token is good for its own purpose alone, whoever of the platform has
+// signed it.
+func TestKeysAndAudiences(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	entry := claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now())
+	session := claims.NewSession(alice, nil, w.now(), w.now().Add(time.Hour))
+	for name, tok := range map[string]string{
+		"an entry token by the session's key": w.sign(w.sessions, entry),
+		"an entry token by the tier-1 key":    w.sign(w.tier1, entry),
+		"a session":                           w.sign(w.sessions, session),
+		"a session by the entry token's key":  w.sign(w.entries, session),
+	} {
+		rec := w.do(http.MethodGet, "/api/v1/seats/calm", "", w.session(alice).with("X-Queue-Entry-Token", tok))
+		require.Equal(t, http.StatusForbidden, rec.Code, name)
+		require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, rec)["code"], name)
+	}
+	for name, tok := range map[string]string{
+		"an entry token": w.sign(w.entries, entry), "an entry token by the session's key": w.sign(w.sessions, entry),
+		"a session by the entry token's key": w.sign(w.entries, session),
+	} {
+		rec := w.do(http.MethodGet, "/api/v1/auth/me", "", credentials{"Authorization": "Bearer " + tok})
+		require.Equal(t, "SESSION_INVALID", problemOf(t, rec)["code"], name)
 	}
 }

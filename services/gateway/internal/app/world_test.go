@@ -16,12 +16,15 @@ import (
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -44,14 +47,16 @@ const (
 	sessionSecret = "session-secret-of-at-least-32-bytes!"
 	tier1Secret   = "tier-one-secret-of-at-least-32-bytes"
 	entrySecret   = "entry-secret-of-at-least-thirty-two!"
+	foreignSecret = "another-secret-of-at-least-32-bytes!"
 )
 
-// patience is how long a test waits for what comes in milliseconds, unless the machine is busy or something is wrong.
-const patience = 30 * time.Second
+// start is when the clock of every test begins.
+var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 
 // world is a gateway before fakes of every service, which run behind the production interceptors.
 type world struct {
 	t       testing.TB
+	clock   *clocktest.Clock
 	gateway *app.Gateway
 	vwr     *fakeVWR
 	queue   *fakeQueue
@@ -72,7 +77,7 @@ func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil 
 func newWorld(t testing.TB, opts ...option) *world {
 	t.Helper()
 	w := &world{
-		t: t, stats: &fakeStats{}, payment: &fakePayment{},
+		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
 		}},
@@ -94,7 +99,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 	w.cfg = &app.Config{
 		DevLogin: true, VerifySlots: true, SessionLife: time.Hour, TokenCache: 1000,
 		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
-		VWR: rpc.Peer{Addr: "fake"}, CloudFrontSecret: config.Secret("cdn-secret"), Limits: app.Limits{Keys: 1000},
+		VWR: rpc.Peer{Addr: "fake"}, Limits: app.Limits{Keys: 1000},
 	}
 	w.services = w.serve()
 	for _, o := range opts {
@@ -105,10 +110,28 @@ func newWorld(t testing.TB, opts ...option) *world {
 	return w
 }
 
+// now is the time of the gateway and of the tokens: the test's clock, in benchmarks the machine's,
+// which costs what it costs in production.
+func (w *world) now() time.Time {
+	if _, measured := w.t.(*testing.B); measured {
+		return time.Now()
+	}
+	return w.clock.Now()
+}
+
+// heard are the calls that have reached a service, but for the streams.
+func (w *world) heard() []string {
+	var all []string
+	for _, r := range []*record{&w.vwr.record, &w.queue.record, &w.ticket.record, &w.payment.record, &w.stats.record} {
+		all = append(all, r.methods()...)
+	}
+	return all
+}
+
 // assemble makes a gateway that watches nothing yet.
 func (w *world) assemble(t testing.TB) *app.Gateway {
 	t.Helper()
-	g, err := app.Assemble(t.Context(), w.cfg, w.services, nil, slog.New(slog.DiscardHandler), time.Now)
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, nil, slog.New(slog.DiscardHandler), w.now)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
 	return g
@@ -157,20 +180,26 @@ func (w *world) watch(s app.Services) {
 	})
 	w.line(calm, epoch, 0)
 	w.line(busy, epoch, 0)
-	require.Eventually(w.t, func() bool { return w.gateway.Ready(ctx) == nil }, patience, time.Millisecond)
+	waittest.NoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
 // line tells the gateway where a line stands, and waits until it has heard.
 func (w *world) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
+	w.say(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
+	waittest.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
+}
+
+// say is a message of queue to the gateway that watches its lines; nil breaks the stream.
+func (w *world) say(msg *queuev1.WatchLinesResponse) {
+	w.t.Helper()
+	ctx, cancel := waittest.Context(w.t)
+	defer cancel()
 	select {
-	case w.queue.lines <- &queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}}:
-	case <-time.After(patience):
-		w.t.Fatal("the gateway does not watch the lines")
+	case w.queue.lines <- msg:
+	case <-ctx.Done():
+		require.Fail(w.t, "the gateway does not watch the lines")
 	}
-	require.Eventually(w.t, func() bool {
-		return w.gateway.Lines.Verdict(event, epoch) == 0 // edge.Honoured
-	}, patience, time.Millisecond)
 }
 
 func keys(t testing.TB, secret string) token.KeySet {
@@ -197,7 +226,7 @@ func (c credentials) with(name, value string) credentials {
 
 func (w *world) session(user string, roles ...string) credentials {
 	w.t.Helper()
-	tok, err := w.sessions.Sign(claims.NewSession(user, roles, time.Now(), time.Now().Add(time.Hour)))
+	tok, err := w.sessions.Sign(claims.NewSession(user, roles, w.now(), w.now().Add(time.Hour)))
 	require.NoError(w.t, err)
 	return credentials{"Authorization": "Bearer " + tok}
 }
@@ -209,11 +238,11 @@ func (w *world) visitor() (credentials, string) {
 }
 
 func (w *world) entryToken(event, user string) string {
-	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, time.Now().Add(10*time.Minute), time.Now()))
+	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, w.now().Add(10*time.Minute), w.now()))
 }
 
 func (w *world) tier1Token(event, visitor string) string {
-	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, time.Now()))
+	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, w.now()))
 }
 
 func (w *world) sign(k token.KeySet, c any) string {

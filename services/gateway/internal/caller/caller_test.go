@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/caller"
@@ -31,11 +33,11 @@ func TestAlwaysOverwritten(t *testing.T) {
 	alice := &commonv1.Caller{UserId: "alice"}
 	got, err := send(t, caller.With(t.Context(), alice), "/m", &ticketv1.GetReservationRequest{Caller: forged, ReservationId: "r"})
 	require.NoError(t, err)
-	require.True(t, proto.Equal(&ticketv1.GetReservationRequest{Caller: alice, ReservationId: "r"}, got))
+	require.Empty(t, cmp.Diff(proto.Message(&ticketv1.GetReservationRequest{Caller: alice, ReservationId: "r"}), got, protocmp.Transform()))
 
 	got, err = send(t, t.Context(), "/m", &ticketv1.GetReservationRequest{Caller: forged, ReservationId: "r"})
 	require.NoError(t, err)
-	require.True(t, proto.Equal(&ticketv1.GetReservationRequest{ReservationId: "r"}, got), "nobody asks: nobody is named")
+	require.Empty(t, cmp.Diff(proto.Message(&ticketv1.GetReservationRequest{ReservationId: "r"}), got, protocmp.Transform()), "nobody asks: nobody is named")
 
 	_, err = send(t, caller.With(t.Context(), alice), "/m", &ticketv1.GetEventRequest{EventId: "e"})
 	require.NoError(t, err)

@@ -99,18 +99,7 @@ func render(routes []*edge.Route) ([]byte, error) {
 func publicPath(r *edge.Route) string {
 	p := r.Pattern
 	for _, name := range r.Params() {
-		p = strings.Replace(p, "{"+name+"}", "{"+camel(name)+"}", 1)
+		p = strings.Replace(p, "{"+name+"}", "{"+edge.PublicName(name)+"}", 1)
 	}
 	return p
-}
-
-func camel(snake string) string {
-	var b strings.Builder
-	for i, part := range strings.Split(snake, "_") {
-		if i > 0 && part != "" {
-			part = strings.ToUpper(part[:1]) + part[1:]
-		}
-		b.WriteString(part)
-	}
-	return b.String()
 }

@@ -71,7 +71,7 @@ func operation(paths, definitions object, r *edge.Route) (object, error) {
 	op = object{"operationId": r.ID, "tags": []any{strings.SplitN(r.ID, ".", 2)[0]}}
 	params := []any{}
 	for _, name := range r.Params() {
-		params = append(params, object{"name": camel(name), "in": "path", "required": true, "type": "string"})
+		params = append(params, object{"name": edge.PublicName(name), "in": "path", "required": true, "type": "string"})
 	}
 	if r.Body.JSON {
 		params = append(params, object{"name": "body", "in": "body", "schema": reference(definitions, r.Body.Message().ProtoReflect().Descriptor())})
@@ -123,6 +123,9 @@ func headers(r *edge.Route) []any {
 	if paying || r.Method == http.MethodPost && r.Status == http.StatusCreated {
 		add(identity.IdempotencyHeader, "1 to 255 visible characters; the same call again with the same key gets the first answer.", paying)
 	}
+	if r.ID == "EventAdminService.PutEvent" {
+		add(identity.IfMatchHeader, "An ETag of the event's settings: they are replaced only if nobody has changed them since. * demands that the event is there.", false)
+	}
 	switch {
 	case strings.HasPrefix(r.ID, "queue."):
 		add(identity.QueueTicketHeader, "The ticket of the last answer: it keeps the place should the line be lost.", false)
@@ -155,6 +158,7 @@ func clean(v any) {
 		}
 		if props, ok := v["properties"].(object); ok {
 			delete(props, "caller")
+			delete(props, "etag") // a header
 		}
 		if params, ok := v["parameters"].([]any); ok {
 			v["parameters"] = withoutCallers(params)

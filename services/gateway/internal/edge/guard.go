@@ -123,7 +123,7 @@ func (g *Guard) event(q *Request) error {
 		tokens := g.Tokens.Entries(q.Header, "", q.User())
 		named := cmp.Or(g.honoured(tokens[0]), g.honoured(tokens[1]), tokens[0], tokens[1])
 		if named == nil {
-			return errs.ErrQueueTokenRequired.With("redirectTo", "/")
+			return tokenRequired(q, "/")
 		}
 		q.Event = named.EventID
 	case None:
@@ -160,7 +160,7 @@ func (g *Guard) room(q *Request) error {
 // slot is tier 2: the entry token, and whether its slot still lives where the gateway cannot say or must not guess.
 func (g *Guard) slot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
-		return errs.ErrQueueTokenRequired.With("redirectTo", "/queue/"+q.Event)
+		return tokenRequired(q, "/queue/"+q.Event)
 	}
 	err := g.verify(ctx, q, q.Entry)
 	if errors.Is(err, errs.ErrSlotEnded) && q.spare != nil && q.spare.SlotID != q.Entry.SlotID {
@@ -169,6 +169,15 @@ func (g *Guard) slot(ctx context.Context, q *Request) error {
 		err = g.verify(ctx, q, q.Entry)
 	}
 	return err
+}
+
+// tokenRequired refuses who has no entry token. The token is a user's, so that calls without a
+// session are told to sign in; pages lead to the line, which says so itself.
+func tokenRequired(q *Request, redirectTo string) error {
+	if q.SessionErr != nil && !q.Route.Page {
+		return q.SessionErr
+	}
+	return errs.ErrQueueTokenRequired.With("redirectTo", redirectTo)
 }
 
 func (g *Guard) verify(ctx context.Context, q *Request, e *claims.Entry) error {

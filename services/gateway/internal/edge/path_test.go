@@ -86,6 +86,8 @@ func TestLiteralBeforeParameter(t *testing.T) {
 		_, err := table.Match(c.method, c.path)
 		require.ErrorIs(t, err, c.want, c.path)
 	}
+	_, err = table.Match("GET", "/s/a.b")
+	require.Equal(t, "eventId", errs.From(err).Fields[0].Path, "as the API spells it")
 	_, err = table.Match("DELETE", "/s/reserve")
 	require.Equal(t, "GET, POST, HEAD", errs.From(err).Metadata["allow"])
 }

@@ -44,8 +44,8 @@ type Request struct {
 	BodyErr error
 	// Refused is what the request was refused with, nil when it was served.
 	Refused *errs.Error
-	// IdempotencyKey is the request's, as sent.
-	IdempotencyKey string
+	// IdempotencyKey and IfMatch are the request's, as sent.
+	IdempotencyKey, IfMatch string
 	// Header is the request's.
 	Header http.Header
 }
@@ -60,7 +60,7 @@ func (q *Request) User() string {
 
 // Caller is what the services are told about who asks: nothing that was not verified here.
 func (q *Request) Caller() *commonv1.Caller {
-	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey}
+	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
 		c.UserId, c.Roles = q.Session.UserID, q.Session.Roles
 	}

@@ -27,6 +27,10 @@ func authRoutes(devLogin bool) []*Route {
 			Body: jsonOf(&gatewayv1.Nothing{}), Summary: "Ends the session of this browser",
 		},
 	}
+	routes = append(routes, &Route{
+		ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: Admin, Status: http.StatusNoContent,
+		Body: jsonOf(&gatewayv1.RevokeSessionsRequest{}), Summary: "Ends one session, or all of a user's, at all gateways",
+	})
 	if devLogin {
 		routes = append(routes, &Route{
 			ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Who: Public,
@@ -127,6 +131,7 @@ func pageRoutes() []*Route {
 		page("page.login", "/login", Public, None),
 		page("page.docs", "/docs", Public, None),
 		page("page.openapi", "/docs/openapi.json", Public, None),
+		page("page.robots", "/robots.txt", Public, None),
 		page("page.asset", "/assets/{file}", Public, None),
 		page("page.health", "/health", Public, None),
 	}

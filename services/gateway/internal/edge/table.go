@@ -108,7 +108,7 @@ func (t *Table) Match(method, path string) (Match, error) {
 	}
 	for i, name := range m.Route.params {
 		if !wellFormed(name, m.values[i]) {
-			return Match{}, errs.ErrInvalidID.WithFields(errs.Field{Path: name, Message: "is not well-formed"})
+			return Match{}, errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(name), Message: "is not well-formed"})
 		}
 	}
 	return m, nil
@@ -159,6 +159,18 @@ func (t *Table) allowed(path string) string {
 		methods = append(methods, http.MethodHead)
 	}
 	return strings.Join(methods, ", ")
+}
+
+// PublicName is a parameter's name as clients read it in the documentation: eventId for event_id.
+func PublicName(param string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(param, "_") {
+		if i > 0 && part != "" {
+			part = strings.ToUpper(part[:1]) + part[1:]
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // wellFormed holds a parameter to the form of its kind; ids of ours are UUIDs.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/telemetry"
@@ -26,6 +28,9 @@ import (
 
 // maxIdempotencyKey is the longest Idempotency-Key, in bytes of visible ASCII.
 const maxIdempotencyKey = 255
+
+// maxIfMatch bounds the header If-Match, in bytes of ASCII.
+const maxIfMatch = 1024
 
 // Config is what a Front is made of.
 type Config struct {
@@ -39,6 +44,9 @@ type Config struct {
 	// Handlers by the id of their route. Pass serves every route that has an RPC.
 	Handlers map[string]edge.Handler
 	Pass     edge.Handler
+	// OriginSecrets are the values of X-CloudFront-Verified that a CDN may send, separated by commas:
+	// requests with none of them are refused. Empty: requests may come from anywhere.
+	OriginSecrets config.Secret
 	// Trusted are other origins (as https://shop.example) from which pages may send requests.
 	Trusted []string
 	// Secure says that browsers come by https only.
@@ -53,6 +61,7 @@ type Front struct {
 	handlers map[*edge.Route]edge.Handler
 	served   map[*edge.Route]prometheus.Observer
 	origins  *http.CrossOriginProtection
+	guard    originGuard
 	general  http.Handler
 }
 
@@ -62,6 +71,7 @@ func New(cfg Config) (*Front, error) {
 		Config: cfg, handlers: make(map[*edge.Route]edge.Handler), served: observers(cfg.Table.Routes()),
 		origins: http.NewCrossOriginProtection(),
 	}
+	f.SetOriginSecrets(cfg.OriginSecrets)
 	for _, o := range cfg.Trusted {
 		if err := f.origins.AddTrustedOrigin(o); err != nil {
 			return nil, fmt.Errorf("trusted origin %q: %w", o, err)
@@ -83,19 +93,27 @@ func New(cfg Config) (*Front, error) {
 		return nil, fmt.Errorf("%d handlers for %d hand-written routes", len(cfg.Handlers), used)
 	}
 	f.general = otelhttp.NewHandler(http.HandlerFunc(f.serveGeneral), "http",
+		// Clients' trace context is linked to; their baggage, which would travel on with every
+		// call, is not read.
+		otelhttp.WithPropagators(propagation.TraceContext{}),
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a browser must not choose what is sampled
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
 	return f, nil
 }
 
+// SetOriginSecrets replaces Config.OriginSecrets while requests are served.
+func (f *Front) SetOriginSecrets(secrets config.Secret) { f.guard.accept(secrets) }
+
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &edge.Request{Header: r.Header}
 	defer f.observe(q, time.Now())
-	path, err := edge.CleanPath(r.URL.Path)
+	err := f.guard.check(r.Header)
 	if err == nil {
-		q.Path = path
-		q.Match, err = f.Table.Match(r.Method, path)
+		q.Path, err = edge.CleanPath(r.URL.Path)
+	}
+	if err == nil {
+		q.Match, err = f.Table.Match(r.Method, q.Path)
 	}
 	if err != nil {
 		f.armour(w.Header())
@@ -170,6 +188,9 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if err := f.idempotency(q); err != nil {
 		return err
 	}
+	if err := f.ifMatch(q); err != nil {
+		return err
+	}
 	// The event of some routes stands in the body; of all others nobody reads a body before it is clear that they may send one.
 	if q.Route.Event == edge.FromBody {
 		if err := readBody(w, r, q); err != nil {
@@ -198,13 +219,14 @@ func (f *Front) identify(q *edge.Request) {
 	}
 }
 
-// limit counts the request. A visitor's id that this request made is nobody's history, so the network alone bounds new visitors.
+// limit counts the request. A visitor's id that this request made is nobody's history, so it is the
+// network that bounds new visitors.
 func (f *Front) limit(r *http.Request, q *edge.Request) error {
-	s := limit.Subject{Address: f.Proxies.Client(r), User: q.User()}
-	if q.NewAnon == "" {
+	s := limit.Subject{Address: f.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
+	if !s.New {
 		s.Visitor = q.Anon
 	}
-	if q.Route.Mutates() && !q.Route.Poll {
+	if q.Route.Mutates() && !q.Route.Poll || s.New {
 		return f.Limits.Mutation(r.Context(), s)
 	}
 	return f.Limits.Poll(s)
@@ -224,6 +246,19 @@ func (f *Front) idempotency(q *edge.Request) error {
 		return errs.ErrIdempotencyKeyInvalid
 	}
 	q.IdempotencyKey = key
+	return nil
+}
+
+// ifMatch passes the condition on as it was sent, the lines of a list as one (RFC 9110 §5.3). Who owns the resource reads it.
+func (f *Front) ifMatch(q *edge.Request) error {
+	if !q.Route.Mutates() {
+		return nil
+	}
+	list := strings.Join(q.Header[identity.IfMatchHeader], ", ")
+	if len(list) > maxIfMatch || strings.ContainsFunc(list, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: identity.IfMatchHeader, Message: "must be * or a list of entity tags"})
+	}
+	q.IfMatch = list
 	return nil
 }
 

@@ -17,8 +17,9 @@ const callerMember = "caller"
 
 // checkQuery refuses what no query may hold: bad encoding, bytes that are no UTF-8, a caller; and for pass-through routes a number that
 // is none, while its name is still known. Parameters that mean nothing here are ignored, as the web expects (trackers add theirs).
+// A page's query is read in the browser alone, and links come with whatever mail programs have made of it.
 func checkQuery(raw string, q *edge.Request) error {
-	if raw == "" {
+	if raw == "" || q.Route.Page {
 		return nil
 	}
 	values, err := url.ParseQuery(raw)

@@ -1,5 +1,5 @@
 // Package hot holds the handlers of the routes that carry the crowd: answered from memory where that is right, else grouped, so that the
-// calls which arrive within 150 µs cost one RPC (DESIGN §14).
+// calls which arrive within 150 µs cost one RPC.
 package hot
 
 import (
@@ -34,7 +34,12 @@ type answer[O any] func() (O, *commonv1.Problem)
 
 // group makes single calls of a batched RPC: call sends the items within timeout and returns one answer for each.
 func group[I, O any](timeout time.Duration, call func(ctx context.Context, items []I) ([]answer[O], error)) *batch.Coalescer[I, O] {
-	return batch.NewItems(grouping(timeout), func(ctx context.Context, items []I) ([]batch.Result[O], error) {
+	return batch.NewItems(grouping(timeout), results(call))
+}
+
+// results is what a coalescer runs: it turns each answer into a value or an error.
+func results[I, O any](call func(ctx context.Context, items []I) ([]answer[O], error)) func(context.Context, []I) ([]batch.Result[O], error) {
+	return func(ctx context.Context, items []I) ([]batch.Result[O], error) {
 		answers, err := call(ctx, items)
 		if err != nil {
 			return nil, err
@@ -49,8 +54,58 @@ func group[I, O any](timeout time.Duration, call func(ctx context.Context, items
 			}
 		}
 		return out, nil
+	}
+}
+
+// perRoom is group for each event apart: an event whose positions are slow to write delays no
+// other.
+func perRoom[I, O any](timeout time.Duration, call func(ctx context.Context, items []I) ([]answer[O], error)) *batch.Groups[string, I, O] {
+	run := results(call)
+	return batch.NewGroups(grouping(timeout), linesMost, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
+		return run(ctx, items)
 	})
 }
+
+// apart groups calls by line, so that a line for which queue does not answer delays no other. Those
+// of lines that queue has not named are in batches of their own, few of them small: anybody can
+// make up ids.
+type apart[I, O any] struct {
+	known   KnownLines
+	lines   *batch.Groups[string, I, O]
+	unknown *batch.Coalescer[I, O]
+}
+
+// KnownLines says which lines there are.
+type KnownLines interface {
+	Known(event string) bool
+}
+
+// Bounds of the batches of lines that are not known, and how many lines may be asked about at once.
+const (
+	unknownMax      = 8
+	unknownInflight = 8
+	linesMost       = 4096
+)
+
+func lineGroups[I, O any](known KnownLines, call func(ctx context.Context, items []I) ([]answer[O], error)) *apart[I, O] {
+	run := results(call)
+	few := grouping(callTimeout)
+	few.Max, few.Inflight = unknownMax, unknownInflight
+	return &apart[I, O]{
+		known: known, unknown: batch.NewItems(few, run), lines: perRoom(callTimeout, call),
+	}
+}
+
+// Do hands in an item of a line and waits for its result.
+func (a *apart[I, O]) Do(ctx context.Context, event string, item I) (O, error) {
+	if a.known.Known(event) {
+		return a.lines.Do(ctx, event, item)
+	}
+	return a.unknown.Do(ctx, item)
+}
+
+// Close waits for the calls under way.
+func (a *apart[I, O]) Close(ctx context.Context) error { return closeAll(ctx, a.lines, a.unknown) }
 
 // closer is what a coalescer does at the end.
 type closer interface {

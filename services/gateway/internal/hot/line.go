@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/batch"
 	"urr.guru/pkg/claims"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
@@ -21,7 +20,7 @@ import (
 type (
 	lineItem  = *queuev1.LineItem
 	linePlace = *queuev1.Place
-	lineGroup = batch.Coalescer[lineItem, linePlace]
+	lineGroup = apart[lineItem, linePlace]
 	lineCall  func(ctx context.Context, in *queuev1.LineRequest, opts ...grpc.CallOption) (*queuev1.LineResponse, error)
 )
 
@@ -35,15 +34,15 @@ type Line struct {
 }
 
 // NewLine makes the handlers of tier 2.
-func NewLine(rooms edge.Rooms, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
+func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
 	return &Line{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
-		check: places(queue.Check), status: places(queue.Status), heartbeat: places(queue.Heartbeat),
+		check: places(known, queue.Check), status: places(known, queue.Status), heartbeat: places(known, queue.Heartbeat),
 	}
 }
 
-func places(call lineCall) *lineGroup {
-	return group(callTimeout, func(ctx context.Context, items []lineItem) ([]answer[linePlace], error) {
+func places(known KnownLines, call lineCall) *lineGroup {
+	return lineGroups(known, func(ctx context.Context, items []lineItem) ([]answer[linePlace], error) {
 		res, err := call(ctx, &queuev1.LineRequest{Items: items})
 		if err != nil {
 			return nil, err
@@ -88,6 +87,9 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 	if p.ExpiresAt != nil {
 		b = strconv.AppendInt(append(b, `,"expiresAt":`...), p.GetExpiresAt(), 10)
 	}
+	if p.SaleStatus != nil {
+		b = strconv.AppendQuote(append(b, `,"saleStatus":`...), p.GetSaleStatus())
+	}
 	writeJSON(w, http.StatusOK, noStore, append(b, '}'))
 	return nil
 }
@@ -101,7 +103,7 @@ func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, ca
 		Caller: c, EventId: event, Ticket: identity.QueueTicket(q.Header),
 		Entry: entryClaims(h.tokens.Entry(q.Header, event, q.User())),
 	}
-	p, err := calls.Do(r.Context(), item)
+	p, err := calls.Do(r.Context(), event, item)
 	if err != nil {
 		return nil, towards(err, event)
 	}

@@ -25,7 +25,7 @@ type Rooms struct {
 	state   *vwrstate.Rooms
 	tokens  *identity.Verifier
 	cookies identity.Cookies
-	assign  *batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned] // nil without tier 1
+	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
 }
 
@@ -35,7 +35,7 @@ func NewRooms(state *vwrstate.Rooms, tokens *identity.Verifier, cookies identity
 	if vwr == nil {
 		return h
 	}
-	h.assign = group(assignTimeout, func(ctx context.Context, items []*vwrv1.AssignItem) ([]answer[*vwrv1.Assigned], error) {
+	h.assign = perRoom(assignTimeout, func(ctx context.Context, items []*vwrv1.AssignItem) ([]answer[*vwrv1.Assigned], error) {
 		res, err := vwr.Assign(ctx, &vwrv1.AssignRequest{Items: items})
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {
 		return errs.ErrVWRInactive
 	}
-	a, err := h.assign.Do(r.Context(), &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
+	a, err := h.assign.Do(r.Context(), event, &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 }
 
 // Check tells whether the position is served. Who still waits and has the signed ticket is answered from memory; who is served, or has
-// lost the ticket, by vwr.
+// lost the ticket, by vwr. Where the event's sale stands is added here.
 func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -84,13 +84,13 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
 		ok = false
 	}
+	s := h.state.Get(event)
 	if ok {
-		s := h.state.Get(event)
 		switch {
 		case t.Round < s.Started:
 			return errs.ErrVWRRequestUnknown // of a round that has ended: an old position jumps no line
 		case t.Round == s.Started && s.Active && t.Position > s.Serving:
-			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 160), s, t.Position))
+			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
 			return nil
 		}
 	} else {
@@ -99,6 +99,9 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	c, err := h.check.Do(r.Context(), &vwrv1.CheckItem{Caller: q.Caller(), EventId: event, RequestId: request, Ticket: ticket})
 	if err != nil {
 		return err
+	}
+	if s.Sale != "" {
+		c.SaleStatus = &s.Sale
 	}
 	if tok := c.GetToken(); tok != "" {
 		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
@@ -119,7 +122,7 @@ func appendWaiting(b []byte, s *vwrstate.State, position int64) []byte {
 	b = strconv.AppendInt(b, tier1.EstimatedWait(ahead, s.Rate, s.Configured), 10)
 	b = append(b, `,"nextPoll":`...)
 	b = strconv.AppendInt(b, tier1.NextPoll(ahead, rand.Float64()), 10)
-	return append(b, '}')
+	return append(append(b, s.SaleJSON...), '}')
 }
 
 // Serving is the poll of the static page: the same for everybody, so that a CDN answers most of it.
@@ -139,7 +142,7 @@ func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request)
 func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	event := q.Param("event_id") // of a form that needs no escaping
 	s := h.state.Get(event)
-	b := append(make([]byte, 0, 160), `{"eventId":"`...)
+	b := append(make([]byte, 0, 192), `{"eventId":"`...)
 	b = append(b, event...)
 	b = append(b, `","isActive":`...)
 	b = strconv.AppendBool(b, s.Active)
@@ -149,7 +152,7 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"waitingCount":`...)
 	b = strconv.AppendInt(b, s.Waiting(), 10)
-	writeJSON(w, http.StatusOK, shared, append(b, '}'))
+	writeJSON(w, http.StatusOK, shared, append(append(b, s.SaleJSON...), '}'))
 	return nil
 }
 

@@ -3,8 +3,9 @@ package hot
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/vwrstate"
@@ -15,16 +16,22 @@ import (
 // TestWaitingIsWhatVWRWouldSay: the hand-written answer is the message's own form.
 func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
 	t.Parallel()
-	s := &vwrstate.State{Serving: 1 << 40, Rate: 3}
-	got := appendWaiting(nil, s, 1<<40+1000)
-	m := &vwrv1.Checked{}
-	require.NoError(t, wire.Unmarshal(got, m))
-	require.True(t, proto.Equal(&vwrv1.Checked{
-		Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: 334, NextPoll: m.GetNextPoll(),
-	}, m))
-	want, err := wire.Marshal(m)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
+	rooms := vwrstate.New()
+	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
+	for _, sale := range []*string{nil, new("SOLD_OUT")} {
+		if sale != nil {
+			rooms.Sales(map[string]string{"e": *sale})
+		}
+		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
+		m := &vwrv1.Checked{}
+		require.NoError(t, wire.Unmarshal(got, m))
+		require.Empty(t, cmp.Diff(&vwrv1.Checked{
+			Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: 334, NextPoll: m.GetNextPoll(), SaleStatus: sale,
+		}, m, protocmp.Transform()))
+		want, err := wire.Marshal(m)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
 }
 
 func TestProviderNames(t *testing.T) {

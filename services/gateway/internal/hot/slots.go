@@ -3,7 +3,6 @@ package hot
 import (
 	"context"
 
-	"urr.guru/pkg/batch"
 	"urr.guru/services/gateway/internal/edge"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -12,14 +11,14 @@ import (
 
 // Slots asks queue whether slots still live.
 type Slots struct {
-	verify *batch.Coalescer[*queuev1.SlotItem, bool]
+	verify *apart[*queuev1.SlotItem, bool]
 }
 
 var _ edge.Slots = (*Slots)(nil)
 
 // NewSlots makes Slots.
-func NewSlots(queue queuev1.QueueServiceClient) *Slots {
-	return &Slots{verify: group(callTimeout, func(ctx context.Context, items []*queuev1.SlotItem) ([]answer[bool], error) {
+func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
+	return &Slots{verify: lineGroups(known, func(ctx context.Context, items []*queuev1.SlotItem) ([]answer[bool], error) {
 		res, err := queue.VerifySlots(ctx, &queuev1.VerifySlotsRequest{Items: items})
 		if err != nil {
 			return nil, err
@@ -34,7 +33,7 @@ func NewSlots(queue queuev1.QueueServiceClient) *Slots {
 
 // Active implements edge.Slots.
 func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
-	active, err := s.verify.Do(ctx, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
+	active, err := s.verify.Do(ctx, event, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
 	if err != nil {
 		return false, towards(err, event)
 	}

@@ -44,10 +44,10 @@ func providerName(s string) bool {
 	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// ownHeaders are what clients and the CDN say to the edge; none of them is a provider's.
+// ownHeaders are what clients say to the edge; none of them is a provider's.
 var ownHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization",
-	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader, identity.VerifiedHeader,
+	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader,
 }
 
 // webhookHeaders are the request's, in lower case, without those that are the edge's business.

@@ -15,8 +15,8 @@ const (
 	EntryHeader       = "X-Queue-Entry-Token"
 	QueueTicketHeader = "X-Queue-Ticket"
 	VWRTicketHeader   = "X-Vwr-Ticket"
-	VerifiedHeader    = "X-Cloudfront-Verified"
 	IdempotencyHeader = "Idempotency-Key"
+	IfMatchHeader     = "If-Match"
 )
 
 // cookie finds a cookie's value without parsing the others: every poll does it, and http.Request.Cookie allocates for each cookie. Values

@@ -4,29 +4,28 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/token"
 	"urr.guru/services/gateway/internal/identity"
 )
 
-const (
-	first  = "a:first-secret-of-at-least-thirty-two-b"
-	second = "b:second-secret-of-at-least-thirty-two"
-)
+const secret = "a-secret-of-at-least-thirty-two-bytes"
+
+// none revokes nothing.
+type none struct{}
+
+func (none) Known() bool                  { return true }
+func (none) Refused(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
-
-type clock struct{ ns atomic.Int64 }
-
-func (c *clock) now() time.Time { return start.Add(time.Duration(c.ns.Load())) }
 
 func keySet(t *testing.T, s string) token.KeySet {
 	t.Helper()
@@ -35,10 +34,10 @@ func keySet(t *testing.T, s string) token.KeySet {
 	return k
 }
 
-func verifier(t *testing.T, c *clock, secret string) *identity.Verifier {
+func verifier(t *testing.T, c *clocktest.Clock) *identity.Verifier {
 	t.Helper()
 	k := keySet(t, secret)
-	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, c.now)
+	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, none{}, c.Now)
 	require.NoError(t, err)
 	return v
 }
@@ -50,47 +49,27 @@ func sign(t *testing.T, v *identity.Verifier, life time.Duration) http.Header {
 	return http.Header{"Authorization": {"Bearer " + tok}}
 }
 
-func TestKeysRotate(t *testing.T) {
-	t.Parallel()
-	c := &clock{}
-	old, both, only := verifier(t, c, first), verifier(t, c, second+","+first), verifier(t, c, second)
-	before, after := sign(t, old, time.Hour), sign(t, both, time.Hour)
-	for _, h := range []http.Header{before, after} {
-		s, err := both.Session(h)
-		require.NoError(t, err)
-		require.Equal(t, "alice", s.UserID)
-	}
-	_, err := only.Session(before)
-	require.ErrorIs(t, err, errs.ErrSessionInvalid)
-	_, err = only.Session(after)
-	require.NoError(t, err)
-
-	id, cookie := old.NewAnon()
-	require.Equal(t, id, both.Anon(http.Header{"Cookie": {"urr-anon=" + cookie}}))
-	require.Empty(t, only.Anon(http.Header{"Cookie": {"urr-anon=" + cookie}}))
-}
-
 // TestCachedTokensExpire: what was verified once is not believed a moment longer than it lives.
 func TestCachedTokensExpire(t *testing.T) {
 	t.Parallel()
-	c := &clock{}
-	v := verifier(t, c, first)
+	c := clocktest.New(start)
+	v := verifier(t, c)
 	h := sign(t, v, 10*time.Second)
 	for range 3 {
 		_, err := v.Session(h)
 		require.NoError(t, err)
 	}
-	c.ns.Store(int64(10*time.Second) - 1)
+	c.Set(start.Add(10*time.Second - 1))
 	_, err := v.Session(h)
 	require.NoError(t, err)
-	c.ns.Store(int64(10 * time.Second))
+	c.Advance(1)
 	_, err = v.Session(h)
 	require.ErrorIs(t, err, errs.ErrSessionInvalid)
 }
 
 func TestSessionWithoutCredential(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, &clock{}, first)
+	v := verifier(t, clocktest.New(start))
 	for _, h := range []http.Header{nil, {"Cookie": {"a=b"}}, {"Authorization": {"Basic abc"}}, {"Authorization": {"Bearer"}}, {"Cookie": {"xurr-session=1; urr-sessionx=2"}}} {
 		_, err := v.Session(h)
 		require.ErrorIs(t, err, errs.ErrUnauthenticated, "%v", h)
@@ -100,7 +79,7 @@ func TestSessionWithoutCredential(t *testing.T) {
 // TestLobbyPasses: after a lobby the pass is the user's, not the browser's.
 func TestLobbyPasses(t *testing.T) {
 	t.Parallel()
-	v, k := verifier(t, &clock{}, first), keySet(t, first)
+	v, k := verifier(t, clocktest.New(start)), keySet(t, secret)
 	tok, err := k.Sign(claims.NewTier1("e", claims.UserPrefix+"alice", "r", 1, 1, start))
 	require.NoError(t, err)
 	h := http.Header{"Cookie": {"urr-vwr-token=" + tok}}
@@ -113,9 +92,8 @@ func TestLobbyPasses(t *testing.T) {
 
 func TestCookies(t *testing.T) {
 	t.Parallel()
-	c := &clock{}
 	for _, secure := range []bool{false, true} {
-		ck := identity.Cookies{Secure: secure, Now: c.now}
+		ck := identity.Cookies{Secure: secure, Now: clocktest.New(start).Now}
 		rec := httptest.NewRecorder()
 		ck.Set(rec, identity.EntryCookie, "v", start.Add(60*time.Second))
 		ck.Set(rec, identity.SessionCookie, "v", start.Add(500*time.Millisecond))
@@ -127,4 +105,37 @@ func TestCookies(t *testing.T) {
 		require.Contains(t, set[1], "Max-Age=0", "what has ended is deleted")
 		require.Contains(t, set[1], "SameSite=Lax")
 	}
+}
+
+// TestKeysRotateUnderRequests: the new key is added, then signs, then stands alone; a token that was
+// verified and kept is not believed when its key is gone.
+func TestKeysRotateUnderRequests(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, clocktest.New(start))
+	rekey := func(secrets string) {
+		k := keySet(t, secrets)
+		v.Rekey(identity.Keys{Session: k, Tier1: k, Entry: k})
+	}
+	const next = "another-secret-of-thirty-two-bytes"
+	old := sign(t, v, time.Hour)
+	_, visitor := v.NewAnon()
+	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
+	believed := func(h http.Header) error {
+		_, err := v.Session(h)
+		return err
+	}
+	require.NoError(t, believed(old))
+
+	rekey("1:" + secret + ",2:" + next)
+	require.NoError(t, believed(old))
+	require.NotEmpty(t, v.Anon(anon))
+	rekey("2:" + next + ",1:" + secret)
+	require.NoError(t, believed(old))
+	require.NotEmpty(t, v.Anon(anon))
+	recent := sign(t, v, time.Hour)
+
+	rekey("2:" + next)
+	require.ErrorIs(t, believed(old), errs.ErrSessionInvalid)
+	require.Empty(t, v.Anon(anon))
+	require.NoError(t, believed(recent), "signed by the new key")
 }

@@ -24,6 +24,8 @@ func (r Rule) interval() time.Duration {
 	return max(time.Microsecond, time.Duration(float64(time.Second)/r.Rate))
 }
 
+func (r Rule) times(n int) Rule { return Rule{Rate: r.Rate * float64(n), Burst: r.Burst * n} }
+
 func (r Rule) tolerance() time.Duration { return r.interval() * time.Duration(max(1, r.Burst)) }
 
 // Rules are the allowances of one class of requests. A network may be a carrier's NAT, so its rule is generous; one visitor or user is
@@ -36,6 +38,10 @@ type Rules struct {
 type Config struct {
 	// Mutations bounds what changes something, Polls everything else.
 	Mutations, Polls Rules
+	// NewVisitors bounds the visitors that one network may become, over all gateways: their ids
+	// cost nothing, and each is a place in a waiting room. An IPv6 /56 may become 4 times, a /48 16
+	// times as many as a /64.
+	NewVisitors Rule
 	// Keys bounds the memory of the process's own counts: about this many keys, 32 bytes each.
 	Keys int
 	// Timeout bounds a call to Redis. A Redis that fails is left alone for Pause.
@@ -47,6 +53,8 @@ type Subject struct {
 	Address netip.Addr
 	Visitor string
 	User    string
+	// New says that the request makes a visitor of somebody who was none.
+	New bool
 }
 
 type scope byte
@@ -55,6 +63,7 @@ const (
 	byNetwork scope = iota + 1
 	byVisitor
 	byUser
+	byNewVisitor
 	// polls have buckets of their own: a crowd that polls must not use up what it needs to buy.
 	pollOffset
 )
@@ -67,6 +76,8 @@ func (s scope) String() string {
 		return "visitor"
 	case byUser:
 		return "user"
+	case byNewVisitor:
+		return "new"
 	default:
 		return "other"
 	}
@@ -90,9 +101,10 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	return l
 }
 
-// Mutation spends one request that changes something; errs.ErrRateLimited says when the next one may come.
+// Mutation spends one request that changes something, or makes a new visitor; errs.ErrRateLimited
+// says when the next one may come.
 func (l *Limiter) Mutation(ctx context.Context, s Subject) error {
-	checks := s.checks(l.cfg.Mutations)
+	checks := s.checks(l.cfg)
 	if len(checks) == 0 {
 		return nil
 	}
@@ -142,8 +154,9 @@ func (l *Limiter) Close(ctx context.Context) error {
 	return l.shared.close(ctx)
 }
 
-func (s Subject) checks(r Rules) []check {
-	buf := make([]check, 0, 3)
+func (s Subject) checks(cfg Config) []check {
+	r := cfg.Mutations
+	buf := make([]check, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
 		buf = append(buf, check{byNetwork, network(s.Address).String(), r.Network})
 	}
@@ -152,6 +165,23 @@ func (s Subject) checks(r Rules) []check {
 	}
 	if s.User != "" && r.User.Rate > 0 {
 		buf = append(buf, check{byUser, s.User, r.User})
+	}
+	if s.New && s.Address.IsValid() && cfg.NewVisitors.Rate > 0 {
+		buf = appendNewVisitor(buf, s.Address, cfg.NewVisitors)
+	}
+	return buf
+}
+
+// appendNewVisitor adds the checks of one new visitor. Who owns an IPv6 /48 has 65,536 networks of
+// /64, so wider ones are bounded too.
+func appendNewVisitor(buf []check, a netip.Addr, r Rule) []check {
+	if !a.Is6() {
+		return append(buf, check{byNewVisitor, a.String(), r})
+	}
+	for _, wide := range [...]struct{ bits, times int }{{64, 1}, {56, 4}, {48, 16}} {
+		if p, err := a.Prefix(wide.bits); err == nil {
+			buf = append(buf, check{byNewVisitor, p.String(), r.times(wide.times)})
+		}
 	}
 	return buf
 }

@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,30 +19,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/gateway/internal/limit"
 )
 
-// clock is a time that stands until it is moved.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func newClock() *clock { return &clock{t: time.Unix(1_700_000_000, 0)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.New(time.Unix(1_700_000_000, 0)) }
 
 func rules(rate float64, burst int) limit.Rules {
 	r := limit.Rule{Rate: rate, Burst: burst}
@@ -54,7 +39,7 @@ func config(r limit.Rules) limit.Config {
 func TestBurstThenRate(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := limit.New(config(rules(2, 3)), nil, c.now)
+	l := limit.New(config(rules(2, 3)), nil, c.Now)
 	s := limit.Subject{User: "alice"}
 	for name, take := range map[string]func() error{
 		"polls": func() error { return l.Poll(s) }, "mutations": func() error { return l.Mutation(t.Context(), s) },
@@ -66,12 +51,12 @@ func TestBurstThenRate(t *testing.T) {
 		require.ErrorIs(t, err, errs.ErrRateLimited, name)
 		require.Equal(t, 500*time.Millisecond, errs.From(err).RetryAfter)
 	}
-	c.pass(499 * time.Millisecond)
+	c.Advance(499 * time.Millisecond)
 	require.Error(t, l.Poll(s))
-	c.pass(time.Millisecond)
+	c.Advance(time.Millisecond)
 	require.NoError(t, l.Poll(s))
 	require.Error(t, l.Poll(s))
-	c.pass(time.Hour) // the burst is full again, and not fuller
+	c.Advance(time.Hour) // the burst is full again, and not fuller
 	for range 3 {
 		require.NoError(t, l.Poll(s))
 	}
@@ -82,7 +67,7 @@ func TestBurstThenRate(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	t.Parallel()
-	l := limit.New(config(limit.Rules{Network: limit.Rule{Rate: 1, Burst: 1}}), nil, newClock().now)
+	l := limit.New(config(limit.Rules{Network: limit.Rule{Rate: 1, Burst: 1}}), nil, newClock().Now)
 	from := func(s string) error { return l.Poll(limit.Subject{Address: netip.MustParseAddr(s)}) }
 	require.NoError(t, from("192.0.2.1"))
 	require.Error(t, from("192.0.2.1"))
@@ -98,27 +83,30 @@ func TestMemoryIsBounded(t *testing.T) {
 	c := newClock()
 	cfg := config(rules(1, 5))
 	cfg.Keys = 640
-	l := limit.New(cfg, nil, c.now)
+	l := limit.New(cfg, nil, c.Now)
 	for i := range 100_000 {
 		require.NoError(t, l.Poll(limit.Subject{User: fmt.Sprint("u", i)}))
 	}
 	require.LessOrEqual(t, limit.Keys(l), 640)
 }
 
-// onRedis is for tests by Redis's own clock: none of their allowance comes back while they run, and Redis may take its time, since
-// behind one that is too slow each process counts for itself.
+// onRedis is for tests by Redis's own clock: none of their allowance comes back within hours, and
+// Redis may take its time, since behind one that is too slow each process counts for itself.
 func onRedis(burst int) limit.Config {
-	cfg := config(rules(perMinute, burst))
-	cfg.Timeout = time.Minute
+	cfg := config(rules(perDay, burst))
+	cfg.Timeout = time.Hour
 	return cfg
 }
 
-const perMinute = 1.0 / 60
+const (
+	day    = 24 * time.Hour
+	perDay = 1.0 / 86_400
+)
 
 func TestRedisIsShared(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	one, two := limit.New(onRedis(4), rdb, time.Now), limit.New(onRedis(4), rdb, time.Now)
+	one, two := limit.New(onRedis(4), rdb, newClock().Now), limit.New(onRedis(4), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user}
 	var (
 		wg      sync.WaitGroup
@@ -146,15 +134,16 @@ func TestRedisIsShared(t *testing.T) {
 	require.Equal(t, 4, allowed)
 	ttl, err := rdb.PTTL(t.Context(), "limit:user:"+user).Result()
 	require.NoError(t, err)
-	require.InDelta(t, 4*time.Minute, ttl, float64(time.Minute))
+	require.InDelta(t, 4*day, ttl, float64(day))
 	require.NoError(t, one.Close(t.Context()))
 	require.NoError(t, two.Close(t.Context()))
 }
 
-// TestForgottenScripts: a server that restarted knows no script. Not parallel: what others have under way would be counted twice.
+// TestForgottenScripts: a server that restarted knows no script.
 func TestForgottenScripts(t *testing.T) {
+	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	l := limit.New(onRedis(100), rdb, time.Now)
+	l := limit.New(onRedis(100), rdb, newClock().Now)
 	for range 3 {
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 		require.NoError(t, l.Mutation(t.Context(), limit.Subject{User: user}))
@@ -164,10 +153,34 @@ func TestForgottenScripts(t *testing.T) {
 	require.Equal(t, int64(1), n, "counted in Redis, not here")
 }
 
+// TestOneServerForgetsItsScripts: a node of a cluster that restarted is asked again, but the others
+// have counted already.
+func TestOneServerForgetsItsScripts(t *testing.T) {
+	t.Parallel()
+	rdb, prefix := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
+	cluster, ok := rdb.(*redis.ClusterClient)
+	require.True(t, ok)
+	node := func(key string) *redis.Client {
+		n, err := cluster.MasterForKey(t.Context(), key)
+		require.NoError(t, err)
+		return n
+	}
+	s := limit.Subject{User: prefix + "-0"}
+	for i := 0; s.Visitor == "" || node("limit:visitor:"+s.Visitor) == node("limit:user:"+s.User); i++ {
+		s.Visitor = prefix + "-" + strconv.Itoa(i)
+	}
+	l := limit.New(onRedis(4), rdb, newClock().Now)
+	for range 4 {
+		require.NoError(t, node("limit:visitor:"+s.Visitor).ScriptFlush(t.Context()).Err())
+		require.NoError(t, l.Mutation(t.Context(), s))
+	}
+	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
+}
+
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
-	l := limit.New(onRedis(2), rdb, time.Now)
+	l := limit.New(onRedis(2), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user, Address: netip.AddrFrom4([4]byte{10, byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})}
 	require.NoError(t, l.Mutation(t.Context(), s))
 	require.NoError(t, l.Mutation(t.Context(), s))
@@ -184,7 +197,7 @@ func TestRedisGone(t *testing.T) {
 	}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := newClock()
-	l := limit.New(config(rules(1, 3)), rdb, c.now)
+	l := limit.New(config(rules(1, 3)), rdb, c.Now)
 	s := limit.Subject{User: "alice"}
 	for range 3 {
 		require.NoError(t, l.Mutation(t.Context(), s))
@@ -199,7 +212,7 @@ func TestRedisGone(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.pass(time.Minute)
+	c.Advance(time.Minute)
 	require.ErrorIs(t, l.Mutation(ctx, s), context.Canceled)
 }
 
@@ -239,4 +252,68 @@ func TestClient(t *testing.T) {
 	require.False(t, proxies.Client(r).IsValid())
 	_, err = limit.ParseProxies([]string{"ten"})
 	require.Error(t, err)
+}
+
+// becoming is a request of somebody who has no visitor's id yet.
+func becoming(address string) limit.Subject {
+	return limit.Subject{Address: netip.MustParseAddr(address), New: true}
+}
+
+// New visitors are bounded by network: of IPv6 the /64, and at four and sixteen times its allowance
+// the /56 and the /48, or whoever owns one would have thousands of networks.
+func TestNewVisitors(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	l := limit.New(limit.Config{NewVisitors: limit.Rule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
+	from := func(s string) error { return l.Mutation(t.Context(), becoming(s)) }
+	for _, address := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "::ffff:192.0.2.3"} {
+		require.NoError(t, from(address))
+		require.NoError(t, from(address))
+		err := from(address)
+		require.ErrorIs(t, err, errs.ErrRateLimited, address)
+		require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
+	}
+	require.ErrorIs(t, from("2001:db8:1:2:ffff::1"), errs.ErrRateLimited, "the same /64")
+	require.NoError(t, l.Mutation(t.Context(), limit.Subject{Address: netip.MustParseAddr("192.0.2.1"), Visitor: "known"}))
+	c.Advance(10 * time.Second)
+	require.NoError(t, from("192.0.2.1"))
+	require.ErrorIs(t, from("192.0.2.1"), errs.ErrRateLimited)
+
+	count := func(address func(i int) string) int {
+		for i := range 256 {
+			if from(address(i)) != nil {
+				return i
+			}
+		}
+		return 256
+	}
+	require.Equal(t, 8, count(func(i int) string { return fmt.Sprintf("2001:db8:2:%x::1", i) }), "many /64 of one /56")
+	require.Equal(t, 32, count(func(i int) string { return fmt.Sprintf("2001:db8:3:%02x00::1", i) }), "many /56 of one /48")
+}
+
+// All gateways count new visitors together, and each by itself while Redis is away.
+func TestNewVisitorsInRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Open(t)
+	cfg := limit.Config{NewVisitors: limit.Rule{Rate: perDay, Burst: 2}, Keys: 1000, Timeout: time.Hour, Pause: time.Second}
+	one, two := limit.New(cfg, rdb, newClock().Now), limit.New(cfg, rdb, newClock().Now)
+	var random [16]byte
+	_, err := crand.Read(random[:])
+	require.NoError(t, err)
+	random[0] = 0xfd // a network that no other run has
+	s := limit.Subject{Address: netip.AddrFrom16(random), New: true}
+	require.NoError(t, one.Mutation(t.Context(), s))
+	require.NoError(t, two.Mutation(t.Context(), s))
+	require.ErrorIs(t, one.Mutation(t.Context(), s), errs.ErrRateLimited)
+	for _, bits := range []int{64, 56, 48} {
+		p, err := s.Address.Prefix(bits)
+		require.NoError(t, err)
+		n, err := rdb.Del(t.Context(), "limit:new:"+p.String()).Result()
+		require.NoError(t, err)
+		require.Equal(t, int64(1), n, "%v", p)
+	}
+	require.NoError(t, rdb.Close())
+	require.NoError(t, one.Mutation(t.Context(), s), "the process counts for itself")
+	require.NoError(t, one.Mutation(t.Context(), s))
+	require.ErrorIs(t, one.Mutation(t.Context(), s), errs.ErrRateLimited)
 }

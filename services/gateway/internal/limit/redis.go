@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,10 +44,20 @@ func (s *shared) take(ctx context.Context, checks []check) (time.Duration, error
 }
 
 func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error) {
-	cmds, err := s.pipeline(ctx, in, gcra.EvalSha)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		// A new or failed-over server: EVAL leaves the script behind. Keys that were taken already are taken twice, once.
-		cmds, err = s.pipeline(ctx, in, gcra.Eval)
+	all := slices.Concat(in...)
+	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
+	if unknown := unknownScript(cmds); len(unknown) > 0 {
+		// A new or failed-over server: EVAL leaves the script behind. In a cluster it may be one of
+		// several; what the others have taken must not be taken twice.
+		rest := make([]check, len(unknown))
+		for k, i := range unknown {
+			rest[k] = all[i]
+		}
+		var again []*redis.Cmd
+		again, err = s.pipeline(ctx, rest, gcra.Eval)
+		for k, i := range unknown {
+			cmds[i] = again[k]
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rate limits: %w", err)
@@ -67,23 +77,27 @@ func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error)
 	return out, nil
 }
 
+// unknownScript lists the commands whose server does not know the script.
+func unknownScript(cmds []*redis.Cmd) []int {
+	var at []int
+	for i, c := range cmds {
+		if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
 type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-func (s *shared) pipeline(ctx context.Context, in [][]check, run eval) ([]*redis.Cmd, error) {
-	var cmds []*redis.Cmd
+func (s *shared) pipeline(ctx context.Context, checks []check, run eval) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(checks))
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, checks := range in {
-			for _, c := range checks {
-				cmds = append(cmds, run(ctx, p, []string{c.redisKey()}, c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()))
-			}
+		for i, c := range checks {
+			cmds[i] = run(ctx, p, []string{c.redisKey()}, c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds())
 		}
 		return nil
 	})
-	for _, c := range cmds { // the first error of a pipeline may hide that another was NOSCRIPT
-		if e := c.Err(); e != nil && strings.HasPrefix(e.Error(), "NOSCRIPT") {
-			return nil, e
-		}
-	}
 	return cmds, err
 }
 

@@ -2,12 +2,13 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// detail is the sentence for the person. A code that this table does not know (a service newer than the gateway) has its fixed sentence.
+// detail is the sentence for the person. A code that this table does not know (a service newer than
+// the gateway) has the sentence of its kind.
 func detail(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {
 	case !ok:
-		return e.Message + "."
+		return sentence(e) + "."
 	case lang == "ko":
 		return d.ko
 	default:
@@ -29,14 +30,15 @@ var details = map[string]sentences{
 	"UNSUPPORTED_MEDIA_TYPE": {"The request must be sent as application/json.", "요청은 application/json 형식이어야 합니다."},
 	"NOT_FOUND":              {"There is nothing at this address.", "요청하신 주소를 찾을 수 없습니다."},
 	"CONFLICT":               {"This is not possible as things stand.", "현재 상태에서는 처리할 수 없습니다."},
+	"PRECONDITION_FAILED":    {"This has been changed in the meantime. Read it again before you change it.", "그 사이에 내용이 변경되었습니다. 다시 조회한 뒤 변경해 주세요."},
 	"UNPROCESSABLE":          {"The request contradicts an earlier one.", "이전 요청과 내용이 일치하지 않습니다."},
 
 	"UNAUTHENTICATED":  {"Please sign in.", "로그인이 필요합니다."},
 	"SESSION_INVALID":  {"Your session has ended. Please sign in again.", "세션이 만료되었습니다. 다시 로그인해 주세요."},
-	"LOGIN_FAILED":     {"Signing in did not succeed. Please try again.", "로그인하지 못했습니다. 다시 시도해 주세요."},
 	"VISITOR_REQUIRED": {"Please allow cookies and open the waiting room again.", "쿠키를 허용한 뒤 대기실을 다시 열어 주세요."},
 	"FORBIDDEN":        {"You may not do this.", "접근 권한이 없습니다."},
 	"ROLE_REQUIRED":    {"Your account may not do this.", "이 작업을 수행할 권한이 없는 계정입니다."},
+	"ORIGIN_REQUIRED":  {"Please use the site's own address.", "사이트의 공식 주소로 접속해 주세요."},
 	"CROSS_ORIGIN":     {"The request came from another site.", "다른 사이트에서 보낸 요청은 처리할 수 없습니다."},
 	"CALLER_REFUSED":   {"This call is not allowed.", "허용되지 않은 호출입니다."},
 
@@ -45,7 +47,6 @@ var details = map[string]sentences{
 	"CANCELED":          {"The request was given up.", "요청이 취소되었습니다."},
 	"UNAVAILABLE":       {"This does not work at the moment. Please try again shortly.", "일시적으로 이용할 수 없습니다. 잠시 후 다시 시도해 주세요."},
 	"DEADLINE_EXCEEDED": {"This took too long. Please look whether it took effect before you try again.", "처리 시간이 초과되었습니다. 다시 시도하기 전에 처리 여부를 확인해 주세요."},
-	"AUDIT_UNAVAILABLE": {"The act cannot be recorded at the moment, so it was not done.", "작업을 기록할 수 없어 수행하지 않았습니다."},
 	"INTERNAL":          {"Something went wrong on our side.", "서버에서 오류가 발생했습니다."},
 
 	"IDEMPOTENCY_KEY_REQUIRED": {"The request needs an Idempotency-Key.", "Idempotency-Key 헤더가 필요합니다."},
@@ -53,12 +54,9 @@ var details = map[string]sentences{
 	"IDEMPOTENCY_KEY_REUSED":   {"This Idempotency-Key was used for something else.", "이 Idempotency-Key는 다른 요청에 이미 사용되었습니다."},
 	"IDEMPOTENCY_IN_PROGRESS":  {"The same request is still running.", "같은 요청이 아직 처리 중입니다."},
 
-	"VWR_INACTIVE":        {"There is no waiting room for this event right now. You can go straight on.", "현재 이 이벤트에는 대기실이 없습니다. 바로 이동하실 수 있습니다."},
+	"VWR_INACTIVE":        {"There is no waiting room for this event right now. You can go straight on.", "현재 이 공연에는 대기실이 없습니다. 바로 이동하실 수 있습니다."},
 	"VWR_REQUEST_UNKNOWN": {"Your place in the waiting room has expired. Please get a new one.", "대기 순번이 만료되었습니다. 새 순번을 받아 주세요."},
 	"VWR_TOKEN_REQUIRED":  {"Please pass through the waiting room first.", "먼저 대기실을 통과해 주세요."},
-	"LOBBY_OPEN":          {"The lobby is open. Places are drawn at the start.", "로비가 열려 있습니다. 순번은 시작 시점에 추첨됩니다."},
-	"LOBBY_CLOSED":        {"The lobby of this event is not open.", "이 이벤트의 로비가 열려 있지 않습니다."},
-	"PROOF_REQUIRED":      {"Your browser has to solve a small task first.", "먼저 브라우저에서 간단한 작업 증명을 완료해야 합니다."},
 
 	"PASS_USED":            {"This place in the waiting room was used by another account.", "이 대기 순번은 다른 계정에서 이미 사용했습니다."},
 	"QUEUE_TOKEN_REQUIRED": {"Please wait in line for this event first.", "먼저 대기열을 통과해 주세요."},
@@ -66,37 +64,24 @@ var details = map[string]sentences{
 	"USER_BLOCKED":         {"Your account may not join this line.", "이 대기열에 참여할 수 없는 계정입니다."},
 	"LINE_RECOVERING":      {"The line is being restored. Your place is kept.", "대기열을 복구하고 있습니다. 순번은 유지됩니다."},
 
-	"EVENT_NOT_FOUND":   {"This event does not exist.", "존재하지 않는 이벤트입니다."},
-	"EVENT_EXISTS":      {"An event with this id exists already.", "같은 ID의 이벤트가 이미 있습니다."},
+	"EVENT_NOT_FOUND":   {"This event does not exist.", "존재하지 않는 공연입니다."},
 	"EVENT_LOCKED":      {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
-	"EVENT_CANCELLED":   {"The event is cancelled.", "취소된 이벤트입니다."},
-	"WRONG_EVENT":       {"Your entry is for another event.", "다른 이벤트의 입장권입니다."},
+	"EVENT_CANCELLED":   {"The event is cancelled.", "취소된 공연입니다."},
+	"WRONG_EVENT":       {"Your entry is for another event.", "다른 공연의 입장권입니다."},
 	"SALE_NOT_OPEN":     {"The sale is not open.", "판매 기간이 아닙니다."},
-	"PRESALE_ONLY":      {"The presale is open to members only.", "선예매는 멤버십 회원만 이용할 수 있습니다."},
-	"SEATING_MISMATCH":  {"The tickets of this event are not sold this way.", "이 이벤트는 해당 방식으로 예매할 수 없습니다."},
+	"SEATING_MISMATCH":  {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},
 	"SECTION_NOT_FOUND": {"This section does not exist.", "존재하지 않는 구역입니다."},
 	"SEAT_NOT_FOUND":    {"This seat does not exist.", "존재하지 않는 좌석입니다."},
 	"SEAT_TAKEN":        {"Somebody was faster: the seat is taken.", "이미 선택된 좌석입니다."},
 	"LIMIT_EXCEEDED":    {"You have reached the limit per person.", "1인당 예매 한도를 초과했습니다."},
-	"SOLD_OUT":          {"Not enough seats are left.", "남은 좌석이 부족합니다."},
-	"TRY_AGAIN":         {"Others are choosing right now. Please try again.", "다른 사용자가 좌석을 선택하고 있습니다. 다시 시도해 주세요."},
+	"SOLD_OUT":          {"Not enough tickets are left.", "남은 티켓이 부족합니다."},
+	"TRY_AGAIN":         {"Others are choosing right now. Please try again.", "다른 사용자가 선택하고 있습니다. 다시 시도해 주세요."},
 
 	"RESERVATION_NOT_FOUND": {"This reservation does not exist.", "존재하지 않는 예약입니다."},
 	"RESERVATION_NOT_HELD":  {"This reservation is not held any more.", "더 이상 선점 상태가 아닌 예약입니다."},
-	"HOLD_EXPIRED":          {"The time to pay is over and the seats are free again.", "결제 시간이 지나 좌석 선점이 해제되었습니다."},
+	"HOLD_EXPIRED":          {"The time to pay is over and the tickets are on sale again.", "결제 시간이 지나 선점이 해제되었습니다."},
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
-	"TICKET_NOT_VALID":      {"This ticket is not valid.", "사용할 수 없는 티켓입니다."},
-	"ALREADY_USED":          {"This ticket was used already.", "이미 사용된 티켓입니다."},
-	"TRANSFER_NOT_FOUND":    {"This transfer does not exist.", "존재하지 않는 양도입니다."},
-	"TRANSFER_NOT_OPEN":     {"This transfer is not open any more.", "더 이상 진행할 수 없는 양도입니다."},
-	"TRANSFER_EXISTS":       {"This ticket is offered already.", "이미 양도 등록된 티켓입니다."},
-	"TRANSFER_TO_SELF":      {"A ticket cannot be transferred to its holder.", "본인에게는 양도할 수 없습니다."},
-	"PRICE_TOO_HIGH":        {"The price is above the face value.", "정가보다 높은 가격으로 양도할 수 없습니다."},
-	"PLAN_NOT_FOUND":        {"This membership plan does not exist.", "존재하지 않는 멤버십 상품입니다."},
-	"PLAN_EXISTS":           {"This membership plan exists already.", "이미 있는 멤버십 상품입니다."},
-	"MEMBERSHIP_NOT_FOUND":  {"This membership does not exist.", "존재하지 않는 멤버십입니다."},
-	"MEMBERSHIP_ACTIVE":     {"Your membership is active already.", "이미 이용 중인 멤버십입니다."},
 
 	"PAYMENT_NOT_FOUND":         {"This payment does not exist.", "존재하지 않는 결제입니다."},
 	"REFERENCE_NOT_FOUND":       {"What is to be paid does not exist.", "결제 대상을 찾을 수 없습니다."},
@@ -105,8 +90,8 @@ var details = map[string]sentences{
 	"AMOUNT_MISMATCH":           {"The amount is not the one to be paid.", "결제 금액이 일치하지 않습니다."},
 	"PAYMENT_EXPIRED":           {"The payment has expired.", "결제 유효 시간이 지났습니다."},
 	"PAYMENT_IN_PROGRESS":       {"The payment is in progress.", "결제가 진행 중입니다."},
-	"NOT_REFUNDABLE":            {"This payment cannot be refunded.", "환불할 수 없는 결제입니다."},
 	"PROVIDER_UNKNOWN":          {"This payment provider is not known.", "알 수 없는 결제사입니다."},
+	"SETTLEMENT_DELAYED":        {"Payments are not taken for a moment. You have not been charged, and your places are still held. Please try again shortly.", "잠시 결제를 받지 않고 있습니다. 결제되지 않았으며 선택하신 자리는 그대로 유지됩니다. 잠시 후 다시 시도해 주세요."},
 	"PROVIDER_UNAVAILABLE":      {"The payment provider does not answer. Please try again shortly.", "결제사가 응답하지 않습니다. 잠시 후 다시 시도해 주세요."},
 	"WEBHOOK_SIGNATURE_INVALID": {"The signature is not valid.", "서명이 유효하지 않습니다."},
 }

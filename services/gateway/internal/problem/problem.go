@@ -136,13 +136,30 @@ func describe(e *errs.Error, lang string) document {
 	status := Status(e)
 	doc := document{
 		Type: "/docs#" + e.Reason, Title: title(status), Status: status, Detail: detail(e, lang),
-		Code: e.Reason, Error: e.Message, RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
+		Code: e.Reason, Error: sentence(e), RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
 	}
 	for _, f := range e.Fields {
 		doc.Fields = append(doc.Fields, member{Path: f.Path, Message: f.Message})
 	}
 	return doc
 }
+
+// sentence is the catalogue's for the code, whatever a service says: its words may be those of a
+// library. A code that is newer than the gateway gets the general sentence of its kind.
+func sentence(e *errs.Error) string {
+	if s, ok := catalogue[e.Reason]; ok {
+		return s
+	}
+	return e.Kind.Sentence()
+}
+
+var catalogue = func() map[string]string {
+	by := make(map[string]string)
+	for _, e := range errs.Catalogue() {
+		by[e.Reason] = e.Message
+	}
+	return by
+}()
 
 func title(status int) string {
 	if t := http.StatusText(status); t != "" {

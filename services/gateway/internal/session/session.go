@@ -2,6 +2,8 @@
 package session
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -21,48 +23,103 @@ import (
 // roles that a session can have.
 var roles = []string{"admin", "staff"}
 
-// Handlers of /api/v1/auth.
+// Revoker ends sessions before their time, at all gateways.
+type Revoker interface {
+	// Sessions ends single sessions, named by claims.Session.Key.
+	Sessions(ctx context.Context, keys ...string) error
+	// User ends all sessions of a user that were issued until now.
+	User(ctx context.Context, userID string) error
+	// IssueTime is the time of issue that a new session of a user has.
+	IssueTime(ctx context.Context, userID string) time.Time
+}
+
+// Handlers of /api/v1/auth and /api/v1/admin/sessions.
 type Handlers struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
+	Revoked Revoker
+	Log     *slog.Logger
 	// Life is how long a session lasts.
 	Life time.Duration
 	Now  func() time.Time
 }
 
 // DevLogin gives out a session for any user id and any roles.
-func (h *Handlers) DevLogin(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
 	if !ids.User(in.GetUserId()) {
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
 	}
-	for _, r := range in.GetRoles() {
-		if !slices.Contains(roles, r) {
+	for _, role := range in.GetRoles() {
+		if !slices.Contains(roles, role) {
 			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
 		}
 	}
-	now := h.Now()
-	end := now.Add(h.Life)
-	tok, err := h.Tokens.SignSession(claims.NewSession(in.GetUserId(), in.GetRoles(), now, end))
+	end := h.Now().Add(h.Life)
+	issued := h.Revoked.IssueTime(r.Context(), in.GetUserId())
+	session := claims.NewSession(in.GetUserId(), in.GetRoles(), issued, end)
+	tok, err := h.Tokens.SignSession(session)
 	if err != nil {
 		return err
 	}
 	h.Cookies.Set(w, identity.SessionCookie, tok, end)
-	return write(w, &gatewayv1.Session{UserId: in.GetUserId(), Roles: in.GetRoles(), Token: &tok, ExpiresAt: timestamppb.New(end)})
+	answer := describe(session)
+	answer.Token = &tok
+	return write(w, answer)
 }
 
 // Me tells who is signed in.
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	return write(w, &gatewayv1.Session{
-		UserId: q.Session.UserID, Roles: q.Session.Roles, ExpiresAt: timestamppb.New(q.Session.Expiry()),
-	})
+	return write(w, describe(q.Session))
 }
 
-// Logout ends the session of this browser, and what was entered by it.
-func (h *Handlers) Logout(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
+func describe(s *claims.Session) *gatewayv1.Session {
+	d := &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry())}
+	if s.ID != "" {
+		d.SessionId = &s.ID
+	}
+	return d
+}
+
+// Logout ends the session of this browser, wherever its token was copied to, and what was entered
+// by it. When that cannot be written nothing changes: nobody shall believe to be signed out who is
+// not.
+func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	var keys []string
+	for _, s := range h.Tokens.Sessions(q.Header) {
+		keys = append(keys, s.Key())
+	}
+	if err := h.Revoked.Sessions(r.Context(), keys...); err != nil {
+		return err
+	}
 	h.Cookies.Clear(w, identity.SessionCookie)
 	h.Cookies.Clear(w, identity.EntryCookie)
 	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Revoke is an operator's: it ends one session, or all of a user's, as after a change of roles.
+func (h *Handlers) Revoke(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	in, _ := q.Message.(*gatewayv1.RevokeSessionsRequest) // the route's message
+	user, session := in.GetUserId(), in.GetSessionId()
+	var err error
+	switch {
+	case (user == "") == (session == ""):
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "userId", Message: "either userId or sessionId must be given"})
+	case user != "" && !ids.User(user):
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
+	case session != "" && !ids.UUID(session):
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: "sessionId", Message: "must be a UUID"})
+	case user != "":
+		err = h.Revoked.User(r.Context(), user)
+	default:
+		err = h.Revoked.Sessions(r.Context(), session)
+	}
+	if err != nil {
+		return err
+	}
+	h.Log.InfoContext(r.Context(), "sessions revoked", "by", q.User(), "user_id", user, "session_id", session)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -3,6 +3,9 @@
 package vwrstate
 
 import (
+	"encoding/json"
+	"maps"
+	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,41 +22,78 @@ type State struct {
 	Issued  int64
 	// Rate is measured, Configured set, both in positions per second; Rate is 0 until there is a measurement.
 	Rate, Configured float64
+	// Sale is where the event's sale stands, empty while that is not known. Queue says it, not vwr.
+	Sale string
 	// ServingJSON and ETag are the answer of the poll that shared caches take, made once per change.
 	ServingJSON []byte
 	ETag        string
+	// SaleJSON is Sale as the last member of an answer, with the comma before it; nothing when it is
+	// empty.
+	SaleJSON []byte
+
+	heard bool // of the waiting room
 }
 
 // none is the state of every event without a waiting room.
 var none = newState(State{})
 
 func newState(s State) *State {
-	b := append(make([]byte, 0, 64), `{"servingCounter":`...)
+	s.SaleJSON = saleJSON(s.Sale)
+	b := append(make([]byte, 0, 64+len(s.SaleJSON)), `{"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"isActive":`...)
 	b = strconv.AppendBool(b, s.Active)
+	b = append(b, s.SaleJSON...)
 	s.ServingJSON = append(b, '}')
-	s.ETag = `"` + strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1] + `"`
+	s.ETag = etag(&s)
 	return &s
+}
+
+func saleJSON(sale string) []byte {
+	if sale == "" {
+		return nil
+	}
+	quoted, _ := json.Marshal(sale) // a string has a form in JSON
+	return append([]byte(`,"saleStatus":`), quoted...)
+}
+
+func etag(s *State) string {
+	tag := strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1]
+	if s.Sale != "" {
+		tag += "-" + url.QueryEscape(s.Sale)
+	}
+	return `"` + tag + `"`
 }
 
 // Waiting is the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
-// merge is what is known after hearing of next: an older round is news of the past, and within one round counters never go back and
-// a room that was shut stays shut, whichever replica speaks.
+// merge is what is known of a room after hearing of next: an older round is news of the past, and
+// within one round counters never go back and a room that was shut stays shut, whichever replica
+// speaks.
 func merge(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
 		return old
-	case next.Started == old.Started && old != none:
+	case next.Started == old.Started && old.heard:
 		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
 		next.Active = next.Active && old.Active
 	}
+	next.Sale, next.heard = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured {
 		return old
 	}
+	return newState(next)
+}
+
+// selling is what is known of an event after hearing where its sale stands.
+func selling(old *State, sale string) *State {
+	if sale == old.Sale {
+		return old
+	}
+	next := *old
+	next.Sale = sale
 	return newState(next)
 }
 
@@ -136,31 +176,54 @@ func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
 func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	events := *r.events.Load()
-	copied := false
-	for _, c := range counters {
-		next := State{
+	ids := make([]string, len(counters))
+	for i, c := range counters {
+		ids[i] = c.GetEventId()
+	}
+	for i, e := range r.entries(ids) {
+		c := counters[i]
+		e.state.Store(merge(e.state.Load(), State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(),
+		}))
+	}
+}
+
+// Sales takes where sales stand, by event; "" is one of which nothing is known.
+func (r *Rooms) Sales(sales map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for id, sale := range sales {
+		if sale != "" || (*r.events.Load())[id] != nil {
+			ids = append(ids, id)
 		}
-		e := events[c.GetEventId()]
+	}
+	for i, e := range r.entries(ids) {
+		e.state.Store(selling(e.state.Load(), sales[ids[i]]))
+	}
+}
+
+// entries are the places of events; one that has none gets it. The caller holds r.mu.
+func (r *Rooms) entries(ids []string) []*entry {
+	events, copied := *r.events.Load(), false
+	all := make([]*entry, len(ids))
+	for i, id := range ids {
+		e := events[id]
 		if e == nil {
 			if !copied { // a new event is rare: readers keep the map they have
-				grown := make(map[string]*entry, len(events)+1)
-				for k, v := range events {
-					grown[k] = v
-				}
-				events, copied = grown, true
+				events, copied = maps.Clone(events), true
 			}
 			e = &entry{}
 			e.state.Store(none)
-			events[c.GetEventId()] = e
+			events[id] = e
 		}
-		e.state.Store(merge(e.state.Load(), next))
+		all[i] = e
 	}
 	if copied {
 		r.events.Store(&events)
 	}
+	return all
 }
 
 // shut closes the rooms of events of which vwr knows nothing any more.

@@ -2,32 +2,23 @@ package vwrstate
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"urr.guru/pkg/loop"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
 const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 3 * time.Second
 	// refreshEvery is how often the state that visitors ask for is fetched while the stream is broken.
 	refreshEvery = time.Second
 	refreshMax   = 100 // events per call, as the interface allows
 	refreshTime  = 800 * time.Millisecond
 	// silence is how long a stream may say nothing: vwr sends a message without a change every second, so it is a replica that hangs.
 	silence = 5 * time.Second
-)
-
-var (
-	errSilent = errors.New("silent")
-	errEnded  = errors.New("ended by vwr")
 )
 
 // Source is where the state comes from.
@@ -45,56 +36,29 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 		r.refresh(ctx, src, log)
 	}()
 	defer func() { <-done }()
-	backoff := minBackoff
-	for {
-		heard, err := r.stream(ctx, src)
-		if ctx.Err() != nil {
-			return nil
-		}
-		r.broken.Store(true)
-		level := slog.LevelWarn
-		if heard { // connections end by age, too
-			backoff, level = minBackoff, slog.LevelInfo
-		}
-		log.Log(ctx, level, "waiting room stream broken", "error", err.Error(), "again_in", backoff.String())
-		if !sleep(ctx, jitter(backoff)) {
-			return nil
-		}
-		backoff = min(2*backoff, maxBackoff)
-	}
+	return loop.Follow(ctx, log, "waiting rooms", func(ctx context.Context) (bool, error) {
+		defer r.broken.Store(true)
+		return r.read(ctx, src)
+	})
 }
 
-// stream reads one stream to its end; heard tells whether it was any good.
-func (r *Rooms) stream(ctx context.Context, src Source) (heard bool, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s, err := src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
-	if err != nil {
-		return false, err
+// read keeps r up to date along one stream.
+func (r *Rooms) read(ctx context.Context, src Source) (heard bool, err error) {
+	open := func(ctx context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
+		return src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	}
-	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
-	defer alarm.Stop()
-	for {
-		msg, err := s.Recv()
-		switch {
-		case errors.Is(err, io.EOF):
-			return heard, errEnded
-		case err != nil && ctx.Err() != nil:
-			return heard, context.Cause(ctx)
-		case err != nil:
-			return heard, err
-		}
-		alarm.Reset(silence)
+	return loop.Read(ctx, silence, open, func(ctx context.Context, msg *vwrv1.WatchCountersResponse) error {
 		r.apply(msg.GetCounters())
-		if msg.GetSnapshot() {
-			if err := r.settle(ctx, src, msg.GetCounters()); err != nil {
-				return heard, err
-			}
-			heard = true
-			r.broken.Store(false)
-			r.ready.Store(true)
+		if !msg.GetSnapshot() {
+			return nil
 		}
-	}
+		if err := r.settle(ctx, src, msg.GetCounters()); err != nil {
+			return err
+		}
+		r.broken.Store(false)
+		r.ready.Store(true)
+		return nil
+	})
 }
 
 // settle asks for the rooms that are open here and not in a snapshot. A replica knows the rooms that were open since it started: one
@@ -110,7 +74,7 @@ func (r *Rooms) settle(ctx context.Context, src Source, snapshot []*vwrv1.Counte
 
 // refresh fetches what readers ask for while the stream is broken.
 func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
-	for sleep(ctx, refreshEvery) {
+	for loop.Sleep(ctx, refreshEvery) {
 		if !r.broken.Load() {
 			continue
 		}
@@ -143,17 +107,3 @@ func (r *Rooms) fetch(ctx context.Context, src Source, events []string) error {
 	r.shut(gone)
 	return nil
 }
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
-// jitter spreads the gateways' attempts: half of d and up to as much again.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -67,7 +67,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	}
 	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
-		shells: make(map[string]*shell, len(names)), room: room, assets: assets,
+		shells: make(map[string]*shell, len(names)), room: room, assets: assets, robots: newRobots(),
 		refusal: &refusal{frame: f, entry: m.Pages[refusalPage]},
 	}
 	for _, name := range append([]string{refusalPage}, names...) {
@@ -78,6 +78,9 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 		if p.shells[name], err = newShell(f, name, e); err != nil {
 			return nil, err
 		}
+	}
+	if p.noEvent, err = newNoEvent(f, m.Pages[refusalPage]); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -90,7 +93,7 @@ func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 	}
 	s := &shell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[variant]*content{}}
 	for lang, c := range catalogues {
-		body, err := execute(tmpl, map[string]any{"Lang": lang, "S": c})
+		body, err := execute(tmpl, map[string]any{"Lang": lang, "Icon": icon(), "S": c})
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +101,7 @@ func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 		s.bodies[variant{lang: lang}] = page
 		s.bodies[variant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*shell, len(names)), room: s, assets: http.NotFoundHandler()}
+	p := &Pages{shells: make(map[string]*shell, len(names)), room: s, assets: http.NotFoundHandler(), robots: newRobots()}
 	for _, name := range names {
 		p.shells[name] = s
 	}

@@ -14,7 +14,27 @@ type refusal struct {
 	entry entry
 }
 
-type refusalText struct{ Detail, Reference string }
+// refusalText is what a refusal says; without a title it has that of its page.
+type refusalText struct{ Title, Detail, Help, Reference string }
+
+// newNoEvent makes the page of an event that does not exist. Crowds ask for such a page, when an
+// announced address is wrong or too early, so it is rendered once and not for each of them.
+func newNoEvent(f *frame, e entry) (*shell, error) {
+	return renderAll(f, refusalPage, e, http.StatusNotFound, func(c catalogue) *refusalText {
+		said := c[refusalPage]
+		return &refusalText{Title: said["noEventTitle"], Detail: said["noEvent"], Help: said["noEventHelp"]}
+	})
+}
+
+// NoEvent shows a person that there is no such event, and the way to all events. It returns false,
+// and has written nothing, to programs, and before the pages are built.
+func (p *Pages) NoEvent(w http.ResponseWriter, r *http.Request) bool {
+	if p.noEvent == nil || !navigates(r) {
+		return false
+	}
+	p.noEvent.ServeHTTP(w, r)
+	return true
+}
 
 // navigates reports whether a person is about to look at the answer: a browser that opens a page, not a program or a
 // script that asks the API.

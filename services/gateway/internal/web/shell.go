@@ -43,22 +43,31 @@ type frame struct {
 // render makes a page in one variant; refusal is nil but for the page that says why there is no other.
 func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.groups("common", "wait", name)
+	strings, err := c.groups("common", "wait", "sale", name)
 	if err != nil {
 		return nil, err
 	}
+	title := c[name]["title"]
+	if refusal != nil && refusal.Title != "" {
+		title = refusal.Title
+	}
 	return execute(f.template, map[string]any{
-		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": c[name]["title"], "Page": name, "Refusal": refusal,
+		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
 		"Data": pageData{Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Clock: f.clock, Strings: strings},
 	})
 }
 
 func newShell(f *frame, name string, e entry) (*shell, error) {
-	s := &shell{status: http.StatusOK, csp: contentSecurity(f.cfg), bodies: make(map[variant]*content, 2*len(f.catalogues))}
-	for lang := range f.catalogues {
+	return renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
+}
+
+// renderAll makes a page in every variant; refusal gives what it says instead of a content, if it does.
+func renderAll(f *frame, name string, e entry, status int, refusal func(catalogue) *refusalText) (*shell, error) {
+	s := &shell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[variant]*content, 2*len(f.catalogues))}
+	for lang, c := range f.catalogues {
 		for _, session := range []bool{false, true} {
 			v := variant{lang, session}
-			body, err := f.render(name, e, v, nil)
+			body, err := f.render(name, e, v, refusal(c))
 			if err != nil {
 				return nil, err
 			}

@@ -27,7 +27,9 @@ type Pages struct {
 	shells map[string]*shell
 	room   http.Handler
 	assets http.Handler
-	// refusal is nil before the pages are built.
+	robots http.Handler
+	// noEvent and refusal are nil before the pages are built.
+	noEvent *shell
 	refusal *refusal
 }
 
@@ -67,6 +69,9 @@ func (p *Pages) Tickets() http.Handler { return p.shells["my"] }
 
 // Login is `/login`.
 func (p *Pages) Login() http.Handler { return p.shells["login"] }
+
+// Robots is `/robots.txt`: what crawlers may read.
+func (p *Pages) Robots() http.Handler { return p.robots }
 
 // Assets is `/assets/{file}`: scripts and styles, named by their content, immutable.
 func (p *Pages) Assets() http.Handler { return p.assets }

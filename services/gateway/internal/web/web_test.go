@@ -55,7 +55,7 @@ func serve(t *testing.T, files fs.FS, cfg web.Config) http.Handler {
 	for pattern, page := range map[string]http.Handler{
 		"/{$}": p.Events(), "/events/{eventId}": p.Event(), "/vwr/{eventId}": p.WaitingRoom(), "/queue/{eventId}": p.Queue(),
 		"/events/{eventId}/seats": p.Seats(), "/events/{eventId}/book": p.Book(), "/checkout/{reservationId}": p.Checkout(),
-		"/my": p.Tickets(), "/login": p.Login(), "/assets/{file}": p.Assets(),
+		"/my": p.Tickets(), "/login": p.Login(), "/assets/{file}": p.Assets(), "/robots.txt": p.Robots(),
 	} {
 		mux.Handle(pattern, page)
 	}

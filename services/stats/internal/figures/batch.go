@@ -8,5 +8,7 @@ type Batch struct {
 	Next int64
 	// EventIDs are the ids of the batch's events, and Delta computes what those in fresh add.
 	EventIDs []string
-	Delta    func(fresh map[string]bool) (Delta, error)
+	// Old are the offsets of those that the inbox may have forgotten, by event id.
+	Old   map[string]int64
+	Delta func(fresh map[string]bool) (Delta, error)
 }

@@ -6,28 +6,20 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"urr.guru/proto/events"
 )
 
 // Seoul is the zone in which days begin: the organisers'. It has no daylight saving time, so a fixed offset holds without a
 // time zone database in the image.
 var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 
-// Kinds of events that are counted; others are skipped, since producers may learn new ones first.
-const (
-	ReservationCreated   = "RESERVATION_CREATED"
-	ReservationConfirmed = "RESERVATION_CONFIRMED"
-	ReservationCancelled = "RESERVATION_CANCELLED"
-	ReservationExpired   = "RESERVATION_EXPIRED"
-	ReservationRejected  = "RESERVATION_REJECTED"
-	PaymentConfirmed     = "PAYMENT_CONFIRMED"
-	PaymentRefunded      = "PAYMENT_REFUNDED"
-)
-
-// Counted reports whether a type adds to the figures.
+// Counted reports whether a type of event adds to the figures. Others are skipped, since producers may
+// learn new ones first.
 func Counted(eventType string) bool {
 	switch eventType {
-	case ReservationCreated, ReservationConfirmed, ReservationCancelled, ReservationExpired, ReservationRejected,
-		PaymentConfirmed, PaymentRefunded:
+	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
+		events.PaymentConfirmed, events.PaymentRefunded:
 		return true
 	default:
 		return false
@@ -93,19 +85,19 @@ func (d *Delta) AddReservation(r Reservation) {
 	key := day(r.EventID, r.At)
 	c := d.Counts[key]
 	switch r.Type {
-	case ReservationCreated:
+	case events.ReservationCreated:
 		c.Created++
-	case ReservationConfirmed:
+	case events.ReservationConfirmed:
 		c.Confirmed++
 		c.SeatsSold += r.Quantity
-	case ReservationCancelled:
+	case events.ReservationCancelled:
 		c.Cancelled++
 		if r.Reason == ReasonRefunded {
 			c.SeatsSold -= r.Quantity
 		}
-	case ReservationExpired:
+	case events.ReservationExpired:
 		c.Expired++
-	case ReservationRejected:
+	case events.ReservationRejected:
 		c.Rejected++
 	default:
 		return
@@ -124,10 +116,10 @@ func (d *Delta) AddPayment(p Payment) {
 	key := Money{Day: day(p.EventID, p.At), Currency: p.Currency}
 	r := d.Revenue[key]
 	switch p.Type {
-	case PaymentConfirmed:
+	case events.PaymentConfirmed:
 		r.Confirmed += p.Amount
 		r.Payments++
-	case PaymentRefunded:
+	case events.PaymentRefunded:
 		r.Refunded += p.Amount
 		r.Refunds++
 	default:

@@ -7,39 +7,105 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/proto/events"
 	"urr.guru/services/stats/internal/figures"
 )
 
 // lateEvening is still the 20th in UTC and already the 21st in Seoul.
 var lateEvening = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC)
 
-func TestAddReservation(t *testing.T) {
+// What each kind of event adds, and what adds nothing. Other packages take this for granted.
+func TestDelta(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		in   figures.Reservation
-		want figures.Counts
+	type (
+		reservations = []figures.Reservation
+		payments     = []figures.Payment
+	)
+	for name, tt := range map[string]struct {
+		reservations reservations
+		payments     payments
+		counts       figures.Counts
+		revenue      figures.Revenue
 	}{
-		"created":   {figures.Reservation{Type: figures.ReservationCreated, Quantity: 2}, figures.Counts{Created: 1}},
-		"confirmed": {figures.Reservation{Type: figures.ReservationConfirmed, Quantity: 2}, figures.Counts{Confirmed: 1, SeatsSold: 2}},
+		"created":   {reservations: reservations{{Type: "RESERVATION_CREATED", Quantity: 2}}, counts: figures.Counts{Created: 1}},
+		"confirmed": {reservations: reservations{{Type: "RESERVATION_CONFIRMED", Quantity: 2}}, counts: figures.Counts{Confirmed: 1, SeatsSold: 2}},
 		"cancelled by its holder": {
-			figures.Reservation{Type: figures.ReservationCancelled, Quantity: 2, Reason: "USER"}, figures.Counts{Cancelled: 1},
+			reservations: reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "USER"}}, counts: figures.Counts{Cancelled: 1},
+		},
+		"cancelled by a refund": {
+			reservations: reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED"}}, counts: figures.Counts{Cancelled: 1, SeatsSold: -2},
+		},
+		"expired":  {reservations: reservations{{Type: "RESERVATION_EXPIRED", Quantity: 2}}, counts: figures.Counts{Expired: 1}},
+		"rejected": {reservations: reservations{{Type: "RESERVATION_REJECTED", Quantity: 2}}, counts: figures.Counts{Rejected: 1}},
+		"several reservations, in any order": {
+			reservations: reservations{
+				{Type: "RESERVATION_CONFIRMED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 4},
+				{Type: "RESERVATION_EXPIRED", Quantity: 4}, {Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED"},
+			},
+			counts: figures.Counts{Created: 2, Confirmed: 1, Expired: 1, Cancelled: 1, SeatsSold: 1},
+		},
+		"a reservation's future": {reservations: reservations{{Type: "RESERVATION_OF_THE_FUTURE", Quantity: 2}}},
+		"paid": {
+			payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", Amount: 55000}}, revenue: figures.Revenue{Confirmed: 55000, Payments: 1},
+		},
+		"paid for a membership": {
+			payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "membership", Amount: 7}}, revenue: figures.Revenue{Confirmed: 7, Payments: 1},
+		},
+		"paid for what is not said": {
+			payments: payments{{Type: "PAYMENT_CONFIRMED", Amount: 7}}, revenue: figures.Revenue{Confirmed: 7, Payments: 1},
 		},
 		"refunded": {
-			figures.Reservation{Type: figures.ReservationCancelled, Quantity: 2, Reason: figures.ReasonRefunded},
-			figures.Counts{Cancelled: 1, SeatsSold: -2},
+			payments: payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Amount: 55000}}, revenue: figures.Revenue{Refunded: 55000, Refunds: 1},
 		},
-		"expired":  {figures.Reservation{Type: figures.ReservationExpired, Quantity: 2}, figures.Counts{Expired: 1}},
-		"rejected": {figures.Reservation{Type: figures.ReservationRejected, Quantity: 2}, figures.Counts{Rejected: 1}},
-	}
-	for name, tt := range tests {
+		"several payments, in any order": {
+			payments: payments{
+				{Type: "PAYMENT_REFUNDED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 2000},
+			},
+			revenue: figures.Revenue{Confirmed: 3000, Payments: 2, Refunded: 1000, Refunds: 1},
+		},
+		"paid for a transfer":           {payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "transfer", Amount: 7}}},
+		"paid out after a transfer":     {payments: payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "TRANSFER", Amount: 7}}},
+		"a payment's future":            {payments: payments{{Type: "PAYMENT_OF_THE_FUTURE", Amount: 1}}},
+		"a payment as a reservation":    {reservations: reservations{{Type: "PAYMENT_CONFIRMED", Quantity: 1}}},
+		"a reservation as a payment":    {payments: payments{{Type: "RESERVATION_CREATED", Amount: 1}}},
+		"nothing, which leaves no rows": {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.in.EventID, tt.in.At = "e", lateEvening
-			var d figures.Delta
-			d.AddReservation(tt.in)
 			day := figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
-			require.Empty(t, cmp.Diff(map[figures.Day]figures.Counts{day: tt.want}, d.Counts))
+			var want, got figures.Delta
+			if tt.counts != (figures.Counts{}) {
+				want.Counts = map[figures.Day]figures.Counts{day: tt.counts}
+			}
+			if tt.revenue != (figures.Revenue{}) {
+				want.Revenue = map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: tt.revenue}
+			}
+			for _, r := range tt.reservations {
+				r.EventID, r.At = "e", lateEvening
+				got.AddReservation(r)
+			}
+			for _, p := range tt.payments {
+				p.EventID, p.At, p.Currency = "e", lateEvening, "KRW"
+				got.AddPayment(p)
+			}
+			require.Empty(t, cmp.Diff(want, got))
 		})
+	}
+}
+
+func TestNetIsWhatRefundsLeave(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
+}
+
+// What Counted passes over is never decoded further, so it has to be what adds nothing.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]bool{
+		"RESERVATION_CREATED": true, "RESERVATION_CONFIRMED": true, "RESERVATION_CANCELLED": true, "RESERVATION_EXPIRED": true,
+		"RESERVATION_REJECTED": true, "PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
+	} {
+		require.Equal(t, want, figures.Counted(kind), kind)
 	}
 }
 
@@ -57,49 +123,30 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 		{time.Date(2027, 1, 1, 14, 59, 59, 0, time.UTC), "2027-01-01"},
 	} {
 		var d figures.Delta
-		d.AddReservation(figures.Reservation{Type: figures.ReservationCreated, EventID: "e", At: tt.at})
-		d.AddPayment(figures.Payment{Type: figures.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
+		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: "e", At: tt.at})
+		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
 		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
 		require.Equal(t, tt.want, d.Monies()[0].Date.Format(time.DateOnly))
 	}
 }
 
-func TestAddPayment(t *testing.T) {
-	t.Parallel()
-	var d figures.Delta
-	for _, p := range []figures.Payment{
-		{Type: figures.PaymentConfirmed, PaymentType: "reservation", Currency: "KRW", Amount: 55000},
-		{Type: figures.PaymentConfirmed, PaymentType: "", Currency: "KRW", Amount: 45000},
-		{Type: figures.PaymentConfirmed, PaymentType: "transfer", Currency: "KRW", Amount: 7},
-		{Type: figures.PaymentRefunded, PaymentType: "reservation", Currency: "KRW", Amount: 55000},
-		{Type: figures.PaymentRefunded, PaymentType: "reservation", Cause: figures.CauseTransfer, Currency: "KRW", Amount: 7},
-		{Type: "PAYMENT_OF_THE_FUTURE", Currency: "KRW", Amount: 1},
-	} {
-		p.EventID, p.At = "e", lateEvening
-		d.AddPayment(p)
-	}
-	require.Len(t, d.Revenue, 1)
-	got := d.Revenue[d.Monies()[0]]
-	require.Empty(t, cmp.Diff(figures.Revenue{Confirmed: 100000, Payments: 2, Refunded: 55000, Refunds: 1}, got))
-	require.Equal(t, int64(45000), got.Net())
-}
-
-func TestUnknownEventsLeaveNoRow(t *testing.T) {
-	t.Parallel()
-	var d figures.Delta
-	d.AddReservation(figures.Reservation{Type: "RESERVATION_OF_THE_FUTURE", EventID: "e", At: lateEvening})
-	require.Empty(t, d.Days())
-}
-
+// Batches that run side by side lock their rows in the order of the keys.
 func TestKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta
 	for _, id := range []string{"c", "a", "b"} {
-		d.AddReservation(figures.Reservation{Type: figures.ReservationCreated, EventID: id, At: lateEvening})
+		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: id, At: lateEvening})
+		for _, currency := range []string{"USD", "KRW"} {
+			d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: id, Currency: currency, At: lateEvening})
+		}
 	}
-	var got []string
+	var days, monies []string
 	for _, day := range d.Days() {
-		got = append(got, day.EventID)
+		days = append(days, day.EventID)
 	}
-	require.Equal(t, []string{"a", "b", "c"}, got)
+	for _, m := range d.Monies() {
+		monies = append(monies, m.EventID+" "+m.Currency)
+	}
+	require.Equal(t, []string{"a", "b", "c"}, days)
+	require.Equal(t, []string{"a KRW", "a USD", "b KRW", "b USD", "c KRW", "c USD"}, monies)
 }

@@ -6,23 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/stats/internal/figures"
 )
 
 // Group is the consumer group of all replicas.
 const Group = "stats-service-group"
-
-// Topics are what is counted.
-const (
-	paymentEvents     = "payment-events"
-	reservationEvents = "reservation-events"
-)
 
 // batchSize bounds one transaction; measured, 500 is where larger batches gain nothing more.
 const batchSize = 500
@@ -35,17 +32,23 @@ type Store interface {
 // NewConsumer makes the consumer that counts every topic into store.
 func NewConsumer(cfg kafka.Config, store Store, log *slog.Logger) (*kafka.Consumer, error) {
 	apply := func(ctx context.Context, recs []kafka.Record) error {
-		return store.Apply(ctx, Group, batch(recs))
+		return store.Apply(ctx, Group, batch(recs, time.Now().Add(-inbox.Keep)))
 	}
-	return kafka.NewConsumer(cfg, Group, []string{paymentEvents, reservationEvents}, kafka.Batch(batchSize, apply), log)
+	return kafka.NewConsumer(cfg, Group, []string{events.Payments, events.Reservations}, kafka.Batch(batchSize, apply), log)
 }
 
-// batch describes consecutive records of one partition.
-func batch(recs []kafka.Record) figures.Batch {
+// batch describes consecutive records of one partition; what happened before oldest the inbox may have forgotten.
+func batch(recs []kafka.Record, oldest time.Time) figures.Batch {
 	last := recs[len(recs)-1]
 	b := figures.Batch{Topic: last.Topic, Partition: last.Partition, Next: last.Offset + 1}
 	for _, r := range recs {
 		b.EventIDs = append(b.EventIDs, r.EventID)
+		if _, again := b.Old[r.EventID]; r.Time.Before(oldest) && !again { // the first of an event's offsets is the one that was counted
+			if b.Old == nil {
+				b.Old = make(map[string]int64)
+			}
+			b.Old[r.EventID] = r.Offset
+		}
 	}
 	b.Delta = func(fresh map[string]bool) (figures.Delta, error) { return delta(recs, fresh) }
 	return b
@@ -70,7 +73,7 @@ func delta(recs []kafka.Record, fresh map[string]bool) (figures.Delta, error) {
 // add counts one record. What is not counted may have any form: its type may be younger than this code.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
-	case reservationEvents:
+	case events.Reservations:
 		var e eventsv1.ReservationEvent
 		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
 			return err
@@ -79,7 +82,7 @@ func add(d *figures.Delta, r kafka.Record) error {
 			return kafka.Poison(fmt.Errorf("reservation event %s: %w", r.EventID, err))
 		}
 		d.AddReservation(toReservation(&e))
-	case paymentEvents:
+	case events.Payments:
 		var e eventsv1.PaymentEvent
 		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
 			return err

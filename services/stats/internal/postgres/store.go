@@ -26,6 +26,7 @@ var Migrations = postgres.MigrationSet{Name: "stats", FS: files}
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
+	now  *time.Time // nil: the database's clock; tests set it
 }
 
 // NewStore keeps the figures in pool's database.
@@ -35,7 +36,11 @@ func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()
 // exactly once.
 func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		fresh, err := inbox.ClaimAll(ctx, tx, b.EventIDs, group)
+		ids, err := s.uncounted(ctx, tx, b)
+		if err != nil {
+			return err
+		}
+		fresh, err := inbox.ClaimAll(ctx, tx, ids, group)
 		if err != nil {
 			return err
 		}
@@ -57,12 +62,32 @@ func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error 
 	})
 }
 
+// uncounted are the batch's events but for old ones from before the offset that was saved with the figures: a group that lost its offsets
+// reads them again, and the inbox may have forgotten them. Younger ones are the inbox's to know, since an offset alone does not tell a
+// record from another that a topic made anew has in its place.
+func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
+	if len(b.Old) == 0 {
+		return b.EventIDs, nil
+	}
+	next, err := s.q.NextOffset(ctx, tx, db.NextOffsetParams{Topic: b.Topic, Partition: b.Partition})
+	if err != nil {
+		return nil, fmt.Errorf("next offset: %w", err)
+	}
+	ids := make([]string, 0, len(b.EventIDs))
+	for _, id := range b.EventIDs {
+		if at, old := b.Old[id]; !old || at >= next {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
 	days := d.Days()
 	if len(days) == 0 {
 		return nil
 	}
-	var p db.AddCountsParams
+	p := db.AddCountsParams{Now: s.now}
 	for _, day := range days {
 		c := d.Counts[day]
 		p.EventIds = append(p.EventIds, day.EventID)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -19,71 +21,178 @@ import (
 
 const group = "test-group"
 
-var at = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+var (
+	saturday = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	sunday   = saturday.AddDate(0, 0, 1)
+	noon     = saturday.Add(12 * time.Hour)
+)
 
-func setup(t *testing.T) *postgres.Store {
+func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	t.Helper()
-	return postgres.NewStore(postgrestest.New(t, inbox.Migrations, postgres.Migrations))
+	pool := postgrestest.New(t, inbox.Migrations, postgres.Migrations)
+	return postgres.NewStore(pool), pool
 }
 
-// confirmations is a batch in which each id confirms a reservation of two seats and its payment.
-func confirmations(next int64, ids ...string) figures.Batch {
+// always is a batch that adds the same whichever of its events are fresh.
+func always(next int64, d figures.Delta, ids ...string) figures.Batch {
 	return figures.Batch{
-		Topic: "reservation-events", Partition: 0, Next: next, EventIDs: ids,
-		Delta: func(fresh map[string]bool) (figures.Delta, error) {
-			var d figures.Delta
-			for range fresh {
-				d.AddReservation(figures.Reservation{Type: figures.ReservationConfirmed, EventID: "e", Quantity: 2, At: at})
-				d.AddPayment(figures.Payment{Type: figures.PaymentConfirmed, EventID: "e", Currency: "KRW", Amount: 110000, At: at})
-			}
-			return d, nil
-		},
+		Topic: "topic", Next: next, EventIDs: ids, Delta: func(map[string]bool) (figures.Delta, error) { return d, nil },
 	}
 }
 
-func TestApplyCountsEachEventOnce(t *testing.T) {
-	t.Parallel()
-	store, ctx := setup(t), t.Context()
-	require.NoError(t, store.Apply(ctx, group, confirmations(2, "a", "b")))
-	require.NoError(t, store.Apply(ctx, group, confirmations(2, "a", "b")), "a redelivery")
-	require.NoError(t, store.Apply(ctx, group, confirmations(3, "b", "c")), "an overlap")
-
-	counts, err := store.EventCounts(ctx, "e")
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(figures.Counts{Confirmed: 3, SeatsSold: 6}, counts.Counts))
-	require.WithinDuration(t, time.Now(), counts.UpdatedAt, time.Minute)
-
-	revenue, err := store.EventRevenue(ctx, "e")
-	require.NoError(t, err)
-	want := []figures.EventRevenue{{Currency: "KRW", Revenue: figures.Revenue{Confirmed: 330000, Payments: 3}}}
-	require.Empty(t, cmp.Diff(want, revenue))
+// each is a batch that adds one to each figure of event e for every fresh id.
+func each(next int64, ids ...string) figures.Batch {
+	b := always(next, figures.Delta{}, ids...)
+	b.Delta = func(fresh map[string]bool) (figures.Delta, error) {
+		n, day := int64(len(fresh)), figures.Day{EventID: "e", Date: saturday}
+		if n == 0 {
+			return figures.Delta{}, nil
+		}
+		return figures.Delta{
+			Counts:  map[figures.Day]figures.Counts{day: {Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}},
+			Revenue: map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
+		}, nil
+	}
+	return b
 }
 
-func TestApplyIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	store, ctx := setup(t), t.Context()
-	broken := confirmations(1, "a")
-	broken.Delta = func(map[string]bool) (figures.Delta, error) { return figures.Delta{}, errors.New("cannot be read") }
-	require.ErrorContains(t, store.Apply(ctx, group, broken), "cannot be read")
-
-	require.NoError(t, store.Apply(ctx, group, confirmations(1, "a")), "the claim went with the failure")
-	counts, err := store.EventCounts(ctx, "e")
+// requireEach fails unless every figure of event e is n.
+func requireEach(t *testing.T, store *postgres.Store, n int64) {
+	t.Helper()
+	counts, err := store.EventCounts(t.Context(), "e")
 	require.NoError(t, err)
-	require.Equal(t, int64(1), counts.Confirmed)
+	want := figures.Counts{Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}
+	require.Empty(t, cmp.Diff(want, counts.Counts))
+	revenue, err := store.EventRevenue(t.Context(), "e")
+	require.NoError(t, err)
+	money := []figures.EventRevenue{{Currency: "KRW", Revenue: figures.Revenue{Confirmed: n, Refunded: n, Payments: n, Refunds: n}}}
+	require.Empty(t, cmp.Diff(money, revenue))
+}
+
+// offset is how far the one partition of these tests has been counted.
+func offset(t *testing.T, pool *pgxpool.Pool) (next int64) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT coalesce(max(next_offset), -1) FROM consumer_offsets`).Scan(&next))
+	return next
+}
+
+func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	first, second, other := figures.Day{EventID: "e", Date: saturday}, figures.Day{EventID: "e", Date: sunday}, figures.Day{EventID: "f", Date: sunday}
+	require.NoError(t, store.At(noon).Apply(t.Context(), group, always(1, figures.Delta{
+		Counts: map[figures.Day]figures.Counts{
+			first: {Created: 1, Confirmed: 2, Cancelled: 3, Expired: 4, Rejected: 5, SeatsSold: 6}, other: {Created: 7},
+		},
+		Revenue: map[figures.Money]figures.Revenue{
+			{Day: first, Currency: "KRW"}: {Confirmed: 1, Refunded: 2, Payments: 3, Refunds: 4}, {Day: other, Currency: "KRW"}: {Confirmed: 9},
+		},
+	}, "1")))
+	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), group, always(2, figures.Delta{
+		Counts: map[figures.Day]figures.Counts{
+			first:  {Created: 10, Confirmed: 20, Cancelled: 30, Expired: 40, Rejected: 50, SeatsSold: -60},
+			second: {Created: 100, Confirmed: 200, Cancelled: 300, Expired: 400, Rejected: 500, SeatsSold: 600},
+		},
+		Revenue: map[figures.Money]figures.Revenue{
+			{Day: first, Currency: "KRW"}: {Confirmed: 10, Refunded: 20, Payments: 30, Refunds: 40},
+			{Day: first, Currency: "USD"}: {Confirmed: 5}, {Day: second, Currency: "KRW"}: {Confirmed: 100, Refunded: 200, Payments: 300, Refunds: 400},
+		},
+	}, "2")))
+
+	counts, err := store.EventCounts(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(figures.EventCounts{
+		Counts:    figures.Counts{Created: 111, Confirmed: 222, Cancelled: 333, Expired: 444, Rejected: 555, SeatsSold: 546},
+		UpdatedAt: noon.Add(time.Hour),
+	}, counts))
+	counts, err = store.EventCounts(t.Context(), "f")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(figures.EventCounts{Counts: figures.Counts{Created: 7}, UpdatedAt: noon}, counts))
+	revenue, err := store.EventRevenue(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff([]figures.EventRevenue{
+		{Currency: "KRW", Revenue: figures.Revenue{Confirmed: 111, Refunded: 222, Payments: 333, Refunds: 444}},
+		{Currency: "USD", Revenue: figures.Revenue{Confirmed: 5}},
+	}, revenue))
+
+	rows, err := pool.Query(t.Context(), `SELECT event_id || ' ' || day || ' ' || created FROM event_days ORDER BY 1`)
+	require.NoError(t, err)
+	days, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"}, days, "each day has a row of its own")
+}
+
+func TestEachEventCountsOnce(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	for _, b := range []struct {
+		batch figures.Batch
+		want  int64
+		why   string
+	}{
+		{each(2, "a", "b"), 2, "both are fresh"},
+		{each(2, "a", "b"), 2, "a redelivery"},
+		{each(3, "b", "c"), 3, "an overlap"},
+		{each(1, "a"), 3, "a replay from the beginning, as by a new group of consumers"},
+	} {
+		require.NoError(t, store.Apply(t.Context(), group, b.batch), b.why)
+		requireEach(t, store, b.want)
+	}
+	require.Equal(t, int64(3), offset(t, pool), "a replay does not take the offset back")
+	require.NoError(t, store.Apply(t.Context(), "another-group", each(3, "a")))
+	requireEach(t, store, 4)
+}
+
+// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is there without the others.
+// A group that lost its offsets reads its topics from the start: what the inbox has forgotten meanwhile is known by its offset.
+func TestForgottenEventsAreNotCountedAgain(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	require.NoError(t, store.Apply(t.Context(), group, each(3, "a", "b", "c")))
+	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events WHERE event_key <> 'c'`)
+	require.NoError(t, err)
+	again := each(5, "a", "b", "c", "d", "e")
+	again.Old = map[string]int64{"a": 0, "b": 1, "d": 3} // d has waited for long, and counts
+	require.NoError(t, store.Apply(t.Context(), group, again))
+	requireEach(t, store, 5)
+
+	other := each(2, "f", "g")
+	other.Partition, other.Old = 1, map[string]int64{"f": 0, "g": 1}
+	require.NoError(t, store.Apply(t.Context(), group, other))
+	requireEach(t, store, 7)
+}
+
+func TestABatchIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	broken := each(7, "a", "b")
+	broken.Delta = func(map[string]bool) (figures.Delta, error) { return figures.Delta{}, errors.New("cannot be read") }
+	require.ErrorContains(t, store.Apply(t.Context(), group, broken), "cannot be read")
+	require.Equal(t, int64(-1), offset(t, pool), "the offset went with the failure")
+
+	require.NoError(t, store.Apply(t.Context(), group, each(7, "a", "b")))
+	requireEach(t, store, 2) // so did the claims
+	require.Equal(t, int64(7), offset(t, pool))
+	var transactions, rows int
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT count(DISTINCT x), count(*) FROM (
+		    SELECT xmin::text FROM processed_events UNION ALL SELECT xmin::text FROM event_days
+		    UNION ALL SELECT xmin::text FROM revenue_days UNION ALL SELECT xmin::text FROM consumer_offsets) AS written (x)`).
+		Scan(&transactions, &rows))
+	require.Equal(t, 5, rows)
+	require.Equal(t, 1, transactions)
 }
 
 func TestReplicasCountSideBySide(t *testing.T) {
 	t.Parallel()
-	store := setup(t)
+	store, _ := setup(t)
 	g, ctx := errgroup.WithContext(t.Context())
 	const replicas, batches = 8, 20
 	for replica := range replicas {
 		g.Go(func() error { return applyAll(ctx, store, replica, batches) })
 	}
 	require.NoError(t, g.Wait())
-	counts, err := store.EventCounts(t.Context(), "e")
-	require.NoError(t, err)
-	require.Equal(t, int64(2*batches), counts.Confirmed, "every replica was given the same events")
+	requireEach(t, store, 2*batches) // every replica was given the same events
 }
 
 // applyAll applies the same batches as every other replica, some from the end.
@@ -92,7 +201,7 @@ func applyAll(ctx context.Context, store *postgres.Store, replica, batches int) 
 		if replica%2 == 1 {
 			i = batches - 1 - i
 		}
-		if err := store.Apply(ctx, group, confirmations(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
+		if err := store.Apply(ctx, group, each(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
 			return err
 		}
 	}
@@ -101,7 +210,7 @@ func applyAll(ctx context.Context, store *postgres.Store, replica, batches int) 
 
 func TestAnUnknownEventHasZeroes(t *testing.T) {
 	t.Parallel()
-	store := setup(t)
+	store, _ := setup(t)
 	counts, err := store.EventCounts(t.Context(), "nobody-knows")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(figures.EventCounts{}, counts))

@@ -4,6 +4,7 @@ import { call, follow, once } from "../lib/api";
 import { repeat } from "../lib/pace";
 import { serverNow } from "../lib/now";
 import { recall, remember } from "../lib/store";
+import { uuid } from "../lib/uuid";
 import type { Confirmed, Payment, Prepared, Reservation } from "../lib/types";
 
 /** Where the checkout stands. */
@@ -29,7 +30,7 @@ const paymentKey = (reservationId: string) => `urr-payment-${reservationId}`;
 
 /** Opens the payment, or finds the open one again: a reloaded page sends the same key. */
 export function prepare(reservationId: string, signal: AbortSignal): Promise<Prepared> {
-  const key = recall(sessionStorage, prepareKey(reservationId)) || crypto.randomUUID();
+  const key = recall(sessionStorage, prepareKey(reservationId)) || uuid();
   remember(sessionStorage, prepareKey(reservationId), key);
   return call<Prepared>("POST", "/payments/prepare", {
     body: { paymentType: "reservation", referenceId: reservationId },
@@ -57,7 +58,7 @@ export async function open(reservationId: string, signal: AbortSignal): Promise<
 
 /** Charges once, however often the call has to be repeated. The provider may take ten seconds. */
 function confirmOnce(prepared: Prepared, answer: SandboxAnswer): Promise<Confirmed> {
-  const body = { orderId: prepared.orderId, paymentKey: `${answer}-${crypto.randomUUID()}`, amount: prepared.amount };
+  const body = { orderId: prepared.orderId, paymentKey: `${answer}-${uuid()}`, amount: prepared.amount };
   return once<Confirmed>("POST", "/payments/confirm", { body, seconds: 30 });
 }
 

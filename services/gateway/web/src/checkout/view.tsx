@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney } from "../lib/format";
+import { bySeat } from "../lib/order";
 import { fill, strings } from "../lib/page";
 import type { Prepared, Reservation } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
@@ -35,7 +36,7 @@ export function Order({ reservation, busy, setStep }: OrderProps) {
       <h2 id="order">{t.order}</h2>
       <About eventId={reservation.eventId} />
       <ul class="plain">
-        {reservation.seats.map((seat) => (
+        {[...reservation.seats].sort(bySeat).map((seat) => (
           <li key={seat.seatId} class="row">
             <span>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</span>
             <span>{formatMoney(seat.price, reservation.currency)}</span>

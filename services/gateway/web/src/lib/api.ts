@@ -4,6 +4,7 @@ import { hear } from "./now";
 import { clock } from "./pace";
 import { loginPath, ownPath, page, strings } from "./page";
 import { backoff, Problem, problemOf, request } from "./problem";
+import { uuid } from "./uuid";
 
 export { Problem } from "./problem";
 
@@ -33,7 +34,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
  * the key a second try would be refused by what the first one did.
  */
 export async function once<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-  const headers = { ...options.headers, "Idempotency-Key": crypto.randomUUID() };
+  const headers = { ...options.headers, "Idempotency-Key": uuid() };
   for (let failures = 1; ; failures++) {
     try {
       return await call<T>(method, path, { ...options, headers });

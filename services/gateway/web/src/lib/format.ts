@@ -18,6 +18,12 @@ const clockTime = new Intl.DateTimeFormat(page.lang, { timeStyle: "medium" });
 
 export const formatNumber = (n: number): string => number.format(n);
 
+const longZone = new Intl.DateTimeFormat(page.lang, { timeZoneName: "long" });
+
+/** The visitor's own time zone in words, as it is called at a time: summer has a name of its own. */
+export const zoneName = (time: string): string =>
+  longZone.formatToParts(new Date(time)).find((part) => part.type === "timeZoneName")?.value ?? "";
+
 export const formatTime = (time: string | number): string => dateTime.format(new Date(time));
 
 export const formatTimes = (from: string, to: string): string => dateTime.formatRange(new Date(from), new Date(to));

@@ -6,6 +6,8 @@ import { page } from "./page";
 function changeLanguage(lang: string): void {
   const secure = location.protocol === "https:" ? "; Secure" : "";
   document.cookie = `urr-lang=${lang}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  // A browser may store a cookie after the script went on, and send the reload without it. Reading it waits for that.
+  void document.cookie;
   location.reload();
 }
 

@@ -16,7 +16,7 @@ interface PageData {
 
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
-/** The sentences of a group that the server sent along: "common", "wait" and the page's own. */
+/** The sentences of a group that the server sent along: "common", "wait", "sale" and the page's own. */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];
   if (!found) throw new Error(`no sentences for ${group}`);
@@ -28,11 +28,15 @@ export function pathPart(n: number): string {
   return decodeURIComponent(location.pathname.split("/").filter(Boolean)[n] ?? "");
 }
 
-/** A path of this site, or "/" for anything that leads elsewhere ("//host", "/\host", "https:…"). */
+/**
+ * A path of this site, or "/" for anything that leads elsewhere: "//host", "/\\host", "https:…", and
+ * "/.//host", which is a path of this site whose normal form "//host" is an address of another.
+ */
 export function ownPath(path: string | null | undefined): string {
   if (!path || !path.startsWith("/")) return "/";
   const url = new URL(path, location.origin);
-  return url.origin === location.origin ? url.pathname + url.search + url.hash : "/";
+  if (url.origin !== location.origin || url.pathname.startsWith("//")) return "/";
+  return url.pathname + url.search + url.hash;
 }
 
 /** Where to sign in and come back here. */

@@ -15,6 +15,8 @@ interface PagedProps<T> {
   // Said when the list is empty.
   none: string;
   item: (item: T, reload: () => void) => ComponentChildren;
+  // Another order than the API's.
+  order?: (items: T[]) => T[];
 }
 
 function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promise<List<T>> {
@@ -23,7 +25,7 @@ function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promi
 }
 
 /** The first page, and a button for the next one while there is any. */
-export function Paged<T>({ path, none, item }: PagedProps<T>) {
+export function Paged<T>({ path, none, item, order = (items) => items }: PagedProps<T>) {
   const first = useLoad((signal) => fetchPage<T>(path, "", signal));
   const [more, setMore] = useState<List<T>>();
   const [failure, setFailure] = useState<unknown>();
@@ -46,7 +48,7 @@ export function Paged<T>({ path, none, item }: PagedProps<T>) {
   if (items.length === 0) return <p class="card">{none}</p>;
   return (
     <>
-      <ul class="cards">{items.map((i) => item(i, reload))}</ul>
+      <ul class="cards">{order(items).map((i) => item(i, reload))}</ul>
       {failure !== undefined && <Failure failure={failure} />}
       {cursor && (
         <button type="button" class="quiet" onClick={() => void showMore()}>

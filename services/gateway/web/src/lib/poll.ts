@@ -19,7 +19,7 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
       const pause = await attempt(failures);
       if (typeof pause !== "number") return;
       failures = 0;
-      await clock.wait(pause, signal);
+      await clock.wait(spread(pause), signal);
     } catch (failure) {
       if (signal?.aborted) return;
       if (!(failure instanceof Problem) || !failure.temporary) return failed(failure, undefined);
@@ -29,6 +29,9 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
     }
   }
 }
+
+/** Moves a pause by up to ±10 %: the server advises whole seconds, at which a crowd would come together. */
+const spread = (seconds: number): number => seconds * (0.9 + 0.2 * Math.random());
 
 async function waitOrOnline(clock: Clock, seconds: number, signal?: AbortSignal): Promise<void> {
   const over = new AbortController();

@@ -2,19 +2,18 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
+import { formatTime } from "./format";
 import { serverNow } from "./now";
 import { clock, repeat, seen } from "./pace";
-import { strings } from "./page";
-import type { SaleEvent } from "./types";
+import { fill, strings } from "./page";
+import { isOver, saleText } from "./standing";
+import type { EventStatus, SaleEvent } from "./types";
 import { Countdown, Notice } from "./ui";
 
-const common = strings("common");
+const t = strings("sale");
 
 export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEvent> =>
   call<SaleEvent>("GET", `/events/${encodeURIComponent(eventId)}`, signal ? { signal } : {});
-
-/** The sale will never (again) let anybody in. */
-export const isOver = (event: SaleEvent): boolean => event.status === "CLOSED" || event.status === "CANCELLED";
 
 /** Seats can be held; SOLD_OUT may be a moment old, so that the server decides. */
 export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
@@ -27,7 +26,7 @@ const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event
  * for the same instant; now and then while it may change otherwise.
  */
 export function untilChange(event: SaleEvent, spread = 2): number | undefined {
-  if (isOver(event)) return undefined;
+  if (isOver(event.status)) return undefined;
   if (event.status === "SCHEDULED") return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
   return event.status === "ON_SALE" ? 120 : 30;
 }
@@ -70,21 +69,35 @@ export function useSale(opened: SaleEvent): SaleEvent {
   return event;
 }
 
+interface SaleNoticeProps {
+  status: EventStatus | undefined;
+  // The opening, once it is known.
+  opensAt: string | undefined;
+  // Of somebody who has a place in the line.
+  waits?: boolean;
+}
+
 /** Why nothing can be bought right now, and from when on; nothing while it can. */
-export function SaleNotice({ event }: { event: SaleEvent }) {
-  if (event.status === "ON_SALE") return null;
-  const opens = Date.parse(event.salesOpenAt);
-  const [before, after = ""] = common.opensIn.split("{time}");
+export function SaleNotice({ status, opensAt, waits = false }: SaleNoticeProps) {
+  const text = saleText(status, t, waits);
+  if (!text) return null;
+  const scheduled = status === "SCHEDULED" && opensAt !== undefined;
   return (
-    <Notice tone={event.status === "CANCELLED" ? "bad" : "info"}>
-      <p>{common[`sale_${event.status}`]}</p>
-      {event.status === "SCHEDULED" && (
-        <p>
-          {before}
-          <Countdown end={opens} />
-          {after}
-        </p>
-      )}
+    <Notice tone={status === "CANCELLED" ? "bad" : "info"}>
+      <p>{text}</p>
+      {scheduled && waits && <p>{fill(t.opensAt, { time: formatTime(opensAt) })}</p>}
+      {scheduled && <Opening at={Date.parse(opensAt)} />}
     </Notice>
+  );
+}
+
+function Opening({ at }: { at: number }) {
+  const [before, after = ""] = t.opensIn.split("{time}");
+  return (
+    <p>
+      {before}
+      <Countdown end={at} />
+      {after}
+    </p>
   );
 }

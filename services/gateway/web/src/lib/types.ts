@@ -49,6 +49,7 @@ export interface Place {
   // End of the slot, epoch milliseconds.
   expiresAt?: number;
   ticket?: string;
+  saleStatus?: EventStatus;
 }
 
 export interface SeatMapRow {

@@ -31,11 +31,17 @@ interface FailureProps {
 /** A failure in words, with the number under which operators find it. */
 export function Failure({ failure, retry, retrying = false }: FailureProps) {
   const reference = failure instanceof Problem && failure.status >= 500 ? failure.body.requestId : undefined;
+  const unknown = failure instanceof Problem && failure.code === "EVENT_NOT_FOUND";
   return (
     <Notice tone="bad">
       <p>
         {explain(failure)} {retrying && common.retrying}
       </p>
+      {unknown && (
+        <p>
+          <a href="/">{common.toEvents}</a>
+        </p>
+      )}
       {reference && <p class="muted">{fill(common.reference, { id: reference })}</p>}
       {retry && (
         <button type="button" class="quiet" onClick={retry}>

@@ -108,7 +108,7 @@ function Choice({ event: opened, held: first }: Opened) {
   return (
     <form class="card narrow" onSubmit={(submitted) => void submit(submitted)}>
       <HeldNotice held={held} />
-      <SaleNotice event={!section && event.status === "ON_SALE" ? { ...event, status: "SOLD_OUT" } : event} />
+      <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
       {hall.failure !== undefined && <Failure failure={hall.failure} retrying />}
       <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setWanted} />
       <label for="quantity">{t.quantity}</label>

@@ -1,10 +1,11 @@
 // One sale: what, when, where, and the way into the line.
 
 import { useEffect } from "preact/hooks";
-import { formatMoney, formatNumber, formatTime, formatTimes } from "../lib/format";
+import { formatMoney, formatNumber, formatTime, formatTimes, zoneName } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
-import { isOver, readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
+import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
+import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
 import { NotLoaded, useLoad } from "../lib/ui";
@@ -54,6 +55,7 @@ function Facts({ event }: { event: SaleEvent }) {
         <dt>{t.when}</dt>
         <dd>
           <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>
+          <p class="muted">{fill(t.zone, { zone: zoneName(event.startsAt) })}</p>
         </dd>
       </div>
       {event.venue && (
@@ -74,26 +76,34 @@ function Facts({ event }: { event: SaleEvent }) {
   );
 }
 
+/**
+ * The way into the line, also before the sale, as places are taken then: without it, visitors of this
+ * page would stand behind those who know the line's address.
+ */
+function Way({ event }: { event: SaleEvent }) {
+  const early = event.status === "SCHEDULED";
+  const turn = event.seating === "GENERAL" ? t.enterHelpStanding : t.enterHelp;
+  return (
+    <>
+      <p>
+        <a class="button wide" href={`/queue/${event.eventId}`}>
+          {early ? t.enterEarly : t.enter}
+        </a>
+      </p>
+      <p class="muted">{early ? fill(t.enterEarlyHelp, { time: formatTime(event.salesOpenAt) }) : turn}</p>
+    </>
+  );
+}
+
 function Entrance({ event: known }: { event: SaleEvent }) {
   const event = useOpening(known);
-  // Before the sale there is nothing to stand in line for: whoever is let in then has a turn without anything to buy.
-  const open = event.status !== "SCHEDULED" && !isOver(event);
+  const over = isOver(event.status);
   return (
     <section class="card enter" aria-labelledby="tickets">
       <h2 id="tickets">{t.tickets}</h2>
-      <SaleNotice event={event} />
-      {event.waitingRoom?.active && !isOver(event) && <p>{t.waitingRoom}</p>}
-      {open && (
-        <>
-          <p>
-            <a class="button wide" href={`/queue/${event.eventId}`}>
-              {t.enter}
-            </a>
-          </p>
-          <p class="muted">{t.enterHelp}</p>
-        </>
-      )}
-      {event.status === "SCHEDULED" && <p class="muted">{t.opensHere}</p>}
+      <SaleNotice status={event.status} opensAt={event.salesOpenAt} />
+      {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
+      {!over && <Way event={event} />}
     </section>
   );
 }

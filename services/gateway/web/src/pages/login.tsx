@@ -9,9 +9,23 @@ import { Failure, Notice } from "../lib/ui";
 const t = strings("login");
 const returnTo = ownPath(new URLSearchParams(location.search).get("returnTo"));
 
+/** Why signing in is asked for: by the page that the visitor comes from. */
+function Reason() {
+  const reasons: [RegExp, string][] = [
+    [/^\/queue\//, t.toQueue],
+    [/^\/events\/[^/]+\/(seats|book)$/, t.toChoice],
+    [/^\/checkout\//, t.toCheckout],
+    [/^\/my$/, t.toMy],
+  ];
+  const path = new URL(returnTo, location.origin).pathname;
+  const reason = reasons.find(([pattern]) => pattern.test(path))?.[1];
+  return reason ? <p class="lead reason">{reason}</p> : null;
+}
+
 function Provider() {
   return (
     <div class="card narrow">
+      <Reason />
       <p>{t.providerHelp}</p>
       <a class="button" href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}>
         {t.provider}
@@ -43,6 +57,7 @@ function Development() {
   };
   return (
     <form class="card narrow" onSubmit={(event) => void submit(event)}>
+      <Reason />
       <Notice>{t.dev}</Notice>
       <label for="user">{t.user}</label>
       <input

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
+import { bySeat, inOrder } from "../lib/order";
 import { fill, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
 import { start } from "../lib/start";
@@ -16,7 +17,9 @@ const common = strings("common");
 function TicketCard({ ticket }: { ticket: Ticket }) {
   const [copied, setCopied] = useState(false);
   const place = ticket.seat;
-  const copy = () => void navigator.clipboard.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
+  // Browsers have a clipboard only where the page came by https; elsewhere the code is there to be marked.
+  const clipboard: Clipboard | undefined = navigator.clipboard;
+  const copy = () => void clipboard?.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
   return (
     <li class="card">
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
@@ -32,9 +35,11 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
         <p>
           <code class="code">{ticket.code}</code>
         </p>
-        <button type="button" class="quiet" onClick={copy}>
-          {t.copy}
-        </button>
+        {clipboard && (
+          <button type="button" class="quiet" onClick={copy}>
+            {t.copy}
+          </button>
+        )}
         <span role="status"> {copied ? t.copied : ""}</span>
       </details>
     </li>
@@ -59,7 +64,7 @@ function ReservationCard({ reservation, reload }: { reservation: Reservation; re
       <p class={`badge ${reservation.status === "CONFIRMED" ? "good" : ""}`}>{t[reservation.status] ?? reservation.status}</p>
       <About eventId={reservation.eventId} />
       <ul class="plain">
-        {reservation.seats.map((seat) => (
+        {[...reservation.seats].sort(bySeat).map((seat) => (
           <li key={seat.seatId}>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</li>
         ))}
         {reservation.seats.length === 0 && (
@@ -98,6 +103,7 @@ function My() {
         <Paged<Ticket>
           path="/my/tickets"
           none={t.noTickets}
+          order={inOrder}
           item={(ticket) => <TicketCard key={ticket.ticketId} ticket={ticket} />}
         />
       </section>

@@ -7,6 +7,7 @@ import { setHeading } from "../lib/frame";
 import { useHall } from "../lib/hall";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
+import { bySeat } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
@@ -59,7 +60,7 @@ function Hall({ event: opened, map, held: first }: Opened) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>();
   const event = useSale(opened);
-  const names = (seats: number[]) => seats.map((i) => seatName(layout.seat(i))).join(", ");
+  const names = (indices: number[]) => indices.map((i) => layout.seat(i)).sort(bySeat).map(seatName).join(", ");
   const hall = useHall(line);
   const { held, again } = useHeld(eventId, first);
   const { free, chosen, setChosen } = useChoice(layout, hall.now, (gone) => {
@@ -104,12 +105,13 @@ function Hall({ event: opened, map, held: first }: Opened) {
   };
 
   const seats = [...chosen].map((index) => ({ index, seat: layout.seat(index) }));
+  seats.sort((a, b) => bySeat(a.seat, b.seat));
   const soldOut = free !== undefined && seats.length === 0 && !free.includes(1);
   return (
     <div class="columns hall">
       <div>
         <HeldNotice held={held} />
-        <SaleNotice event={soldOut && event.status === "ON_SALE" ? { ...event, status: "SOLD_OUT" } : event} />
+        <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
         {hall.failure !== undefined && <Failure failure={hall.failure} retrying />}
         <SeatMapView map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} describe={describe} />
         <p class="said" role="status" aria-live="polite">

@@ -6,7 +6,9 @@
 import type { Clock } from "../lib/clock";
 import { poll } from "../lib/poll";
 import { Problem, problemOf, request } from "../lib/problem";
+import { isOver } from "../lib/standing";
 import { recall, remember } from "../lib/store";
+import type { EventStatus } from "../lib/types";
 
 export interface Standing {
   requestId: string;
@@ -20,6 +22,7 @@ export interface Progress {
   ahead: number;
   // Seconds.
   estimatedWait: number;
+  sale: EventStatus | undefined;
 }
 
 interface Assigned extends Standing {
@@ -36,6 +39,13 @@ interface Checked {
   estimatedWait: number;
   nextPoll: number;
   ticket?: string;
+  saleStatus?: EventStatus;
+}
+
+interface Serving {
+  servingCounter: number;
+  isActive: boolean;
+  saleStatus?: EventStatus;
 }
 
 /** What the page shows; `refused` and `admitted` end the wait. */
@@ -48,19 +58,27 @@ export interface Screen {
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(): void;
+  // The sale is over, as its status says; progress follows if it is opened again.
+  over(sale: EventStatus): void;
 }
 
 // Every so many polls the personal answer is asked, see above.
 const checkEvery = 5;
+// So many answers in a row that the sale is over end the wait: for some seconds after a sale was
+// opened again, some may still say so.
+const overTimes = 3;
 
 export class Room {
   private readonly key: string;
   private standing: Standing | undefined;
   private last: Checked | undefined;
   private serving = 0;
+  private sale: EventStatus | undefined;
   private polls = 0;
   // Numbers in a row that the server did not know.
   private lost = 0;
+  // Answers in a row that the sale is over.
+  private overs = 0;
 
   constructor(
     private readonly eventId: string,
@@ -73,7 +91,7 @@ export class Room {
     if (this.standing) screen.kept(this.standing.position);
   }
 
-  /** Waits until the visitor is let in, or until the server refuses for good. */
+  /** Waits until the visitor is let in, the sale is over, or the server refuses for good. */
   run(): Promise<void> {
     const failed = (failure: unknown, retryIn: number | undefined): void => {
       if (!(failure instanceof Problem)) throw failure;
@@ -96,11 +114,14 @@ export class Room {
       this.lost = 0;
       if (this.last.admitted) return this.admitted();
       this.serving = this.last.servingCounter;
+      this.sale = this.last.saleStatus;
     } else {
       this.serving = await this.askServing(standing);
     }
     this.polls++;
-    this.screen.progress(progressOf(standing, this.last, this.serving));
+    if (isOver(this.sale)) return this.over(this.sale);
+    this.overs = 0;
+    this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: this.sale });
     // The counter has reached the number: the token is one call away.
     return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
   }
@@ -108,6 +129,16 @@ export class Room {
   private admitted(): undefined {
     this.forget();
     this.screen.admitted();
+  }
+
+  /**
+   * Nobody will be let in any more, unless an operator opens the sale again: the number stays in the
+   * browser. Asks again after 30 to 60 seconds (`poll` moves the pause by 10 %), so that the crowd that
+   * hears of the end at once does not return at once.
+   */
+  private over(sale: EventStatus): number | undefined {
+    this.screen.over(sale);
+    return ++this.overs < overTimes ? 34 + 20 * Math.random() : undefined;
   }
 
   /**
@@ -155,7 +186,8 @@ export class Room {
   private async askServing(standing: Standing): Promise<number> {
     const answer = await this.call("GET", `serving/${this.eventId}`);
     if (!answer.ok) throw await problemOf(answer);
-    const body = (await answer.json()) as { servingCounter: number; isActive: boolean };
+    const body = (await answer.json()) as Serving;
+    this.sale = body.saleStatus;
     return body.isActive ? body.servingCounter : standing.position;
   }
 
@@ -184,7 +216,7 @@ export class Room {
 }
 
 /** Between two personal answers the distance shrinks with the counter, and the estimate with the distance. */
-function progressOf(standing: Standing, last: Checked, serving: number): Progress {
+function progressOf(standing: Standing, last: Checked, serving: number): Omit<Progress, "sale"> {
   const ahead = Math.max(0, standing.position - serving);
   const share = last.ahead > 0 ? Math.min(1, ahead / last.ahead) : 1;
   return { position: standing.position, serving, ahead, estimatedWait: last.estimatedWait * share };

@@ -1,10 +1,12 @@
 // The tier-1 page: one file without any dependency, the same for every event, visitor and language.
 
-import { vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
-import { vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
+import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
+import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
 import type { Problem } from "../lib/problem";
+import { saleText } from "../lib/standing";
 import { recall, remember } from "../lib/store";
+import type { EventStatus } from "../lib/types";
 import { fill, waitText } from "../lib/wait";
 import { type Progress, Room, type Screen } from "./line";
 
@@ -15,6 +17,7 @@ type Lang = "en" | "ko";
 type Text = typeof english & typeof englishWait;
 
 const texts: Record<Lang, Text> = { en: { ...english, ...englishWait }, ko: { ...korean, ...koreanWait } };
+const sales: Record<Lang, typeof englishSale> = { en: englishSale, ko: koreanSale };
 const other: Record<Lang, { lang: Lang; name: string }> = {
   en: { lang: "ko", name: "한국어" },
   ko: { lang: "en", name: "English" },
@@ -25,6 +28,7 @@ const speakMs = 30_000;
 let lang = chosenLanguage();
 // How many were ahead when the number was taken: the way is measured from there, also after a reload.
 let first = 0;
+let sale: EventStatus | undefined;
 let shown: (() => void) | undefined;
 let spoken = 0;
 
@@ -49,6 +53,7 @@ function applyLanguage(): void {
   button.textContent = other[lang].name;
   button.lang = other[lang].lang;
   document.title = `${text.title} · URR`;
+  drawSale();
   shown?.();
 }
 
@@ -66,11 +71,15 @@ function show(draw: () => void): void {
   draw();
 }
 
-function notice(text: string): void {
-  const place = element("notice");
+function say(id: string, text: string): void {
+  const place = element(id);
   // Setting the same text again would have it read out again.
   if (place.textContent !== text) place.textContent = text;
 }
+
+const notice = (text: string): void => say("notice", text);
+
+const drawSale = (): void => say("sale", saleText(sale, sales[lang], true));
 
 function drawPosition(position: number): void {
   notice(texts[lang].wait);
@@ -104,6 +113,8 @@ const screen = (eventId: string): Screen => ({
     first = Math.max(Number(recall(sessionStorage, way)), p.ahead);
     remember(sessionStorage, way, String(first));
     const at = Date.now();
+    sale = p.sale;
+    drawSale();
     show(() => drawProgress(p, at));
   },
   renewed() {
@@ -120,6 +131,13 @@ const screen = (eventId: string): Screen => ({
   admitted() {
     show(() => notice(texts[lang].admitted));
     location.replace(`/events/${eventId}`);
+  },
+  over(status: EventStatus) {
+    element("line").hidden = true;
+    sale = undefined;
+    drawSale();
+    document.title = `${texts[lang].title} · URR`;
+    show(() => notice(saleText(status, sales[lang], true)));
   },
 });
 

@@ -11,9 +11,10 @@ import (
 )
 
 const addCounts = `-- name: AddCounts :exec
-INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold)
+INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold, updated_at)
 SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[])
+       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
+       coalesce($9::timestamptz, now())
 ON CONFLICT (event_id, day) DO UPDATE SET
     created    = event_days.created + excluded.created,
     confirmed  = event_days.confirmed + excluded.confirmed,
@@ -21,7 +22,7 @@ ON CONFLICT (event_id, day) DO UPDATE SET
     expired    = event_days.expired + excluded.expired,
     rejected   = event_days.rejected + excluded.rejected,
     seats_sold = event_days.seats_sold + excluded.seats_sold,
-    updated_at = now()
+    updated_at = excluded.updated_at
 `
 
 type AddCountsParams struct {
@@ -33,9 +34,11 @@ type AddCountsParams struct {
 	Expired   []int64
 	Rejected  []int64
 	SeatsSold []int64
+	Now       *time.Time
 }
 
 // Rows come sorted by key, so that two batches lock them in the same order.
+// now is set by tests only.
 func (q *Queries) AddCounts(ctx context.Context, db DBTX, arg AddCountsParams) error {
 	_, err := db.Exec(ctx, addCounts,
 		arg.EventIds,
@@ -46,6 +49,7 @@ func (q *Queries) AddCounts(ctx context.Context, db DBTX, arg AddCountsParams) e
 		arg.Expired,
 		arg.Rejected,
 		arg.SeatsSold,
+		arg.Now,
 	)
 	return err
 }
@@ -157,6 +161,22 @@ func (q *Queries) EventRevenue(ctx context.Context, db DBTX, eventID string) ([]
 		return nil, err
 	}
 	return items, nil
+}
+
+const nextOffset = `-- name: NextOffset :one
+SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = $1 AND partition = $2), 0)::bigint
+`
+
+type NextOffsetParams struct {
+	Topic     string
+	Partition int32
+}
+
+func (q *Queries) NextOffset(ctx context.Context, db DBTX, arg NextOffsetParams) (int64, error) {
+	row := db.QueryRow(ctx, nextOffset, arg.Topic, arg.Partition)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const saveOffset = `-- name: SaveOffset :exec

@@ -1,8 +1,10 @@
 -- name: AddCounts :exec
 -- Rows come sorted by key, so that two batches lock them in the same order.
-INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold)
+-- now is set by tests only.
+INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold, updated_at)
 SELECT unnest(@event_ids::text[]), unnest(@days::date[]), unnest(@created::bigint[]), unnest(@confirmed::bigint[]),
-       unnest(@cancelled::bigint[]), unnest(@expired::bigint[]), unnest(@rejected::bigint[]), unnest(@seats_sold::bigint[])
+       unnest(@cancelled::bigint[]), unnest(@expired::bigint[]), unnest(@rejected::bigint[]), unnest(@seats_sold::bigint[]),
+       coalesce(sqlc.narg('now')::timestamptz, now())
 ON CONFLICT (event_id, day) DO UPDATE SET
     created    = event_days.created + excluded.created,
     confirmed  = event_days.confirmed + excluded.confirmed,
@@ -10,7 +12,7 @@ ON CONFLICT (event_id, day) DO UPDATE SET
     expired    = event_days.expired + excluded.expired,
     rejected   = event_days.rejected + excluded.rejected,
     seats_sold = event_days.seats_sold + excluded.seats_sold,
-    updated_at = now();
+    updated_at = excluded.updated_at;
 
 -- name: AddRevenue :exec
 INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds)
@@ -21,6 +23,9 @@ ON CONFLICT (event_id, day, currency) DO UPDATE SET
     refunded  = revenue_days.refunded + excluded.refunded,
     payments  = revenue_days.payments + excluded.payments,
     refunds   = revenue_days.refunds + excluded.refunds;
+
+-- name: NextOffset :one
+SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = @topic AND partition = @partition), 0)::bigint;
 
 -- name: SaveOffset :exec
 INSERT INTO consumer_offsets (topic, partition, next_offset) VALUES (@topic, @partition, @next_offset)

@@ -1,0 +1,63 @@
+package app_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+// A line that queue does not answer for, and any number of ids that somebody made up, delay no
+// other line.
+func TestAHangingLineDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.line(calm, epoch, 0)
+	w.line("stuck", epoch, 0)
+	hanging := func(event string) bool {
+		return strings.HasPrefix(event, "stuck") || strings.HasPrefix(event, "made-up")
+	}
+	var open atomic.Pointer[chan struct{}]
+	w.queue.place = func(it *queuev1.LineItem) *queuev1.LineResult {
+		if hanging(it.GetEventId()) {
+			<-*open.Load()
+		}
+		return &queuev1.LineResult{Result: &queuev1.LineResult_Place{Place: &queuev1.Place{Status: "queued"}}}
+	}
+	calls := []struct{ method, path string }{
+		{http.MethodPost, "/api/v1/queue/check/"}, {http.MethodGet, "/api/v1/queue/status/"}, {http.MethodPost, "/api/v1/queue/heartbeat/"},
+	}
+	// Calls that hang end after some time; what counts is that the others need not wait for that.
+	waittest.Until(t, func() bool {
+		gate := make(chan struct{})
+		open.Store(&gate)
+		var work sync.WaitGroup
+		var sent, ended atomic.Int32
+		defer work.Wait()
+		defer close(gate)
+		for i := range 16 { // more than the batches that may be under way
+			for _, event := range []string{"stuck", "made-up-" + strconv.Itoa(i)} {
+				for _, c := range calls {
+					work.Go(func() {
+						sent.Add(1)
+						w.do(c.method, c.path+event, "", w.session(mallory))
+						ended.Add(1)
+					})
+				}
+			}
+		}
+		waittest.Until(t, func() bool { return sent.Load() == 16*2*3 }, "the calls are on their way")
+		for _, c := range calls {
+			require.Equal(t, http.StatusOK, w.do(c.method, c.path+calm, "", w.session(alice)).Code, c.path)
+		}
+		return ended.Load() == 0
+	}, "the line that is well is answered first")
+}

@@ -1,0 +1,66 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+)
+
+// refusedTokens is how many tokens of a kind were refused for a reason, by all tests so far.
+func refusedTokens(t *testing.T, kind, reason string) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	total := 0.0
+	for _, f := range families {
+		if f.GetName() != "urr_token_refusals_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["kind"] == kind && labels["reason"] == reason {
+				total += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return total
+}
+
+// Whoever tries forged, expired or revoked credentials leaves a trace in the metrics.
+func TestForgedTokensAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign, buyer := keys(t, foreignSecret), w.session(alice)
+	out := w.login(alice)
+	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", out).Code)
+	session := func(c *claims.Session) credentials {
+		return credentials{"Authorization": "Bearer " + w.sign(w.sessions, c)}
+	}
+	visitor, id := w.visitor()
+	for name, c := range map[string]struct {
+		kind, reason, path string
+		carried            credentials
+	}{
+		"a forged session":      {"session", "invalid", "/api/v1/auth/me", credentials{"Authorization": "Bearer x.y.z"}},
+		"an expired session":    {"session", "expired", "/api/v1/auth/me", session(claims.NewSession(alice, nil, w.now().Add(-time.Hour), w.now()))},
+		"a revoked session":     {"session", "revoked", "/api/v1/auth/me", out},
+		"another kind of token": {"session", "audience", "/api/v1/auth/me", credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now()))}},
+		"a forged visitor":      {"anon", "invalid", "/vwr-api/vwr/serving/busy", credentials{"Cookie": "urr-anon=x"}},
+		"a forged tier-1 token": {"tier1", "invalid", "/events/busy", visitor.with("Cookie", "urr-vwr-token="+w.sign(foreign, claims.NewTier1(busy, id, requestID, round, 7, w.now())))},
+		"a forged ticket":       {"ticket", "invalid", "/vwr-api/vwr/check/busy/" + requestID, visitor.with("X-Vwr-Ticket", "x")},
+		"a forged entry token": {"entry", "invalid", "/api/v1/seats/calm", buyer.with("X-Queue-Entry-Token",
+			w.sign(foreign, claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now())))},
+	} {
+		before := refusedTokens(t, c.kind, c.reason)
+		w.do(http.MethodGet, c.path, "", c.carried)
+		require.Greater(t, refusedTokens(t, c.kind, c.reason), before, name)
+	}
+}

@@ -1,0 +1,119 @@
+package app_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// reference is what the tests need of /docs/openapi.json: the parameters and members of every
+// route.
+type reference struct {
+	Paths       map[string]map[string]operation
+	Definitions map[string]schema
+}
+
+type operation struct {
+	Parameters []struct {
+		Name, In, Type string
+		Schema         *schema
+	}
+}
+
+type schema struct {
+	Ref        string `json:"$ref"`
+	Type       string
+	Items      *schema
+	Properties map[string]schema
+}
+
+// described is a route as the platform itself describes it.
+type described struct {
+	// members of the body, nil where the route takes none.
+	members map[string]schema
+	// numbers are the query's parameters that are integers.
+	numbers []string
+}
+
+func readReference(t *testing.T, w *world) reference {
+	t.Helper()
+	var doc reference
+	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+	require.NotEmpty(t, doc.Paths)
+	return doc
+}
+
+// documented is a route's path as the reference writes it.
+func documented(r *edge.Route) string {
+	return strings.NewReplacer("event_id", "eventId", "request_id", "requestId", "reservation_id", "reservationId",
+		"ticket_id", "ticketId", "payment_id", "paymentId").Replace(r.Pattern)
+}
+
+func (d reference) describe(r *edge.Route) described {
+	var out described
+	for _, p := range d.Paths[documented(r)][strings.ToLower(r.Method)].Parameters {
+		switch {
+		case p.In == "body":
+			if out.members = d.resolve(*p.Schema).Properties; out.members == nil {
+				out.members = map[string]schema{}
+			}
+		case p.In == "query" && p.Type == "integer":
+			out.numbers = append(out.numbers, p.Name)
+		}
+	}
+	return out
+}
+
+func (d reference) resolve(s schema) schema {
+	if s.Ref == "" {
+		return s
+	}
+	return d.Definitions[strings.TrimPrefix(s.Ref, "#/definitions/")]
+}
+
+// misfit is a value of another type than a member has, with the path of what is wrong inside it.
+type misfit struct{ value, path string }
+
+// misfits are values that a member of this schema cannot have.
+func (d reference) misfits(s schema) []misfit {
+	s = d.resolve(s)
+	scalars := func(values ...string) []misfit {
+		out := make([]misfit, len(values))
+		for i, v := range values {
+			out[i] = misfit{value: v}
+		}
+		return out
+	}
+	switch s.Type {
+	case "integer":
+		return scalars(`"7"`, `7.5`, `7.0`, `1e30`, `true`, `[7]`, `{}`)
+	case "number":
+		return scalars(`"7"`, `true`, `{}`)
+	case "boolean":
+		return scalars(`"true"`, `1`, `[]`)
+	case "string":
+		return scalars(`7`, `true`, `["x"]`, `{}`)
+	case "array":
+		out := scalars(`"x"`, `7`, `{"0":"x"}`)
+		for _, m := range d.misfits(*s.Items) {
+			out = append(out, misfit{"[" + m.value + "]", "[0]" + m.path})
+		}
+		return out
+	default: // an object
+		out := scalars(`"x"`, `7`, `[]`)
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			for _, m := range d.misfits(s.Properties[name]) {
+				out = append(out, misfit{`{"` + name + `":` + m.value + `}`, "." + name + m.path})
+			}
+		}
+		return out
+	}
+}

@@ -1,0 +1,115 @@
+package app_test
+
+import "strings"
+
+// input is what a route's input must be like beyond the types of its members, which the API's
+// reference tells.
+type input struct {
+	// required members, with the code of the refusal when one is absent or null.
+	required map[string]string
+	// bad values of the right type.
+	bad []badValue
+	// queries that the route refuses, with the code.
+	queries map[string]string
+}
+
+type badValue struct {
+	member, value, code string
+	path                string // what is named as wrong; "": the member
+}
+
+var (
+	longID   = `"` + strings.Repeat("a", 65) + `"`
+	longText = `"` + strings.Repeat("a", 201) + `"`
+	// pages are the queries of a list.
+	pages = map[string]string{
+		"limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
+		"cursor=%ff": "INVALID_UTF8", "cursor=%zz": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
+	}
+	badEvents = []badValue{
+		{member: "eventId", value: longID, code: "INVALID_ID"},
+		{member: "eventId", value: `""`, code: "INVALID_ID"},
+		{member: "eventId", value: `"a b"`, code: "INVALID_ID"},
+	}
+	sale = input{
+		required: map[string]string{
+			"title": "INVALID_REQUEST", "startsAt": "INVALID_REQUEST", "salesOpenAt": "INVALID_REQUEST", "salesCloseAt": "INVALID_REQUEST",
+			"seating": "INVALID_REQUEST", "currency": "INVALID_REQUEST", "maxPerUser": "INVALID_REQUEST", "sections": "INVALID_REQUEST",
+		},
+		bad: []badValue{
+			{member: "title", value: longText, code: "INVALID_REQUEST"},
+			{member: "startsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
+			{member: "seating", value: `"STANDING"`, code: "INVALID_REQUEST"},
+			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
+			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
+			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
+			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},
+		},
+	}
+)
+
+// inputs has a row for every route that takes JSON, and for those that read more of a query than
+// the others.
+var inputs = map[string]input{
+	"auth.dev-login": {
+		required: map[string]string{"userId": "INVALID_ID"},
+		bad: []badValue{
+			{member: "userId", value: `"a b"`, code: "INVALID_ID"},
+			{member: "userId", value: longID, code: "INVALID_ID"},
+			{member: "roles", value: `["root"]`, code: "INVALID_REQUEST"},
+			{member: "roles", value: `["admin",7]`, code: "INVALID_REQUEST", path: "roles[1]"},
+		},
+	},
+	"sessions.revoke": {bad: []badValue{
+		{member: "userId", value: `"a b"`, code: "INVALID_ID"},
+		{member: "sessionId", value: `"` + requestID + `"`, code: "INVALID_REQUEST", path: "userId"},
+	}},
+	"auth.logout":     {},
+	"vwr.assign":      {},
+	"queue.check":     {},
+	"queue.heartbeat": {},
+	"queue.leave":     {},
+
+	"EventService.ListEvents":               {queries: pages},
+	"ReservationService.ListMyReservations": {queries: pages},
+	"TicketService.ListMyTickets":           {queries: pages},
+
+	"seats.reserve": {required: map[string]string{"eventId": "INVALID_ID"}, bad: badEvents},
+	"reservations.best": {
+		required: map[string]string{"eventId": "INVALID_ID"},
+		bad:      append([]badValue{{member: "quantity", value: `99999999999`, code: "INVALID_REQUEST"}}, badEvents...),
+	},
+	"PaymentService.Prepare": {
+		required: map[string]string{"paymentType": "INVALID_REQUEST", "referenceId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "paymentType", value: `"gift"`, code: "INVALID_REQUEST"},
+			{member: "referenceId", value: `"42"`, code: "INVALID_REQUEST"},
+			{member: "referenceId", value: longText, code: "INVALID_REQUEST"},
+		},
+	},
+	"PaymentService.Confirm": {
+		required: map[string]string{"orderId": "INVALID_REQUEST", "paymentKey": "INVALID_REQUEST", "amount": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "orderId", value: longID, code: "INVALID_REQUEST"},
+			{member: "paymentKey", value: longText, code: "INVALID_REQUEST"},
+			{member: "amount", value: `-1`, code: "INVALID_REQUEST"},
+		},
+	},
+
+	"EventAdminService.CreateEvent": sale,
+	"EventAdminService.PutEvent": {
+		required: sale.required,
+		bad:      append([]badValue{{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}}, sale.bad...), // it stands in the path
+	},
+	"QueueAdminService.SetThreshold": {
+		required: map[string]string{"threshold": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "threshold", value: `-1`, code: "INVALID_REQUEST"}},
+	},
+	"VwrAdminService.Activate": {bad: []badValue{
+		{member: "batch", value: `0`, code: "INVALID_REQUEST"},
+		{member: "inlet", value: `"OPEN"`, code: "INVALID_REQUEST"},
+		{member: "maxInFlight", value: `0`, code: "INVALID_REQUEST"},
+	}},
+	"VwrAdminService.Advance":    {bad: []badValue{{member: "batchSize", value: `0`, code: "INVALID_REQUEST"}}},
+	"VwrAdminService.Deactivate": {},
+}

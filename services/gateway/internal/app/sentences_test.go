@@ -1,0 +1,109 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	"urr.guru/services/gateway/internal/app"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// failing is a connection whose calls end as the test says; its streams go on.
+type failing struct {
+	grpc.ClientConnInterface
+
+	invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error
+}
+
+func (f failing) Invoke(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error {
+	return f.invoke(ctx, method, in, out, opts...)
+}
+
+// words are what a client's library says, which nobody outside is to read.
+const words = `connection error: desc = "transport: Error while dialing: dial tcp 10.1.2.3:9000: connect: connection refused"`
+
+// failingEverywhere lets the unary calls to every service fail.
+func failingEverywhere(invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error) option {
+	return func(_ *app.Config, s *app.Services) {
+		for _, conn := range []*grpc.ClientConnInterface{&s.VWR, &s.Queue, &s.Ticket, &s.Payment, &s.Stats} {
+			*conn = failing{*conn, invoke}
+		}
+	}
+}
+
+// requireCatalogueSentences asks every route and holds what refuses to the catalogue.
+func (w *world) requireCatalogueSentences(as string) {
+	w.t.Helper()
+	visitor, _ := w.visitor()
+	all := w.buyer(calm).with("Cookie", visitor["Cookie"]).with("Idempotency-Key", "key-1").with("Accept", "application/json")
+	refusals := 0
+	for _, r := range w.gateway.Routes() {
+		c := all
+		if r.Who == edge.Admin || r.Who == edge.Staff {
+			c = w.session("operator", "admin")
+		}
+		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), c)
+		if rec.Code < 400 || r.ID == "page.asset" { // a file that is not there is said in plain text
+			continue
+		}
+		refusals++
+		require.NotContains(w.t, rec.Body.String(), "dial tcp", "%s: %s", as, r)
+		doc := problemOf(w.t, rec)
+		known, ok := errs.Lookup(fmt.Sprint(doc["code"]))
+		require.True(w.t, ok, "%s: %s: %s", as, r, rec.Body)
+		require.Equal(w.t, known.Message, doc["error"], "%s: %s", as, r)
+	}
+	require.Greater(w.t, refusals, 20, as)
+}
+
+// Whatever a service or its client says, only sentences of the catalogue leave the gateway.
+func TestOnlyCatalogueSentencesLeave(t *testing.T) {
+	t.Parallel()
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		t.Run("grpc's own "+code.String(), func(t *testing.T) {
+			t.Parallel()
+			newWorld(t, failingEverywhere(func(context.Context, string, any, any, ...grpc.CallOption) error {
+				return status.Error(code, words)
+			})).requireCatalogueSentences(code.String())
+		})
+		t.Run("a service's "+code.String(), func(t *testing.T) {
+			t.Parallel()
+			// A status passed on by a service keeps its reason, while its text is whatever was
+			// wrapped around it.
+			st, err := status.New(code, words).WithDetails(&errdetails.ErrorInfo{Reason: errs.ErrUnavailable.Reason, Domain: errs.Domain})
+			require.NoError(t, err)
+			newWorld(t, failingEverywhere(func(context.Context, string, any, any, ...grpc.CallOption) error {
+				return fmt.Errorf("list: %w", st.Err())
+			})).requireCatalogueSentences(code.String())
+		})
+	}
+}
+
+// A service that is not there is not described to visitors.
+func TestDeadBackends(t *testing.T) {
+	t.Parallel()
+	dead, err := rpc.Dial(rpc.Gateway, "ticket", rpc.Peer{Addr: "127.0.0.1:1", Key: "a-key-of-at-least-thirty-two-bytes!"},
+		rpc.WithTimeout(time.Second), rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = dead.Close() })
+	w := newWorld(t, failingEverywhere(dead.Invoke))
+	w.requireCatalogueSentences("dead")
+	rec := w.do(http.MethodGet, "/api/v1/events/calm", "", credentials{"Accept": "application/json"})
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+	require.Equal(t, errs.ErrUnavailable.Message, doc["error"])
+}

@@ -1,0 +1,89 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+)
+
+// The reference lists the whole catalogue, so every code of it is one that something sends: a client
+// needs no branch for what nothing sends.
+func TestEveryCodeIsSent(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "pkg", "errs", "codes_*.go"))
+	require.NoError(t, err)
+	declared := map[string]string{}
+	for _, file := range files {
+		maps.Copy(declared, reasons(t, file))
+	}
+	require.Len(t, declared, len(errs.Catalogue()))
+	mentioned := map[string]bool{}
+	for _, module := range []string{"pkg", "services"} {
+		mentions(t, filepath.Join(root, module), mentioned)
+	}
+	for name, reason := range declared {
+		require.True(t, mentioned[name], "nothing sends %s", reason)
+	}
+}
+
+// reasons are the codes by the names of their sentinels.
+func reasons(t *testing.T, file string) map[string]string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	by := map[string]string{}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		for i, name := range spec.Names {
+			made, _ := spec.Values[i].(*ast.CallExpr)
+			reason, _ := made.Args[1].(*ast.BasicLit)
+			by[name.Name], err = strconv.Unquote(reason.Value)
+			require.NoError(t, err)
+		}
+		return false
+	})
+	require.NotEmpty(t, by)
+	return by
+}
+
+// mentions adds the sentinels that the code of a folder uses, its tests and the catalogue apart.
+func mentions(t *testing.T, folder string, into map[string]bool) {
+	t.Helper()
+	name := regexp.MustCompile(`\bErr[A-Z]\w*`)
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "node_modules":
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		case strings.HasPrefix(d.Name(), "codes_"):
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		qualified := filepath.Base(filepath.Dir(path)) != "errs"
+		for _, at := range name.FindAllIndex(raw, -1) {
+			if !qualified || strings.HasSuffix(string(raw[:at[0]]), "errs.") {
+				into[string(raw[at[0]:at[1]])] = true
+			}
+		}
+		return err
+	}))
+}

@@ -1,0 +1,50 @@
+package identity
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/token"
+)
+
+// Kinds of what requests carry.
+const (
+	kindSession = "session"
+	kindAnon    = "anon"
+	kindTier1   = "tier1"
+	kindTicket  = "ticket"
+	kindEntry   = "entry"
+)
+
+// Reasons for which it opens nothing. Expired tokens are everybody's; the others are nobody's by
+// accident, but where keys were changed or a ticket was sent for another event.
+const (
+	reasonExpired  = "expired"
+	reasonAudience = "audience"
+	reasonInvalid  = "invalid"
+	reasonRevoked  = "revoked"
+)
+
+var (
+	refusals = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_token_refusals_total", Help: "Tokens, tickets and visitors' cookies that did not verify, by kind and reason.",
+	}, []string{"kind", "reason"})
+	verified = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_token_verifications_total", Help: "Tokens whose signature was checked, as they were not in the cache.",
+	}, []string{"kind"})
+)
+
+func refused(kind, reason string) { refusals.WithLabelValues(kind, reason).Inc() }
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, token.ErrExpired):
+		return reasonExpired
+	case errors.Is(err, token.ErrAudience):
+		return reasonAudience
+	default:
+		return reasonInvalid
+	}
+}

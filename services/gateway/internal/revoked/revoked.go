@@ -1,0 +1,187 @@
+// Package revoked keeps the sessions that ended before their time: single ones (signed out, revoked
+// by an operator) and all of a user's that were issued before an instant. The list is a sorted set
+// in the gateways' Redis; every gateway reads it each second and remembers it for as long as a
+// session may live, so that Redis may be away or lose it. What is older than that may have been
+// revoked, so no session is good any longer.
+package revoked
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/services/gateway/internal/identity"
+
+	pkgredis "urr.guru/pkg/redis"
+)
+
+// Key is the sorted set: members `s:<session>`, scored by when they were revoked, and `u:<user>`,
+// scored by until when the revoked sessions were issued, both in epoch milliseconds.
+const Key = "revoked"
+
+const (
+	bySession = "s:"
+	byUser    = "u:"
+)
+
+// slack is how far clocks of gateways may be apart for what is read, kept and dropped by time.
+const slack = time.Minute
+
+// askTimeout bounds what a sign-in waits for Redis.
+const askTimeout = time.Second
+
+var _ identity.Revocations = (*List)(nil)
+
+// List is safe for concurrent use.
+type List struct {
+	rdb  redis.UniversalClient // nil: this process alone
+	key  string
+	life time.Duration // of a session
+	now  func() time.Time
+
+	known    atomic.Bool
+	mu       sync.RWMutex
+	entries  map[string]int64 // member → epoch ms
+	fullRead time.Time
+}
+
+// New makes a list over the set at key that remembers for life, the longest that a session lasts.
+// It knows nothing until the first Read. Without a client (nil) it is this process's own, and known
+// at once.
+func New(rdb redis.UniversalClient, key string, life time.Duration, now func() time.Time) *List {
+	l := &List{rdb: rdb, key: key, life: life, now: now, entries: make(map[string]int64)}
+	l.known.Store(rdb == nil)
+	return l
+}
+
+// Known reports whether the list was ever read.
+func (l *List) Known() bool { return l.known.Load() }
+
+// Ready fails until the list was read once.
+func (l *List) Ready(context.Context) error {
+	if !l.Known() {
+		return errors.New("the revoked sessions have not been read yet")
+	}
+	return nil
+}
+
+// Refused reports whether a session was revoked, or may have been: once a shorter life is in force,
+// the list does not go back to the issue of sessions that were given a longer one.
+func (l *List) Refused(c *claims.Session) bool {
+	if c.Issued().Add(l.life).Before(l.now()) {
+		return true
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if len(l.entries) == 0 {
+		return false
+	}
+	if _, listed := l.entries[bySession+c.Key()]; listed {
+		return true
+	}
+	at, listed := l.entries[byUser+c.UserID]
+	return listed && c.Issued().UnixMilli() <= at
+}
+
+// Sessions revokes single sessions, named by claims.Session.Key. It fails with errs.ErrUnavailable
+// when that could not be written.
+func (l *List) Sessions(ctx context.Context, keys ...string) error {
+	at := l.now().UnixMilli()
+	entries := make(map[string]int64, len(keys))
+	for _, k := range keys {
+		entries[bySession+k] = at
+	}
+	return l.revoke(ctx, entries)
+}
+
+// User revokes all sessions of a user that were issued until now, by whichever gateway: its clock
+// may be ahead of this one's.
+func (l *List) User(ctx context.Context, userID string) error {
+	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(slack).UnixMilli()})
+}
+
+// IssueTime is the time of issue of a new session of a user: now, but after the last revocation of
+// the user's sessions. Redis is asked for it, since another gateway may have revoked them after the
+// last Read; while Redis is away the list counts.
+func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
+	member := byUser + userID
+	l.ask(ctx, member)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	now := l.now()
+	if until := time.UnixMilli(l.entries[member]); !now.After(until) {
+		return until.Add(time.Millisecond)
+	}
+	return now
+}
+
+// ask brings one member up to date.
+func (l *List) ask(ctx context.Context, member string) {
+	if l.rdb == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	switch at, err := l.rdb.ZScore(ctx, l.key, member).Result(); {
+	case err == nil:
+		l.remember(map[string]int64{member: int64(at)})
+	case !errors.Is(err, redis.Nil):
+		failedReads.Inc()
+	}
+}
+
+// revoke writes, then remembers: what is in force at this gateway will be at all others.
+func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
+	if l.rdb != nil {
+		if err := l.write(ctx, entries); err != nil {
+			return err
+		}
+	}
+	l.remember(entries)
+	return nil
+}
+
+// remember keeps the later time of each member.
+func (l *List) remember(entries map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for m, at := range entries {
+		l.entries[m] = max(l.entries[m], at)
+	}
+	revocations.Set(float64(len(l.entries)))
+}
+
+// writeMax bounds the members of one command.
+const writeMax = 1000
+
+func (l *List) write(ctx context.Context, entries map[string]int64) error {
+	var group []redis.Z
+	send := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		err := l.rdb.ZAddArgs(ctx, l.key, redis.ZAddArgs{GT: true, Members: group}).Err()
+		group = group[:0]
+		return pkgredis.Err(err)
+	}
+	for m, at := range entries {
+		group = append(group, redis.Z{Member: m, Score: float64(at)})
+		if len(group) == writeMax {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+	}
+	return send()
+}
+
+// wellFormed keeps what a mistaken hand has written out of the list.
+func wellFormed(member string) bool {
+	return strings.HasPrefix(member, bySession) || strings.HasPrefix(member, byUser)
+}

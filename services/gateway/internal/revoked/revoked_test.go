@@ -1,0 +1,289 @@
+package revoked_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/redis/redistest"
+	"urr.guru/services/gateway/internal/revoked"
+)
+
+const life = 12 * time.Hour
+
+// site is a key of its own in Redis, and a clock, for lists of several gateways.
+type site struct {
+	t     *testing.T
+	rdb   redis.UniversalClient
+	key   string
+	clock *clocktest.Clock
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	return &site{t: t, rdb: redistest.Open(t), key: redistest.Prefix(t), clock: clocktest.New(time.UnixMilli(1_800_000_000_500))}
+}
+
+// gateway is a list that was read once.
+func (s *site) gateway() *revoked.List {
+	s.t.Helper()
+	l := revoked.New(s.rdb, s.key, life, s.clock.Now)
+	s.read(l)
+	return l
+}
+
+func (s *site) read(l *revoked.List) {
+	s.t.Helper()
+	require.NoError(s.t, l.Read(s.t.Context()))
+}
+
+func (s *site) session(user string) *claims.Session {
+	return claims.NewSession(user, nil, s.clock.Now(), s.clock.Now().Add(life))
+}
+
+func (s *site) stored() map[string]float64 {
+	s.t.Helper()
+	members, err := s.rdb.ZRangeWithScores(s.t.Context(), s.key, 0, -1).Result()
+	require.NoError(s.t, err)
+	all := map[string]float64{}
+	for _, z := range members {
+		all[fmt.Sprint(z.Member)] = z.Score
+	}
+	return all
+}
+
+func TestRevocationsReachAllGateways(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*site{"single server": newSite(t), "cluster": func() *site {
+		s := newSite(t)
+		s.rdb, s.key = redistest.OpenCluster(t), redistest.ClusterPrefix(t)
+		return s
+	}()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.t = t
+			a, b := s.gateway(), s.gateway()
+			one, two, bob := s.session("alice"), s.session("alice"), s.session("bob")
+			require.NoError(t, a.Sessions(t.Context(), one.Key()))
+			require.True(t, a.Refused(one), "at once where it was revoked")
+			require.False(t, b.Refused(one))
+			s.read(b)
+			require.True(t, b.Refused(one))
+			require.False(t, b.Refused(two))
+
+			s.clock.Advance(time.Millisecond)
+			require.NoError(t, b.User(t.Context(), "alice"))
+			s.read(a)
+			later := claims.NewSession("alice", nil, a.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
+			for _, l := range []*revoked.List{a, b} {
+				require.True(t, l.Refused(two), "issued before")
+				require.False(t, l.Refused(later), "issued afterwards")
+				require.False(t, l.Refused(bob))
+			}
+			require.Equal(t, map[string]float64{"s:" + one.ID: 1_800_000_000_500, "u:alice": 1_800_000_060_501}, s.stored())
+		})
+	}
+}
+
+// The clocks of gateways differ: what one that is ahead has issued is revoked by one that is behind,
+// and what is issued afterwards is not, whoever issues it.
+func TestClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ahead, behind := s.gateway(), s.gateway()
+	theirs := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
+	require.NoError(t, behind.User(t.Context(), "alice"))
+	require.True(t, behind.Refused(theirs))
+	s.read(ahead)
+	require.True(t, ahead.Refused(theirs))
+	for _, l := range []*revoked.List{ahead, behind} {
+		again := claims.NewSession("alice", nil, l.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
+		require.False(t, ahead.Refused(again))
+		require.False(t, behind.Refused(again))
+		require.Equal(t, s.clock.Now(), l.IssueTime(t.Context(), "bob"))
+	}
+	s.clock.Advance(time.Hour)
+	require.Equal(t, s.clock.Now(), behind.IssueTime(t.Context(), "alice"))
+}
+
+// Who signs in at a gateway that has not read of the user's revocation yet gets a session that is good
+// everywhere. While Redis is away the gateway goes by what it remembers.
+func TestSigningInRightAfterARevocation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a, b := s.gateway(), s.gateway()
+	before := s.session("alice")
+	s.clock.Advance(time.Second)
+	require.NoError(t, a.User(t.Context(), "alice"))
+	after := claims.NewSession("alice", nil, b.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
+	require.True(t, b.Refused(before), "what was asked of Redis is in force at once")
+	s.read(b)
+	for _, l := range []*revoked.List{a, b, s.gateway()} {
+		require.True(t, l.Refused(before))
+		require.False(t, l.Refused(after))
+	}
+	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
+
+	require.NoError(t, s.rdb.Close())
+	require.Equal(t, after.Issued(), b.IssueTime(t.Context(), "alice"))
+	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
+}
+
+// A gateway with a shorter life forgets revocations earlier. No session outlives its memory: neither
+// the revoked one, nor another of that time, of which it cannot know.
+func TestAShorterLifeRevivesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	out, other := s.session("alice"), s.session("bob")
+	require.NoError(t, s.gateway().Sessions(t.Context(), out.Key()))
+	const shorter = time.Hour
+	gateway := func() *revoked.List {
+		l := revoked.New(s.rdb, s.key, shorter, s.clock.Now)
+		s.read(l)
+		return l
+	}
+	s.clock.Advance(shorter)
+	l := gateway()
+	require.True(t, l.Refused(out))
+	require.False(t, l.Refused(other), "not older than a session may be")
+	s.clock.Advance(time.Millisecond)
+	require.True(t, l.Refused(other))
+	for range 5 { // until it is forgotten everywhere
+		s.clock.Advance(time.Minute)
+		s.read(l)
+		require.True(t, l.Refused(out))
+	}
+	require.Empty(t, s.stored())
+	require.True(t, gateway().Refused(out))
+	require.False(t, gateway().Refused(s.session("alice")))
+}
+
+func TestSessionsOfOlderReleases(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l := s.gateway()
+	old := s.session("alice")
+	old.ID, old.Millis = "", 0
+	require.False(t, l.Refused(old))
+	require.NoError(t, l.Sessions(t.Context(), old.Key()))
+	require.True(t, l.Refused(old))
+	another := s.session("bob")
+	another.ID, another.Millis = "", 0
+	require.NoError(t, l.User(t.Context(), "bob"))
+	require.True(t, l.Refused(another))
+}
+
+// A gateway that has never read the list knows nothing; one that has goes by the last list while
+// Redis is away, and revokes nothing that it cannot write.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l, c := s.gateway(), s.session("alice")
+	require.NoError(t, l.User(t.Context(), "alice"))
+	require.NoError(t, s.rdb.Close())
+	fresh := revoked.New(s.rdb, s.key, life, s.clock.Now)
+	for _, l := range []*revoked.List{l, fresh} {
+		require.ErrorIs(t, l.Read(t.Context()), errs.ErrUnavailable)
+	}
+	require.True(t, l.Refused(c))
+	require.NoError(t, l.Ready(t.Context()))
+	require.False(t, fresh.Known())
+	require.Error(t, fresh.Ready(t.Context()))
+	bob := s.session("bob")
+	require.ErrorIs(t, l.Sessions(t.Context(), bob.Key()), errs.ErrUnavailable)
+	require.False(t, l.Refused(bob), "who was told that it failed is not signed out")
+}
+
+// What Redis loses, all of it or the last writes before a failover, the gateways write back.
+func TestLossesAreWrittenBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a, b := s.gateway(), s.gateway()
+	sessions := make([]string, 2500) // more than one command writes
+	for i := range sessions {
+		sessions[i] = s.session("alice").Key()
+	}
+	require.NoError(t, a.Sessions(t.Context(), sessions...))
+	s.read(b)
+	s.clock.Advance(time.Hour)
+	require.NoError(t, a.User(t.Context(), "bob"))
+	all := s.stored()
+	require.Len(t, all, 2501)
+
+	require.NoError(t, s.rdb.ZRem(t.Context(), s.key, "u:bob").Err())
+	s.read(a)
+	require.Equal(t, all, s.stored(), "one")
+	require.NoError(t, s.rdb.Del(t.Context(), s.key).Err())
+	s.read(b)
+	s.read(a)
+	require.Equal(t, all, s.stored(), "everything")
+	bob := s.session("bob")
+	require.True(t, s.gateway().Refused(bob), "a gateway that starts now reads it all")
+}
+
+// A revocation written by a clock that is minutes behind is not recent, but it is missing.
+func TestLateRevocationsAreSeen(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l, c := s.gateway(), s.session("alice")
+	behind := s.clock.Now().Add(-10 * time.Minute).UnixMilli()
+	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:" + c.ID, Score: float64(behind)}).Err())
+	s.read(l)
+	require.True(t, l.Refused(c))
+}
+
+// Revocations are kept for as long as the sessions that they are about may live, and no longer.
+func TestRevocationsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l, c := s.gateway(), s.session("alice")
+	require.NoError(t, l.Sessions(t.Context(), c.Key()))
+	s.clock.Advance(life)
+	s.read(l)
+	require.True(t, l.Refused(c))
+	s.clock.Advance(2*time.Minute + time.Millisecond) // a minute for clocks that differ, twice
+	s.read(l)
+	s.read(l) // what it remembered it would have written back
+	require.Empty(t, s.stored())
+}
+
+func TestOneProcessAlone(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Unix(1_800_000_000, 0))
+	l := revoked.New(nil, "", life, clock.Now)
+	require.NoError(t, l.Ready(t.Context()))
+	require.NoError(t, l.Watch(t.Context(), slog.New(slog.DiscardHandler)))
+	c := claims.NewSession("alice", nil, clock.Now(), clock.Now().Add(life))
+	require.NoError(t, l.Sessions(t.Context(), c.Key()))
+	require.True(t, l.Refused(c))
+}
+
+// Redis away for a minute is one line in the log.
+func TestWatchLogsAnOutageOnce(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	require.NoError(t, rdb.Close()) // every command fails at once
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := revoked.New(rdb, "k", life, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.Watch(ctx, slog.New(slog.NewTextHandler(&log, nil))) }()
+		<-time.After(time.Minute)
+		stop()
+		require.NoError(t, <-done)
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+		require.False(t, l.Known())
+	})
+}

@@ -1,0 +1,31 @@
+package web
+
+import (
+	_ "embed"
+	"html/template"
+	"net/http"
+	"net/url"
+)
+
+//go:embed robots.txt
+var robotsText []byte
+
+//go:embed icon.svg
+var iconSource string
+
+// icon is the address of the site's icon, which holds it, so that no page costs a request for it.
+func icon() template.URL {
+	return template.URL("data:image/svg+xml," + url.PathEscape(iconSource)) //nolint:gosec // a file of this package
+}
+
+// robots is `/robots.txt`, the same for everybody.
+type robots struct{ text *content }
+
+func newRobots() robots { return robots{newContent("text/plain; charset=utf-8", robotsText)} }
+
+func (f robots) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "public, max-age=86400")
+	h.Set("X-Content-Type-Options", "nosniff")
+	f.text.serve(w, r, http.StatusOK)
+}

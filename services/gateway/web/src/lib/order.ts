@@ -1,0 +1,21 @@
+// Seats as people count them: A-2 before A-10, whatever the order they came in.
+
+import { page } from "./page";
+import type { Seat, Ticket } from "./types";
+
+const natural = new Intl.Collator(page.lang, { numeric: true });
+
+export const bySeat = (a: Seat, b: Seat): number =>
+  natural.compare(a.section, b.section) || natural.compare(a.row, b.row) || a.number - b.number;
+
+/** The tickets in their order, but those of one reservation together and by their seats. */
+export function inOrder(tickets: Ticket[]): Ticket[] {
+  const bookings = new Map<string, Ticket[]>();
+  for (const ticket of tickets) {
+    const booking = bookings.get(ticket.reservationId);
+    if (booking) booking.push(ticket);
+    else bookings.set(ticket.reservationId, [ticket]);
+  }
+  const bySeats = (a: Ticket, b: Ticket): number => (a.seat && b.seat ? bySeat(a.seat, b.seat) : 0);
+  return [...bookings.values()].flatMap((booking) => booking.sort(bySeats));
+}
