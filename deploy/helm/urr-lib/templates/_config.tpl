@@ -18,9 +18,17 @@ envFrom:
 {{- with printf "%s\n%s" (include "urr-lib.podEnvironment" $root) (include "urr-lib.secretEnvironment" $root) | trim }}
 env: {{- . | nindent 2 }}
 {{- end }}
-{{- if include "urr-lib.authorities" $root }}
-volumeMounts:
-  - {name: authorities, mountPath: /etc/urr/authorities, readOnly: true}
+{{- with include "urr-lib.mounts" $root | trim }}
+volumeMounts: {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "urr-lib.mounts" -}}
+{{- if include "urr-lib.authorities" . }}
+- {name: authorities, mountPath: /etc/urr/authorities, readOnly: true}
+{{- end }}
+{{- if include "urr-lib.mountsSecrets" . }}
+- {name: secrets, mountPath: /etc/urr/secrets, readOnly: true}
 {{- end }}
 {{- end }}
 
@@ -41,10 +49,18 @@ volumeMounts:
 {{- end }}
 
 {{- define "urr-lib.volumes" -}}
-{{- with include "urr-lib.authorities" . -}}
-volumes:
-  - name: authorities
-    configMap: {name: {{ . }}}
+{{- with include "urr-lib.eachVolume" . | trim -}}
+volumes: {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "urr-lib.eachVolume" -}}
+{{- with include "urr-lib.authorities" . }}
+- name: authorities
+  configMap: {name: {{ . }}}
+{{- end }}
+{{- if include "urr-lib.mountsSecrets" . }}
+{{ include "urr-lib.secretVolume" . }}
 {{- end }}
 {{- end }}
 

@@ -32,6 +32,9 @@ GRPC_ADDR: {{ printf ":%s" (include "urr-lib.port.grpc" .) | quote }}
 {{- $telemetry := include "urr-lib.block" (list . "telemetry") | fromYaml }}
 LOG_LEVEL: {{ $telemetry.logLevel | default "info" | quote }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ $telemetry.otlpEndpoint | default "" | quote }}
+{{- if $telemetry.profiles }}
+PPROF: "true"
+{{- end }}
 {{- with $telemetry.traceRatio }}
 OTEL_TRACES_SAMPLER: parentbased_traceidratio
 OTEL_TRACES_SAMPLER_ARG: {{ . | quote }}
@@ -74,6 +77,7 @@ KAFKA_GROUP_PREFIX: {{ $kafka.prefix | default "" | quote }}
 {{- $redis := include "urr-lib.block" (list . "redis") | fromYaml }}
 REDIS_ADDRS: {{ join "," $redis.addresses | quote }}
 REDIS_CLUSTER: {{ $redis.cluster | default false | quote }}
+REDIS_DB: {{ $redis.database | default 0 | quote }}
 REDIS_TLS: {{ $redis.tls | default false | quote }}
 REDIS_USERNAME: {{ $redis.username | default "" | quote }}
 REDIS_POOL_SIZE: {{ include "urr-lib.text" ($redis.poolSize | default "") | quote }}
@@ -94,53 +98,5 @@ SQS_ENDPOINT: {{ .endpoint | quote }}
 {{- end }}
 {{- with .Values.postgres }}
 DATABASE_MAX_CONNS: {{ include "urr-lib.text" .maxConnections | quote }}
-{{- end }}
-{{- end }}
-
-{{/* Secrets, each by reference, as a list of env entries. */}}
-{{- define "urr-lib.secretEnvironment" -}}
-{{- $refs := dict -}}
-{{- range $variable, $ref := .Values.secrets -}}
-{{- if $ref.name -}}{{- $_ := set $refs $variable $ref -}}{{- end -}}
-{{- end -}}
-{{- with .Values.postgres -}}
-{{- $_ := set $refs "DATABASE_URL" (dict "name" .urlSecret "key" "url") -}}
-{{- end -}}
-{{- range $store, $variable := dict "kafka" "KAFKA_PASSWORD" "redis" "REDIS_PASSWORD" -}}
-{{- if hasKey $.Values $store -}}
-{{- with (include "urr-lib.block" (list $ $store) | fromYaml).passwordSecret -}}
-{{- $_ := set $refs $variable (dict "name" . "key" "password") -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- if hasKey .Values "aws" -}}
-{{- with (include "urr-lib.block" (list . "aws") | fromYaml).credentialsSecret -}}
-{{- $_ := set $refs "AWS_ACCESS_KEY_ID" (dict "name" . "key" "access-key-id") -}}
-{{- $_ := set $refs "AWS_SECRET_ACCESS_KEY" (dict "name" . "key" "secret-access-key") -}}
-{{- end -}}
-{{- end -}}
-{{- range $callee, $peer := .Values.rpc.calls -}}
-{{- if ne $peer.address "none" -}}
-{{- $name := printf "%s-%s-%s" $.Values.rpc.secretPrefix $.Chart.Name $callee -}}
-{{- $_ := set $refs (printf "%s_RPC_KEY" (upper $callee)) (dict "name" $name "key" "key") -}}
-{{- end -}}
-{{- end -}}
-{{- $accept := list -}}
-{{- range $caller := .Values.rpc.callers -}}
-{{- $variable := printf "RPC_KEY_OF_%s" (upper $caller) -}}
-{{- $_ := set $refs $variable (dict "name" (printf "%s-%s-%s" $.Values.rpc.secretPrefix $caller $.Chart.Name) "key" "key") -}}
-{{- $accept = append $accept (printf "%s:$(%s)" $caller $variable) -}}
-{{- end -}}
-{{- range $variable, $ref := $refs }}
-- name: {{ $variable }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ $ref.name }}
-      key: {{ $ref.key }}
-{{- end }}
-{{- with $accept }}
-# Put together by the kubelet, so that each pair keeps a Secret of its own.
-- name: RPC_ACCEPT
-  value: {{ join "," . | quote }}
 {{- end }}
 {{- end }}

@@ -1,0 +1,94 @@
+{{/* Whether secrets come as files, which the service reads again when they change, and not as variables. */}}
+{{- define "urr-lib.mountsSecrets" -}}
+{{- if or .Values.mountSecrets (.Values.global | default dict).mountSecrets -}}true{{- end -}}
+{{- end }}
+
+{{/* The service's secrets: variable: {name, key}. */}}
+{{- define "urr-lib.secretRefs" -}}
+{{- $refs := dict -}}
+{{- range $variable, $ref := .Values.secrets -}}
+{{- if $ref.name -}}{{- $_ := set $refs $variable $ref -}}{{- end -}}
+{{- end -}}
+{{- with .Values.postgres -}}
+{{- $_ := set $refs "DATABASE_URL" (dict "name" .urlSecret "key" "url") -}}
+{{- end -}}
+{{- range $store, $variable := dict "kafka" "KAFKA_PASSWORD" "redis" "REDIS_PASSWORD" -}}
+{{- if hasKey $.Values $store -}}
+{{- with (include "urr-lib.block" (list $ $store) | fromYaml).passwordSecret -}}
+{{- $_ := set $refs $variable (dict "name" . "key" "password") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $callee, $peer := .Values.rpc.calls -}}
+{{- if ne $peer.address "none" -}}
+{{- $name := printf "%s-%s-%s" $.Values.rpc.secretPrefix $.Chart.Name $callee -}}
+{{- $_ := set $refs (printf "%s_RPC_KEY" (upper $callee)) (dict "name" $name "key" "key") -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $refs -}}
+{{- end }}
+
+{{/* Secrets that a library reads, and from its environment only. */}}
+{{- define "urr-lib.librarySecretRefs" -}}
+{{- $refs := dict -}}
+{{- if hasKey .Values "aws" -}}
+{{- with (include "urr-lib.block" (list . "aws") | fromYaml).credentialsSecret -}}
+{{- $_ := set $refs "AWS_ACCESS_KEY_ID" (dict "name" . "key" "access-key-id") -}}
+{{- $_ := set $refs "AWS_SECRET_ACCESS_KEY" (dict "name" . "key" "secret-access-key") -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $refs -}}
+{{- end }}
+
+{{/* The Secret with the key of a pair: (list $ "caller"). */}}
+{{- define "urr-lib.callerSecret" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s-%s" $root.Values.rpc.secretPrefix (index . 1) $root.Chart.Name -}}
+{{- end }}
+
+{{/* Secrets as a list of env entries: each by reference, or where its file is. */}}
+{{- define "urr-lib.secretEnvironment" -}}
+{{- $refs := include "urr-lib.librarySecretRefs" . | fromYaml -}}
+{{- $files := dict -}}
+{{- $accept := list -}}
+{{- if include "urr-lib.mountsSecrets" . -}}
+{{- $files = include "urr-lib.secretRefs" . | fromYaml -}}
+{{- if .Values.rpc.callers -}}{{- $_ := set $files "RPC_ACCEPT" true -}}{{- end -}}
+{{- else -}}
+{{- $refs = merge $refs (include "urr-lib.secretRefs" . | fromYaml) -}}
+{{- range $caller := .Values.rpc.callers -}}
+{{- $variable := printf "RPC_KEY_OF_%s" (upper $caller) -}}
+{{- $_ := set $refs $variable (dict "name" (include "urr-lib.callerSecret" (list $ $caller)) "key" "key") -}}
+{{- $accept = append $accept (printf "%s:$(%s)" $caller $variable) -}}
+{{- end -}}
+{{- end -}}
+{{- range $variable, $ref := $refs }}
+- name: {{ $variable }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $ref.name }}
+      key: {{ $ref.key }}
+{{- end }}
+{{- with $accept }}
+# Put together by the kubelet, so that each pair keeps a Secret of its own.
+- name: RPC_ACCEPT
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- range $variable, $ref := $files }}
+- name: {{ $variable }}_FILE
+  value: /etc/urr/secrets/{{ $variable }}
+{{- end }}
+{{- end }}
+
+{{/* The same as a volume: a file for each variable, and in the folder RPC_ACCEPT one for each caller. */}}
+{{- define "urr-lib.secretVolume" -}}
+- name: secrets
+  projected:
+    sources:
+      {{- range $variable, $ref := include "urr-lib.secretRefs" . | fromYaml }}
+      - secret: {name: {{ $ref.name }}, items: [{key: {{ $ref.key }}, path: {{ $variable }}}]}
+      {{- end }}
+      {{- range $caller := .Values.rpc.callers }}
+      - secret: {name: {{ include "urr-lib.callerSecret" (list $ $caller) }}, items: [{key: key, path: RPC_ACCEPT/{{ $caller }}}]}
+      {{- end }}
+{{- end }}
