@@ -1,68 +1,89 @@
 # URR. `make` alone prints this help. Logic lives in scripts/; ports shift by URR_PORT_OFFSET.
 
 .DEFAULT_GOAL := help
-DEV   := go run ./scripts/cmd/dev
-CHECK := go run ./scripts/cmd/check
+# Programs are built and then run by themselves, as `go run` would add lines of its own after Ctrl-C. The trap keeps the
+# recipe's shell alive for CTRL_C.
+program = trap : INT; go build -o .urr/tools/$(1) ./scripts/cmd/$(1) && .urr/tools/$(1)
+DEV    := $(call program,dev)
+CHECK  := $(call program,check)
+# A program that Ctrl-C has ended says so in one line and exits with 130; make then ends by the same signal, without a line.
+CTRL_C := || { [ $$? = 130 ] && kill -INT $$PPID; }
 
 .PHONY: help
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: up down status logs
+.PHONY: up down reset status logs env
 up: ## Build and start everything, seed a demo sale, print the addresses
-	@$(DEV) up
+	@$(DEV) up $(CTRL_C)
 
 down: ## Stop everything that up and backends started
-	@$(DEV) down
+	@$(DEV) down $(CTRL_C)
+
+reset: ## Stop everything and remove its data; programs and jars stay
+	@$(DEV) reset $(CTRL_C)
 
 status: ## Table of services and backends
-	@$(DEV) status
+	@$(DEV) status $(CTRL_C)
 
 logs: ## Follow the log of one service or backend: make logs S=queue
-	@$(DEV) logs $(S)
+	@$(DEV) logs $(S) $(CTRL_C)
+
+env: ## Print the environment that up gives a service, for a shell: eval "$$(make -s env S=queue)"
+	@$(DEV) env $(S) $(CTRL_C)
 
 .PHONY: backends backends-down
 backends: ## Start only the backends (and the Redis Cluster that tests use)
-	@$(DEV) backends
+	@$(DEV) backends $(CTRL_C)
 
 backends-down: ## Stop only the backends
-	@$(DEV) backends-down
+	@$(DEV) backends-down $(CTRL_C)
 
 .PHONY: build web
 build: ## Build the services into .urr/bin
-	@$(DEV) build
+	@$(DEV) build $(CTRL_C)
 
 web: ## Bundle the pages into the gateway
-	@go run ./scripts/cmd/web
+	@$(call program,web) $(CTRL_C)
 
-.PHONY: proto tidy lint verify test
+.PHONY: proto settings tidy lint verify quick test stress
 proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
-	@$(CHECK) proto
-	@$(CHECK) sqlc
+	@$(CHECK) proto $(CTRL_C)
+	@$(CHECK) sqlc $(CTRL_C)
+
+settings: ## Rewrite the tables of settings in the services' READMEs
+	@$(CHECK) settings $(CTRL_C)
 
 tidy: ## go mod tidy in every module
-	@$(CHECK) tidy
+	@$(CHECK) tidy $(CTRL_C)
 
 lint: ## golangci-lint in every module
-	@$(CHECK) lint
+	@$(CHECK) lint $(CTRL_C)
 
 verify: ## Regenerate everything and require a clean tree; build each module alone
-	@$(CHECK) verify
+	@$(CHECK) verify $(CTRL_C)
 
-test: ## Every test, with the race detector, on the real backends
-	@$(CHECK) test
+quick: ## Quick tests of one service or package of pkg: make quick S=ticket
+	@$(CHECK) quick '$(S)' $(CTRL_C)
+
+test: ## Every test, on the real backends
+	@$(CHECK) test $(CTRL_C)
+
+N ?= 50
+stress: ## N runs of packages, shuffled, on a busy machine: make stress P=./services/queue/... N=50
+	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
 
 .PHONY: demo chaos
 demo: ## A crowd of visitors through the whole platform, then the truth from the stores
-	@test -n "$(URL)" || $(DEV) up
-	@go run ./scripts/cmd/crowd
+	@test -n "$(URL)" || { $(DEV) up; } $(CTRL_C)
+	@$(call program,crowd) $(CTRL_C)
 
-chaos: ## Kill, pause and cut everything while a sale runs
-	@go test -count=1 -timeout 60m -v ./scripts/chaos/...
+chaos: ## Kill, pause, cut and upgrade everything while a sale runs; P= names one part, PREVIOUS= the release to upgrade
+	@PREVIOUS='$(PREVIOUS)'; export PREVIOUS; $(CHECK) chaos $(P) $(CTRL_C)
 
 .PHONY: images charts cluster-up cluster-down cluster-test kind-up kind-down
 images: ## Build the container images into .urr/images/urr.tar (TAG=dev)
-	@go run ./scripts/cmd/images
+	@$(call program,images) $(CTRL_C)
 
 charts: ## Lint the Helm charts and run their tests
 	@go test -count=1 ./scripts/charts
@@ -74,7 +95,7 @@ cluster-down: ## Stop it and remove its state; what was built stays in the cache
 	@scripts/cluster/down.sh --purge
 
 cluster-test: ## Install the charts on that Kubernetes, walk the journey, upgrade under load, remove everything (root)
-	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster
+	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster -cluster
 
 kind-up: ## The platform by Helm on a cluster in Docker
 	@deploy/kind/up.sh

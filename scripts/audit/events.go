@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"urr.guru/proto/events"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 )
@@ -24,7 +25,7 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
 		var rows int
 		if err := db.QueryRow(ctx, `SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
-			return nil, fmt.Errorf("outbox of %s: %w", name, err)
+			return nil, fmt.Errorf("outbox of %s: %w", name, away(postgresStore(name), err))
 		}
 		if rows > 0 {
 			out = append(out, fmt.Sprintf("%d events in the outbox of %s", rows, name))
@@ -36,7 +37,8 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 // DeadLetters counts what consumers have put aside because they could not process it, by topic. They are kept forever, so that a
 // platform with a past is compared with what it had before.
 func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
-	return topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
+	letters, err := topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
+	return letters, away(kafkaStore, err)
 }
 
 // miscounted compares stats's figures of a sale with the events as the topics hold them, each id once, and with ticket's and payment's
@@ -78,7 +80,7 @@ func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err err
 		SELECT * FROM days, money`, eventID).Scan(
 		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
 	if err != nil {
-		return c, fmt.Errorf("figures of %s: %w", eventID, err)
+		return c, fmt.Errorf("figures of %s: %w", eventID, away(postgresStore(platform.Stats), err))
 	}
 	return c, nil
 }
@@ -90,7 +92,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 		       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0)
 		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold)
 	if err != nil {
-		return c, fmt.Errorf("reservations of %s: %w", eventID, err)
+		return c, fmt.Errorf("reservations of %s: %w", eventID, away(postgresStore(platform.Ticket), err))
 	}
 	var paid, refunded int64
 	err = s.payment.QueryRow(ctx, `
@@ -100,7 +102,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
 		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDING', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
 	if err != nil {
-		return c, fmt.Errorf("payments of %s: %w", eventID, err)
+		return c, fmt.Errorf("payments of %s: %w", eventID, away(postgresStore(platform.Payment), err))
 	}
 	c.Revenue = paid - refunded
 	return c, nil
@@ -120,10 +122,10 @@ type fact struct {
 // published are the figures that the topics give when each event counts once.
 func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
 	seen := map[string]bool{}
-	for _, topic := range []string{"reservation-events", "payment-events"} {
-		records, err := topics.Read(ctx, s.brokers, s.topicPrefix+topic)
+	for _, topic := range []string{events.Reservations, events.Payments} {
+		records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 		if err != nil {
-			return c, err
+			return c, away(kafkaStore, err)
 		}
 		for _, r := range records {
 			id := header(r, "ce_id")
@@ -151,29 +153,29 @@ func header(r *kgo.Record, name string) string {
 
 func (c *counts) add(f fact) {
 	switch f.Type {
-	case "RESERVATION_CREATED":
+	case events.ReservationCreated:
 		c.Created++
-	case "RESERVATION_CONFIRMED":
+	case events.ReservationConfirmed:
 		c.Confirmed++
 		c.SeatsSold += f.Quantity
-	case "RESERVATION_CANCELLED":
+	case events.ReservationCancelled:
 		c.Cancelled++
 		if f.Reason == "REFUNDED" {
 			c.SeatsSold -= f.Quantity
 		}
-	case "RESERVATION_EXPIRED":
+	case events.ReservationExpired:
 		c.Expired++
-	case "RESERVATION_REJECTED":
+	case events.ReservationRejected:
 		c.Rejected++
 	}
 	if f.PaymentType == "transfer" || f.Cause == "TRANSFER" {
 		return // money between visitors is nobody's revenue
 	}
 	switch f.Type {
-	case "PAYMENT_CONFIRMED":
+	case events.PaymentConfirmed:
 		c.Payments++
 		c.Revenue += f.Amount
-	case "PAYMENT_REFUNDED":
+	case events.PaymentRefunded:
 		c.Refunds++
 		c.Revenue -= f.Amount
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 )
 
@@ -20,15 +22,13 @@ type Stores struct {
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
+	// read gives a whole topic; topics.Read but in tests that need not read the same one again and again.
+	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
 
 // Open connects to the stores of a running platform.
 func Open(ctx context.Context, w platform.Wiring) (*Stores, error) {
-	s := &Stores{
-		redis:   redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, PoolSize: 4}),
-		brokers: w.KafkaBrokers, topicPrefix: w.KafkaPrefix,
-		ledgerURL: w.SandboxURL + "/v1/ledger",
-	}
+	s := connect(w)
 	if err := s.open(ctx, w); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("audit: the stores are not all up: %w", err)
@@ -36,7 +36,31 @@ func Open(ctx context.Context, w platform.Wiring) (*Stores, error) {
 	return s, nil
 }
 
+func connect(w platform.Wiring) *Stores {
+	return &Stores{
+		redis:   redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, DB: w.RedisDB, PoolSize: 4}),
+		brokers: w.KafkaBrokers, topicPrefix: w.KafkaPrefix,
+		ledgerURL: w.SandboxURL + "/v1/ledger",
+		read:      topics.Read,
+	}
+}
+
 func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
+	if err := s.pools(ctx, w); err != nil {
+		return err
+	}
+	for name, pool := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment, platform.Stats: s.stats} {
+		if err := pool.Ping(ctx); err != nil {
+			return fmt.Errorf("%s's database: %w", name, err)
+		}
+	}
+	_, letters := s.DeadLetters(ctx)
+	_, ledger := s.charges(ctx)
+	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
+}
+
+// pools prepares the connections to the databases; they are made when they are needed.
+func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
 	for name, pool := range map[string]**pgxpool.Pool{platform.Ticket: &s.ticket, platform.Payment: &s.payment, platform.Stats: &s.stats} {
 		service, err := platform.Lookup(name)
 		if err != nil {
@@ -45,13 +69,8 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 		if *pool, err = pgxpool.New(ctx, w.DatabaseURL(service)); err != nil {
 			return fmt.Errorf("%s's database: %w", name, err)
 		}
-		if err := (*pool).Ping(ctx); err != nil {
-			return fmt.Errorf("%s's database: %w", name, err)
-		}
 	}
-	_, letters := s.DeadLetters(ctx)
-	_, ledger := s.charges(ctx)
-	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
+	return nil
 }
 
 // Close gives the connections back.

@@ -23,6 +23,7 @@ import (
 const (
 	startLimit = 90 * time.Second
 	stopLimit  = 20 * time.Second
+	readyTry   = 2 * time.Second // one question whether it is ready
 )
 
 // Set is the backends of one checkout.
@@ -32,8 +33,13 @@ type Set struct {
 	apt      apt.Installer
 	backends []backend
 	begin    func(process.Spec) (*process.Process, error)
+	// checkPort tells whether a port is free; it has the time that a dying owner takes.
+	checkPort func(port int) error
 
 	kafkaOutside string
+
+	mu      sync.Mutex
+	started map[string]*process.Process // by this set, by name
 }
 
 // backend is one server process.
@@ -46,34 +52,37 @@ type backend struct {
 	// spec says how to start; only called after prepare.
 	spec  func() (process.Spec, error)
 	ready func(ctx context.Context) error
+	// pidFile, in the data folder, names the process of the server, which does not start while any process has that id.
+	pidFile string
 	// forTests: the platform itself has no use for it.
 	forTests bool
 	// settle completes a server that is ready (databases, cluster slots); repeating it changes nothing.
 	settle func(ctx context.Context) error
 }
 
-// State is a row of the status table.
-type State struct {
-	Name    string
-	Port    int
-	PID     int // 0: not running
-	Ready   bool
-	Started time.Time
-	// ForTests tells that the platform itself has no use for it.
-	ForTests bool
-}
-
-// record is what a run file holds.
+// record is what a run file holds. The file is there as long as somebody wants the backend to run: a record whose process is
+// gone is that of a backend that died.
 type record struct {
 	process.Identity
 	Started time.Time `json:"started"`
 	Ports   []int     `json:"ports"`
+	// Stopping tells that the backend is no longer wanted, from before the first signal until the file is removed.
+	Stopping bool   `json:"stopping,omitempty"`
+	Restarts int    `json:"restarts,omitempty"`
+	LastExit string `json:"last_exit,omitempty"`
+}
+
+func (s *Set) load(name string) (r record, found bool, err error) {
+	found, err = process.Load(s.layout.Record(name), &r)
+	return r, found, err
 }
 
 // New describes the backends of a checkout; cluster adds the three-node Redis Cluster. Progress and
 // notices go to say.
 func New(layout platform.Layout, cluster bool, say func(format string, args ...any)) *Set {
-	s := &Set{layout: layout, say: say, begin: process.Start}
+	s := &Set{
+		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
+	}
 	s.apt = apt.Installer{Log: layout.Log("apt"), Say: say}
 	s.backends = []backend{s.redis(), s.postgres(), s.kafka(), s.dynamodb(), s.sqs()}
 	if cluster {
@@ -115,18 +124,17 @@ func (s *Set) startMissing(ctx context.Context) error {
 	if err := checkDisk(s.layout.State()); err != nil {
 		return err
 	}
-	var missing []backend
+	var missing, standing []backend
 	for _, b := range s.backends {
-		if s.Running(b.name) {
-			moved, err := s.moved(b)
-			if err != nil {
-				return err
-			}
-			if !moved {
-				continue
-			}
+		stands, err := s.stands(b)
+		if err != nil {
+			return err
 		}
-		missing = append(missing, b)
+		if stands {
+			standing = append(standing, b)
+		} else {
+			missing = append(missing, b)
+		}
 	}
 	errs := make([]error, len(missing))
 	var wg sync.WaitGroup
@@ -139,6 +147,11 @@ func (s *Set) startMissing(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	for _, b := range standing {
+		if err := s.awaitReady(ctx, b); err != nil {
+			return err
+		}
+	}
 	for _, b := range s.backends {
 		if err := b.settle(ctx); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
@@ -147,50 +160,92 @@ func (s *Set) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// moved stops a backend that an earlier start, with another URR_PORT_OFFSET, put on other ports.
-func (s *Set) moved(b backend) (bool, error) {
-	var r record
-	if _, err := process.Load(s.layout.Record(b.name), &r); err != nil {
+// stands tells whether a backend runs as it should. One whose stop was interrupted is stopped, and so is one that an earlier
+// start, with another URR_PORT_OFFSET, put on other ports.
+func (s *Set) stands(b backend) (bool, error) {
+	r, found, err := s.load(b.name)
+	if err != nil || !found || !r.Alive() {
 		return false, err
 	}
+	if r.Stopping {
+		return false, s.stop(b)
+	}
 	if slices.Equal(r.Ports, b.ports) {
-		return false, nil
+		return true, nil
 	}
 	s.say("%-16s runs on ports %v, wanted on %v", b.name, r.Ports, b.ports)
-	return true, s.stop(b)
+	return false, s.stop(b)
+}
+
+// awaitReady waits for a backend that somebody else is starting, as the supervisor one that died.
+func (s *Set) awaitReady(ctx context.Context, b backend) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, readyTry)
+		err := b.ready(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !s.Running(b.name) {
+			return fmt.Errorf("%s ended; the end of %s:\n%s", b.name, s.layout.Log(b.name), process.Tail(s.layout.Log(b.name), 15))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready (%w); the end of %s:\n%s",
+				b.name, err, s.layout.Log(b.name), process.Tail(s.layout.Log(b.name), 15))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func (s *Set) start(ctx context.Context, b backend) error {
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
-	for _, port := range b.ports {
-		if err := process.CheckPort(port); err != nil {
-			return fmt.Errorf("%s: %w; end it, or run this checkout on other ports (%s=%d)",
-				b.name, err, platform.OffsetVariable, s.layout.Offset+1000)
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit) // installing, before, takes as long as it takes
 	defer cancel()
 	began := time.Now()
-	spec, err := b.spec()
-	if err != nil {
-		return fmt.Errorf("%s: %w", b.name, err)
-	}
-	spec.Name, spec.Log = b.name, s.layout.Log(b.name)
-	p, err := s.begin(spec)
+	p, spec, err := s.launch(b, record{})
 	if err != nil {
 		return err
-	}
-	// Remembered before it is ready: an interrupted start must not leave a process that nobody can stop.
-	if err := process.Save(s.layout.Record(b.name), record{p.Identity, began, b.ports}); err != nil {
-		return errors.Join(err, p.Stop(b.stop, stopLimit))
 	}
 	if err := p.WaitReady(ctx, spec, b.ready); err != nil {
 		return errors.Join(err, s.stop(b))
 	}
 	s.say("%-16s ready on %d after %.1f s", b.name, b.ports[0], time.Since(began).Seconds())
 	return nil
+}
+
+// launch begins the process of a backend that does not run and remembers it, with what the given record has of its past.
+func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error) {
+	spec, err := b.spec()
+	if err != nil {
+		return nil, spec, fmt.Errorf("%s: %w", b.name, err)
+	}
+	spec.Name, spec.Log = b.name, s.layout.Log(b.name)
+	if err := s.clear(b, spec); err != nil {
+		return nil, spec, err
+	}
+	for _, port := range b.ports {
+		if err := s.checkPort(port); err != nil {
+			return nil, spec, fmt.Errorf("%s: %w; end it%s",
+				b.name, err, platform.OtherPorts(", or run this checkout on other ports", s.layout.Offset))
+		}
+	}
+	began := time.Now()
+	p, err := s.begin(spec)
+	if err != nil {
+		return nil, spec, err
+	}
+	s.mu.Lock()
+	s.started[b.name] = p
+	s.mu.Unlock()
+	// Remembered before it is ready: an interrupted start must not leave a process that nobody can stop.
+	r.Identity, r.Started, r.Ports = p.Identity, began, b.ports
+	if err := process.Save(s.layout.Record(b.name), r); err != nil {
+		return nil, spec, errors.Join(err, p.Stop(b.stop, stopLimit))
+	}
+	return p, spec, nil
 }
 
 // Stop ends the named backends, or without a name every one that Start began, the Redis Cluster
@@ -218,16 +273,25 @@ func (s *Set) stopNamed(names ...string) error {
 }
 
 func (s *Set) stop(b backend) error {
-	var r record
-	found, err := process.Load(s.layout.Record(b.name), &r)
+	r, found, err := s.load(b.name)
 	if err != nil || !found {
 		return err
 	}
 	if r.Alive() {
+		// An interrupted stop must not look like a death: the supervisor would undo it.
+		r.Stopping = true
+		if err := process.Save(s.layout.Record(b.name), r); err != nil {
+			return err
+		}
 		if err := r.Stop(b.stop, stopLimit); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		s.say("%-16s stopped", b.name)
+	}
+	if spec, err := b.spec(); err == nil { // else its program is no longer installed
+		if err := s.clear(b, spec); err != nil {
+			return err
+		}
 	}
 	return os.Remove(s.layout.Record(b.name))
 }
@@ -237,67 +301,14 @@ func (s *Set) Wipe() error {
 	if err := s.Stop(context.Background()); err != nil {
 		return err
 	}
-	dir, _, err := s.postgresHome()
-	if err != nil && os.Geteuid() == 0 {
-		dir = "" // there is no PostgreSQL on this machine yet, and no data of it
+	err := os.RemoveAll(s.layout.State("data"))
+	dir, _, unknown := s.postgresHome()
+	if unknown != nil && os.Geteuid() == 0 {
+		return err // there is no PostgreSQL on this machine yet, and no data of it
 	}
-	return errors.Join(os.RemoveAll(s.layout.State("data")), os.RemoveAll(dir))
-}
-
-// Signal sends a signal to a backend's process: SIGKILL loses it, SIGSTOP makes it hang, SIGCONT
-// ends that.
-func (s *Set) Signal(name string, sig syscall.Signal) error {
-	var r record
-	found, err := process.Load(s.layout.Record(name), &r)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return fmt.Errorf("%s does not run", name)
-	}
-	if err := r.Signal(sig); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-// Running tells whether the process that Start began is still there.
-func (s *Set) Running(name string) bool {
-	var r record
-	found, err := process.Load(s.layout.Record(name), &r)
-	return err == nil && found && r.Alive()
-}
-
-// Missing lists the backends of the set that do not run.
-func (s *Set) Missing() []string {
-	var missing []string
-	for _, b := range s.backends {
-		if !s.Running(b.name) {
-			missing = append(missing, b.name)
-		}
-	}
-	return missing
-}
-
-// Status asks every backend.
-func (s *Set) Status(ctx context.Context) []State {
-	states := make([]State, len(s.backends))
-	var wg sync.WaitGroup
-	for i, b := range s.backends {
-		wg.Go(func() {
-			states[i] = State{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
-			var r record
-			if found, err := process.Load(s.layout.Record(b.name), &r); err != nil || !found || !r.Alive() {
-				return
-			}
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-			defer cancel()
-			states[i].PID, states[i].Started = r.PID, r.Started
-			states[i].Ready = b.ready(ctx) == nil
-		})
-	}
-	wg.Wait()
-	return states
+	err = errors.Join(err, os.RemoveAll(dir))
+	_ = os.Remove(filepath.Dir(dir)) // of data outside the checkout, once it is empty
+	return err
 }
 
 // data makes the data folder of a backend.

@@ -23,6 +23,9 @@ func (s *Set) Keep(ctx context.Context) error {
 	if err := os.Remove(s.lent()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the backends: %w", err)
 	}
+	if err := s.layout.KeepOffset(); err != nil {
+		return err
+	}
 	return s.startMissing(ctx)
 }
 
@@ -50,16 +53,29 @@ func (s *Set) Lend(ctx context.Context) (giveBack func(context.Context) error, e
 	return giveBack, nil
 }
 
-// lend notes what it is going to start before it does: a test run that is killed leaves it to the next.
+// lend notes what it is going to start before it does: a test run that is killed leaves it to the next. What has died is not
+// noted: whoever keeps it still does.
 func (s *Set) lend(ctx context.Context) error {
 	var names []string
 	if _, err := process.Load(s.lent(), &names); err != nil {
 		return err
 	}
-	if err := process.Save(s.lent(), append(names, s.Missing()...)); err != nil {
+	if err := process.Save(s.lent(), append(names, s.unwanted()...)); err != nil {
 		return err
 	}
 	return s.startMissing(ctx)
+}
+
+// unwanted lists the backends of the set that do not run and that nobody has asked for since the machine's boot.
+func (s *Set) unwanted() []string {
+	var names []string
+	for _, name := range s.Missing() {
+		r, found, err := s.load(name)
+		if err != nil || !found || r.Stopping || !r.ThisBoot() {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (s *Set) stopLent(ctx context.Context, users string) error {

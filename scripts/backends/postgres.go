@@ -30,6 +30,7 @@ func (s *Set) postgres() backend {
 	return backend{
 		name: "postgres", ports: []int{port},
 		stop:    syscall.SIGINT, // fast shutdown: sessions are rolled back, not waited for
+		pidFile: "postmaster.pid",
 		prepare: s.preparePostgres,
 		spec: func() (process.Spec, error) {
 			bin, err := postgresBin()
@@ -40,10 +41,12 @@ func (s *Set) postgres() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// fsync and synchronous_commit keep their durable defaults: tests of crashes depend on them.
+			// synchronous_commit keeps its durable default: tests of crashes depend on it. fsync is off:
+			// what a killed server has written is in the kernel, and only a power cut would lose it.
+			// Each DROP DATABASE, one a test, waits for a whole checkpoint otherwise.
 			args := []string{
 				"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-				"-c", "unix_socket_directories=", "-c", "max_connections=300",
+				"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "fsync=off",
 				"-c", "shared_buffers=256MB", "-c", "log_min_duration_statement=2s",
 			}
 			return process.Spec{Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Credential: who}, nil

@@ -14,6 +14,11 @@ type disturbance struct {
 
 // disturbances lists every kind there is, for every service and backend on a visitor's way.
 func (r *run) disturbances() []disturbance {
+	return append(r.ofServices(), r.ofBackends()...)
+}
+
+// ofServices harm processes and connections of the run alone.
+func (r *run) ofServices() []disturbance {
 	var all []disturbance
 	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
 		all = append(all,
@@ -21,7 +26,7 @@ func (r *run) disturbances() []disturbance {
 			disturbance{"hang " + name, func() { r.hang(name, 1, 3*time.Second) }},
 		)
 	}
-	all = append(all,
+	return append(all,
 		disturbance{"kill gateway", func() { r.killAndStart(platform.Gateway, 0, 0) }},
 		disturbance{"kill every ticket", func() { r.killAll(platform.Ticket) }},
 		disturbance{"kill every payment", func() { r.killAll(platform.Payment) }},
@@ -31,6 +36,11 @@ func (r *run) disturbances() []disturbance {
 		disturbance{"cut queue off redis", func() { r.cut(platform.Queue, "redis") }},
 		disturbance{"slow redis", func() { r.slow(platform.Queue, "redis", 200*time.Millisecond) }},
 	)
+}
+
+// ofBackends take backends of the run's own.
+func (r *run) ofBackends() []disturbance {
+	var all []disturbance
 	for _, name := range []string{"redis", "postgres", "kafka", "dynamodb"} {
 		all = append(all, disturbance{"hang " + name, func() {
 			r.Backend(name).Pause()

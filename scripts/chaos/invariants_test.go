@@ -56,7 +56,7 @@ func (r *run) requireNobodyHarmed() {
 func (r *run) requireSettled() {
 	r.t.Helper()
 	ticket, payment := r.DB(platform.Ticket), r.DB(platform.Payment)
-	r.Eventually(2*time.Minute, func(ctx context.Context) error {
+	r.Eventually(func(ctx context.Context) error {
 		var open, refunds, held int
 		err := errors.Join(
 			payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN', 'REFUNDING')`).Scan(&open),
@@ -73,7 +73,7 @@ func (r *run) requireSettled() {
 // requireWhole compares what the stores and the provider say of one sale.
 func (r *run) requireWhole(s *sale) {
 	r.t.Helper()
-	r.Eventually(time.Minute, func(ctx context.Context) error {
+	r.Eventually(func(ctx context.Context) error {
 		// The last events may still be on their way.
 		faults, err := r.stores.Faults(ctx, s.EventID)
 		if all := faults.All(); err == nil && len(all) > 0 {

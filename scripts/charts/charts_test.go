@@ -29,11 +29,16 @@ func TestLint(t *testing.T) {
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	args := []string{"--strict", "--with-subchart=false", b.charts("urr")}
+	charts := []string{"urr"}
 	for _, s := range services() {
-		args = append(args, b.charts(s.Name))
+		charts = append(charts, s.Name)
 	}
-	b.run(t, nil, "helm-unittest", args...)
+	for _, chart := range charts {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", b.charts(chart))
+		})
+	}
 }
 
 // What the API server would refuse, and members that it would silently drop.

@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"urr.guru/scripts/platform"
 )
 
 // maxAnswer bounds what is read of an answer; a seat map of 50,000 seats is far below.
@@ -18,9 +21,10 @@ const maxAnswer = 8 << 20
 
 // API is the gateway as the crowd's process reaches it: one pool of kept-alive connections for everybody.
 type API struct {
-	base string
-	http *http.Client
-	rec  *Recorder
+	base     string
+	http     *http.Client
+	rec      *Recorder
+	browsers atomic.Uint32
 }
 
 // NewAPI reaches the gateway at base, as http://127.0.0.1:8080.
@@ -71,19 +75,23 @@ func (a *Answer) Problem() Problem {
 	return p
 }
 
-// Session is one browser's credentials. It belongs to one goroutine at a time.
+// Session is one browser's address and credentials. It belongs to one goroutine at a time.
 type Session struct {
 	api     *API
+	address string
 	bearer  string
 	cookies map[string]string
 }
 
-// NewSession is a browser that has never been here.
-func (a *API) NewSession() *Session { return &Session{api: a, cookies: map[string]string{}} }
+// NewSession is a browser that has never been here, at an address of its own: gateways bound the
+// new visitors of one address.
+func (a *API) NewSession() *Session {
+	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
+}
 
 // Fork copies the credentials, as a second tab or a stolen profile would.
 func (s *Session) Fork() *Session {
-	c := &Session{api: s.api, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
+	c := &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
 	for k, v := range s.cookies {
 		c.cookies[k] = v
 	}
@@ -136,6 +144,7 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	req.Header.Set("X-Forwarded-For", s.address)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -161,16 +170,23 @@ func (s *Session) keep(cookies []*http.Cookie) {
 	}
 }
 
+const loginPath = "/api/v1/auth/dev-login"
+
 // DevLogin signs the browser in through the development login.
 func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) error {
 	body := map[string]any{"userId": userID}
 	if len(roles) > 0 {
 		body["roles"] = roles
 	}
-	ans, err := s.Call(ctx, StepLogin, http.MethodPost, "/api/v1/auth/dev-login", body, nil)
+	ans, err := s.Call(ctx, StepLogin, http.MethodPost, loginPath, body, nil)
 	if err != nil {
 		return fmt.Errorf("sign in %s: %w", userID, err)
 	}
+	return s.signIn(userID, ans)
+}
+
+// signIn keeps what the login has answered.
+func (s *Session) signIn(userID string, ans *Answer) error {
 	if !ans.OK() {
 		return fmt.Errorf("sign in %s: %d %s (the crowd needs a gateway with DEV_LOGIN=true)", userID, ans.Status, firstLine(ans.Body))
 	}

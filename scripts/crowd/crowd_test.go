@@ -2,10 +2,12 @@ package crowd_test
 
 import (
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -79,6 +81,74 @@ func TestASessionIsABrowser(t *testing.T) {
 	require.Equal(t, "a", string(call(tab, "/look").Body), "another tab has its own copy")
 	require.Equal(t, "SEAT_TAKEN", call(s, "/refuse").Problem().Code)
 	require.Zero(t, rec.Summaries()[0].Errors, "a refusal is no error")
+}
+
+// Gateways bound the new visitors of one address, so every browser has its own; a second tab is in
+// the same browser.
+func TestEveryBrowserHasAnAddress(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.Header.Get("X-Forwarded-For")))
+	}))
+	t.Cleanup(server.Close)
+	api := crowd.NewAPI(server.URL, crowd.NewRecorder())
+	t.Cleanup(api.Close)
+	address := func(s *crowd.Session) string {
+		ans, err := s.Call(t.Context(), crowd.StepEvent, http.MethodGet, "/", nil, nil)
+		require.NoError(t, err)
+		return string(ans.Body)
+	}
+	one, two := api.NewSession(), api.NewSession()
+	require.Equal(t, "10.0.0.1", address(one))
+	require.Equal(t, "10.0.0.1", address(one.Fork()))
+	require.Equal(t, "10.0.0.2", address(two))
+}
+
+// network answers with one status after the other; 0 loses the connection.
+type network struct {
+	statuses []int
+	asked    int
+}
+
+func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
+	status := n.statuses[min(n.asked, len(n.statuses)-1)]
+	n.asked++
+	if status == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	rec := httptest.NewRecorder()
+	if status == http.StatusTooManyRequests {
+		rec.Header().Set("Retry-After", "7")
+	}
+	rec.WriteHeader(status)
+	_, _ = rec.WriteString(`{"token":"t"}`)
+	return rec.Result(), nil
+}
+
+// A service that is started again answers 503, or nobody answers at all: a page tries again.
+func TestAVisitorTriesAgainWhatMayPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{statuses: []int{0, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusOK}}
+		start := time.Now()
+		require.NoError(t, crowd.NewAPIOver(n, crowd.NewRecorder()).Login(t.Context(), "alice"))
+		require.Equal(t, 5, n.asked)
+		require.Greater(t, time.Since(start), 5*time.Second, "what a refusal advises is kept") // the bubble's
+	})
+}
+
+func TestAVisitorIsRefusedOnceAndGivesUpInTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refuses := &network{statuses: []int{http.StatusForbidden}}
+		require.ErrorContains(t, crowd.NewAPIOver(refuses, crowd.NewRecorder()).Login(t.Context(), "alice"), "403")
+		require.Equal(t, 1, refuses.asked)
+
+		gone := &network{statuses: []int{http.StatusServiceUnavailable}}
+		start := time.Now()
+		require.ErrorContains(t, crowd.NewAPIOver(gone, crowd.NewRecorder()).Login(t.Context(), "alice"), "Service Unavailable")
+		require.Greater(t, time.Since(start), time.Minute, "longer than a restart and its pause take")
+	})
 }
 
 func TestHarmIsWhatVisitorsSeeOfIt(t *testing.T) {

@@ -1,5 +1,24 @@
 package crowd
 
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+)
+
+// NewAPIOver is NewAPI over a network of the test's own.
+func NewAPIOver(network http.RoundTripper, rec *Recorder) *API {
+	api := NewAPI("http://gateway.test", rec)
+	api.http.Transport = network
+	return api
+}
+
+// Login signs in as a visitor does.
+func (a *API) Login(ctx context.Context, userID string) error {
+	v := &visitor{userID: userID, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}
+	return v.login(ctx)
+}
+
 // Bend and Arrivals are the functions that tests look at from outside.
 var (
 	Bend     = bend

@@ -1,6 +1,7 @@
 package crowd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -27,6 +28,9 @@ type place struct {
 	EntryToken string  `json:"entryToken"`
 	Ticket     string  `json:"ticket"`
 }
+
+// saleEvery is at every how many polls of the line the sale itself is asked about, as the page does.
+const saleEvery = 10
 
 // waitInRoom takes a position of tier 1 and waits until it is served. An inactive room lets pass.
 func (v *visitor) waitInRoom(ctx context.Context) error {
@@ -95,7 +99,10 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	if v.habit == SharesPass {
 		v.share(ctx)
 	}
-	for p.Status != "active" {
+	for polls := 1; p.Status != "active"; polls++ {
+		if sold, err := v.soldMeanwhile(ctx, polls); err != nil || sold {
+			return cmp.Or(err, errSoldOut)
+		}
 		if v.habit == LeavesLine && v.rng.IntN(3) == 0 {
 			return errLeft
 		}
@@ -124,6 +131,15 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	v.lastBeat = time.Now()
 	v.crowd.loot.entry(p.EntryToken)
 	return nil
+}
+
+// soldMeanwhile is whether every seat was sold while this one waits: the line keeps places then, for
+// seats that come back. Like the page it asks at every so many polls.
+func (v *visitor) soldMeanwhile(ctx context.Context, polls int) (bool, error) {
+	if polls%saleEvery > 0 {
+		return v.crowd.soldOut.Load(), nil
+	}
+	return v.allSold(ctx)
 }
 
 // join asks for a place; who has no tier-1 pass any more goes back for one.

@@ -34,16 +34,34 @@ func (s Sale) OpenAs(ctx context.Context, api *API, operator string) error {
 	return nil
 }
 
-// open creates the sale with its waiting room shut, through the operators' API.
-func (s Sale) open(ctx context.Context, admin *Session) error {
+// CloseAs ends the sale at once, with its waiting room: for a crowd that goes home early.
+func (s Sale) CloseAs(ctx context.Context, api *API, operator string) error {
+	admin := api.NewSession()
+	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
+		return err
+	}
 	now := time.Now().UTC().Truncate(time.Second)
+	if err := s.put(ctx, admin, now.Add(-time.Hour), now); err != nil {
+		return fmt.Errorf("close the sale: %w", err)
+	}
+	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
+}
+
+// put writes the event with a sale window, through the operators' API.
+func (s Sale) put(ctx context.Context, admin *Session, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
-		"startsAt": now.Add(30 * 24 * time.Hour), "salesOpenAt": now.Add(-time.Minute), "salesCloseAt": now.Add(24 * time.Hour),
+		"startsAt": opens.Add(30 * 24 * time.Hour), "salesOpenAt": opens, "salesCloseAt": closes,
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
-	if err := operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event); err != nil {
+	return operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
+}
+
+// open creates the sale with its waiting room shut, through the operators' API.
+func (s Sale) open(ctx context.Context, admin *Session) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	if err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour)); err != nil {
 		return err
 	}
 	room := map[string]any{"batch": s.Rate, "intervalSeconds": 1}

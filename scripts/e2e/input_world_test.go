@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,22 +11,28 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
 
-// inputWorld is a platform with something to spoil: a sale without and one with a waiting room, a ticket, somebody who holds seats, has
-// begun to pay and waits in the room, and somebody else who is let in too.
+// inputWorld is a platform with something to spoil: a sale without and one with a waiting room, a
+// ticket, somebody who holds seats, has begun to pay and waits in the room, and somebody else who
+// is let in too.
 type inputWorld struct {
-	t    *testing.T
-	p    *harness.Platform
-	base string
-	http *http.Client
+	t         *testing.T
+	p         *harness.Platform
+	base      string
+	http      *http.Client
+	databases map[string]*pgxpool.Pool
+	redis     *redis.Client
 
 	earlier            []string // events of the tests before: what is held there may still run out
 	calm, busy, absent string
@@ -36,28 +41,28 @@ type inputWorld struct {
 	held               reservation
 	paying             preparedPayment
 	ticket             string
-	request            string // the owner's position in the waiting room
-	round              int64
+	request            string    // the owner's position in the waiting room
+	end                time.Time // of a slot that nobody has
 }
 
 // person is what somebody carries, in headers alone, so that each can be exchanged.
 type person struct {
-	user                       string
-	session, entry, anon, pass string
+	user                 string
+	session, entry, anon string
 }
 
 func newInputWorld(t *testing.T) *inputWorld {
 	t.Helper()
-	p := harness.Start(t, harness.Options{Env: map[string][]string{platform.Gateway: {
-		"LIMIT_USER_RATE=0", "LIMIT_POLL_USER_RATE=0", "LIMIT_VISITOR_RATE=0", "LIMIT_POLL_VISITOR_RATE=0",
-	}}})
+	p := harness.Start(t, harness.Options{})
 	w := &inputWorld{
 		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
-		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		http:      &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		databases: map[string]*pgxpool.Pool{platform.Ticket: p.DB(platform.Ticket), platform.Payment: p.DB(platform.Payment)},
+		redis:     p.Redis(), end: time.Now().Add(time.Hour),
 		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
-	require.NoError(t, p.DB(platform.Ticket).QueryRow(t.Context(),
+	require.NoError(t, w.databases[platform.Ticket].QueryRow(t.Context(),
 		"SELECT coalesce(array_agg(event_id), '{}') FROM events WHERE event_id <> ALL ($1)", []string{w.calm, w.busy}).Scan(&w.earlier))
 	w.openRoom()
 	w.buy(letIn(t, p, w.calm))
@@ -72,12 +77,11 @@ func newInputWorld(t *testing.T) *inputWorld {
 // openRoom activates the waiting room of the busy sale, which serves nobody while the test runs.
 func (w *inputWorld) openRoom() {
 	w.t.Helper()
-	var status struct{ ActivatedAt int64 }
-	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, &status)
-	w.round = status.ActivatedAt
+	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 }
 
-// buy makes a ticket, and waits until queue has heard of it and ended the buyer's slot: nothing may change by itself later.
+// buy makes a ticket, and waits until queue has heard of it and ended the buyer's slot: nothing may
+// change by itself later.
 func (w *inputWorld) buy(b *buyer) {
 	w.t.Helper()
 	held := b.hold("A-1-1")
@@ -91,14 +95,15 @@ func (w *inputWorld) buy(b *buyer) {
 	w.ticket = list.Items[0].TicketID
 }
 
-// renew keeps both in their slots and takes what their pages would send: entry tokens live a minute. Who sends none gets one.
+// renew keeps both in their slots and takes what their pages would send: entry tokens live a
+// minute. Who sends none gets one.
 func (w *inputWorld) renew() {
 	w.t.Helper()
 	for i, who := range []*person{&w.owner, &w.other} {
 		b := w.inside[i]
 		who.user, who.session = b.user, w.p.SessionToken(b.user)
 		var place struct{ EntryToken string }
-		a := w.send(http.MethodGet, "/api/v1/queue/status/"+b.event, "", person{session: who.session})
+		a := w.send(http.MethodGet, "/api/v1/queue/status/"+b.event, "", person{session: who.session}, false)
 		require.NoError(w.t, a.Decode(&place))
 		require.NotEmpty(w.t, place.EntryToken, "%d %s", a.Status, a.Body)
 		who.entry = place.EntryToken
@@ -111,13 +116,13 @@ func (w *inputWorld) enterRoom() {
 	keys := keySet(w.t, w.p.Wiring().Secrets.Session)
 	w.owner.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
 	w.other.anon = claims.NewAnon().Seal(keys.Derive(claims.LabelAnon))
-	a := w.send(http.MethodPost, "/vwr-api/vwr/assign/"+w.busy, "", w.owner)
+	a := w.send(http.MethodPost, "/vwr-api/vwr/assign/"+w.busy, "", w.owner, false)
 	require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
 	var assigned struct{ RequestID string }
 	require.NoError(w.t, a.Decode(&assigned))
 	w.request = assigned.RequestID
-	w.p.Eventually(settle, func(context.Context) error { // the gateway hears of it by a stream
-		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{})
+	waittest.NoError(w.t, func() error { // the gateway hears of it by a stream
+		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{}, false)
 		var room struct{ TotalInQueue int }
 		if err := a.Decode(&room); err != nil {
 			return err
@@ -129,8 +134,8 @@ func (w *inputWorld) enterRoom() {
 	})
 }
 
-// send asks as a person; a body that is not empty is JSON.
-func (w *inputWorld) send(method, target, body string, who person) harness.Answer {
+// send asks as a person, unless keyless with an Idempotency-Key; a body that is not empty is JSON.
+func (w *inputWorld) send(method, target, body string, who person, keyless bool) harness.Answer {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+target, strings.NewReader(body))
 	require.NoError(w.t, err)
@@ -138,7 +143,9 @@ func (w *inputWorld) send(method, target, body string, who person) harness.Answe
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("Idempotency-Key", uuid.NewString())
+	if !keyless {
+		req.Header.Set("Idempotency-Key", uuid.NewString())
+	}
 	if who.session != "" {
 		req.Header.Set("Authorization", "Bearer "+who.session)
 	}
@@ -147,9 +154,6 @@ func (w *inputWorld) send(method, target, body string, who person) harness.Answe
 	}
 	if who.anon != "" {
 		req.AddCookie(&http.Cookie{Name: "urr-anon", Value: who.anon})
-	}
-	if who.pass != "" {
-		req.AddCookie(&http.Cookie{Name: "urr-vwr-token", Value: who.pass})
 	}
 	res, err := w.http.Do(req)
 	require.NoError(w.t, err, "%s %s", method, target)
@@ -161,7 +165,8 @@ func (w *inputWorld) send(method, target, body string, who person) harness.Answe
 // rowsOf counts and hashes a table's rows but for those of some events.
 const rowsOf = "SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (SELECT t::text r FROM %s t WHERE event_id <> ALL ($1)) x"
 
-// stores is what nothing may change: every row of what people own and what operators set, and who waits, is inside and has a position.
+// stores is what nothing may change: every row of what people own and what operators set, and who
+// waits, is inside and has a position.
 func (w *inputWorld) stores() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
@@ -169,23 +174,21 @@ func (w *inputWorld) stores() map[string]string {
 		platform.Ticket:  {"events", "sections", "seats", "reservations", "tickets", "line_settings"},
 		platform.Payment: {"payments", "(SELECT event_id, refunds.* FROM refunds JOIN payments ON payments.id = payment_id)"},
 	} {
-		db := w.p.DB(service)
 		for _, table := range tables {
 			var rows string
-			err := db.QueryRow(w.t.Context(), fmt.Sprintf(rowsOf, table), w.earlier).Scan(&rows)
+			err := w.databases[service].QueryRow(w.t.Context(), fmt.Sprintf(rowsOf, table), w.earlier).Scan(&rows)
 			require.NoError(w.t, err, table)
 			state[service+"."+table] = rows
 		}
 	}
-	redis := w.p.Redis()
 	for _, event := range []string{w.calm, w.busy, w.absent} {
 		for _, set := range []string{"queue", "active", "parked"} {
-			members, err := redis.ZRange(w.t.Context(), "{"+event+"}:"+set, 0, -1).Result()
+			members, err := w.redis.ZRange(w.t.Context(), "{"+event+"}:"+set, 0, -1).Result()
 			require.NoError(w.t, err)
 			slices.Sort(members)
 			state[event+":"+set] = strings.Join(members, " ")
 		}
-		room := w.send(http.MethodGet, "/vwr-api/vwr/status/"+event, "", person{})
+		room := w.send(http.MethodGet, "/vwr-api/vwr/status/"+event, "", person{}, false)
 		state[event+":room"] = string(room.Body)
 	}
 	return state

@@ -13,20 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/harness"
-	"urr.guru/scripts/platform"
 )
 
-// settle is how long what happens by itself may take: a webhook after 3 s, a sweep, the saga's events.
-const settle = 2 * time.Minute
+func TestMain(m *testing.M) { harness.Main(m) }
 
-// gatewayHost starts a platform and gives its gateway's host:port.
-func gatewayHost(t *testing.T) string {
-	t.Helper()
-	return harness.Start(t, harness.Options{}).Service(platform.Gateway).Addr(0)
-}
-
-// newSale opens a sale of 2 rows of 10 seats without a waiting room, under an id of its own. What is held there outlasts the run: the stores are
-// shared by all tests, and the event of a hold that ends by itself would meet another test's failpoint.
+// newSale opens a sale of 2 rows of 10 seats without a waiting room, under an id of its own. What is
+// held there outlasts the run: the event of a hold that ends by itself would meet a later failpoint.
 func newSale(t *testing.T, p *harness.Platform) string {
 	t.Helper()
 	id := "e2e-" + uuid.NewString()[:8]
@@ -58,7 +50,7 @@ func letIn(t *testing.T, p *harness.Platform, event string) *buyer {
 	t.Helper()
 	b := &buyer{t: t, user: "user-" + uuid.NewString()[:8], event: event}
 	b.Client = p.Client(b.user)
-	p.Eventually(settle, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		var place struct{ Status string }
 		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+event, map[string]any{})
 		if err != nil {
@@ -120,7 +112,7 @@ func (b *buyer) awaitPayment(p *harness.Platform, payment preparedPayment, statu
 
 func (b *buyer) await(p *harness.Platform, path, status string) {
 	b.t.Helper()
-	p.Eventually(settle, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		var now struct{ Status string }
 		a, err := b.Call(ctx, http.MethodGet, path, nil)
 		if err == nil {
@@ -148,7 +140,7 @@ func (b *buyer) tickets() int {
 
 // awaitSold waits until the public figures say so many seats; more is as wrong as fewer.
 func awaitSold(p *harness.Platform, event string, seats int64) {
-	p.Eventually(settle, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		var figures struct{ SeatsSold int64 }
 		a, err := p.Visitor().Call(ctx, http.MethodGet, "/api/v1/stats/events/"+url.PathEscape(event), nil)
 		if err == nil {

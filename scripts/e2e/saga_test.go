@@ -11,7 +11,7 @@ import (
 
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
-	"urr.guru/scripts/sandbox"
+	"urr.guru/services/payment/sandbox"
 )
 
 // TestKilledBetweenCommitAndPublish kills payment and ticket at the points around the publishing of an event. After the restart the
@@ -55,7 +55,7 @@ func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
 func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment, service string) {
 	t.Helper()
 	key, paymentKey := uuid.NewString(), "ok-"+uuid.NewString()
-	p.Eventually(settle, func(context.Context) error {
+	p.Eventually(func(context.Context) error {
 		answer, err := b.confirmAs(key, paying, paymentKey)
 		switch {
 		case !p.Service(service).Running(0), err == nil && answer.Status == http.StatusOK:
@@ -72,7 +72,7 @@ func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying prep
 func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
 	t.Helper()
 	db := p.DB(service)
-	p.Eventually(settle, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		var rows int
 		if err := db.QueryRow(ctx, "SELECT count(*) FROM outbox").Scan(&rows); err != nil {
 			return err
@@ -157,7 +157,7 @@ func runOut(t *testing.T, p *harness.Platform, held reservation) {
 	require.EqualValues(t, 1, tag.RowsAffected(), "the reservation was being paid")
 	_, err = db.Exec(t.Context(), `UPDATE seats SET held_until = now() - interval '1 second' WHERE reservation_id = $1`, held.ReservationID)
 	require.NoError(t, err)
-	p.Eventually(settle, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		var status string
 		if err := db.QueryRow(ctx, `SELECT status FROM reservations WHERE reservation_id = $1`, held.ReservationID).Scan(&status); err != nil {
 			return err

@@ -16,51 +16,71 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
 )
 
-var update = flag.Bool("update", false, "write the tour's real answers into the README")
+var update = flag.Bool("update", false, "write the real answers into the tours")
 
-// tourAddress is the gateway's in the README; the test's own is put in its place.
+// tourAddress is the gateway's in the tours; the test's own is put in its place.
 const tourAddress = "localhost:8080"
 
-// step is one command of the tour and the answer that the README shows under it.
+// step is one block of commands and the answer that is shown under it, "" where none is.
 type step struct {
 	command, answer string
-	start, end      int // of the answer in the README, its line breaks included
+	start, end      int // of the answer in the document, its line breaks included
 }
 
-var stepPattern = regexp.MustCompile("```sh\n([^`]*)```\n\n```json\n([^`]*)```")
+var (
+	chapterPattern = regexp.MustCompile(`(?m)^#+ .*\btour with curl$`)
+	stepPattern    = regexp.MustCompile("```sh\n([^`]*)```(?:\n\n```json\n([^`]*)```)?")
+)
 
-// tour finds the steps in the README's chapter.
-func tour(t *testing.T, readme string) []step {
+// tour finds the steps in a document's chapter on the tour, which ends with the next chapter.
+func tour(t *testing.T, doc string) []step {
 	t.Helper()
-	from := strings.Index(readme, "## A tour with curl")
-	require.NotEqual(t, -1, from, "the README has a chapter “A tour with curl”")
-	to := from + strings.Index(readme[from:], "\n## Where things are")
+	chapter := chapterPattern.FindStringIndex(doc)
+	require.NotNil(t, chapter, "there is a chapter “… tour with curl”")
+	from, to := chapter[1], len(doc)
+	if next := strings.Index(doc[from:], "\n## "); next >= 0 {
+		to = from + next
+	}
 	var steps []step
-	for _, m := range stepPattern.FindAllStringSubmatchIndex(readme[from:to], -1) {
-		start, end := from+m[4], from+m[5]
-		steps = append(steps, step{command: readme[from+m[2] : from+m[3]], answer: readme[start:end], start: start, end: end})
+	for _, m := range stepPattern.FindAllStringSubmatchIndex(doc[from:to], -1) {
+		s := step{command: doc[from+m[2] : from+m[3]]}
+		if m[4] >= 0 {
+			s.start, s.end = from+m[4], from+m[5]
+			s.answer = doc[s.start:s.end]
+		}
+		steps = append(steps, s)
 	}
 	return steps
 }
 
-// TestTour runs the README's tour line by line and compares each answer with the shown one, but for what differs every time.
+// TestTour runs the commands of both tours and compares each answer with the shown one, but for what differs every time.
 func TestTour(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join("..", "..", "README.md")
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	steps := tour(t, string(raw))
-	require.GreaterOrEqual(t, len(steps), 10, "the tour goes the whole way")
+	for doc, least := range map[string]int{"README.md": 4, "services/gateway/TOUR.md": 10} {
+		t.Run(doc, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join("..", "..", doc)
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			steps := tour(t, string(raw))
+			require.GreaterOrEqual(t, len(steps), least, "the tour goes the whole way")
 
-	answers := runTour(t, steps, gatewayHost(t))
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(withAnswers(string(raw), steps, answers)), 0o644))
-		return
-	}
-	for i, s := range steps {
-		require.Empty(t, cmp.Diff(shape(t, s.answer), shape(t, answers[i])), "the answer to\n%s", s.command)
+			answers := runTour(t, steps, harness.Shared(t).Service(platform.Gateway).Addr(0))
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(withAnswers(string(raw), steps, answers)), 0o644))
+				return
+			}
+			for i, s := range steps {
+				if s.answer != "" {
+					require.Empty(t, cmp.Diff(shape(t, s.answer), shape(t, answers[i])), "the answer to\n%s", s.command)
+				}
+			}
+		})
 	}
 }
 
@@ -87,16 +107,19 @@ func runTour(t *testing.T, steps []step, host string) []string {
 }
 
 // withAnswers writes the real answers, indented, where the old ones stood.
-func withAnswers(readme string, steps []step, answers []string) string {
+func withAnswers(doc string, steps []step, answers []string) string {
 	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].answer == "" {
+			continue
+		}
 		var pretty bytes.Buffer
 		if json.Indent(&pretty, bytes.TrimSpace([]byte(answers[i])), "", "  ") != nil {
 			pretty.Reset()
 			pretty.WriteString(strings.TrimSpace(answers[i]))
 		}
-		readme = readme[:steps[i].start] + pretty.String() + "\n" + readme[steps[i].end:]
+		doc = doc[:steps[i].start] + pretty.String() + "\n" + doc[steps[i].end:]
 	}
-	return readme
+	return doc
 }
 
 // Values that differ from run to run, by their form.

@@ -28,7 +28,7 @@ func TestOneTrace(t *testing.T) {
 	b.awaitStatus(p, held, "CONFIRMED")
 	awaitSold(p, event, 1)
 
-	p.Eventually(settle, func(context.Context) error { return c.findPurchase() })
+	p.Eventually(func(context.Context) error { return c.findPurchase() })
 }
 
 // purchase is what the trace must hold, by service and a part of the span's name.

@@ -16,11 +16,14 @@ type Backend struct {
 	name string
 }
 
-// Backend returns a backend of the run.
+// Backend returns a backend of the run; it needs Options.OwnBackends.
 func (p *Platform) Backend(name string) Backend {
 	p.tb.Helper()
 	if !slices.Contains(Backends(), name) {
 		p.tb.Fatalf("harness: no backend %q: %v", name, Backends())
+	}
+	if !p.opts.OwnBackends {
+		p.tb.Fatalf("harness: %s is everybody's here: Options.OwnBackends starts one for the run", name)
 	}
 	return Backend{p: p, name: name}
 }
@@ -39,14 +42,14 @@ func (b Backend) Start() {
 	b.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.p.tb.Context(), readyLimit)
 	defer cancel()
-	if err := b.p.world.backends.Start(ctx); err != nil {
+	if err := b.p.site.backends.Start(ctx); err != nil {
 		b.p.tb.Fatalf("harness: start %s: %v", b.name, err)
 	}
 }
 
 func (b Backend) signal(sig syscall.Signal) {
 	b.p.tb.Helper()
-	if err := b.p.world.backends.Signal(b.name, sig); err != nil {
+	if err := b.p.site.backends.Signal(b.name, sig); err != nil {
 		b.p.tb.Fatalf("harness: %v", err)
 	}
 }

@@ -53,7 +53,7 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Visitor is somebody who has not signed in, at the first gateway.
+// Visitor is somebody who has not signed in, with an address of their own, at the first gateway.
 func (p *Platform) Visitor() *Client {
 	p.tb.Helper()
 	jar, err := cookiejar.New(nil)
@@ -65,7 +65,10 @@ func (p *Platform) Visitor() *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	p.tb.Cleanup(client.CloseIdleConnections)
-	return &Client{p: p, http: client, base: "http://" + p.Service(platform.Gateway).Addr(0), header: http.Header{}}
+	return &Client{
+		p: p, http: client, base: "http://" + p.Service(platform.Gateway).Addr(0),
+		header: http.Header{"X-Forwarded-For": {platform.VisitorAddress(p.visitors.Add(1))}},
+	}
 }
 
 // Client is a signed-in user, at the first gateway.
@@ -139,19 +142,19 @@ func (c *Client) Must(ctx context.Context, method, path string, body, into any) 
 func (p *Platform) SessionToken(user string, roles ...string) string {
 	p.tb.Helper()
 	now := time.Now()
-	return p.sign(p.world.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
+	return p.sign(p.site.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
 // EntryToken forges no slot: it is what the queue would sign for a slot that the test knows of.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
-	return p.sign(p.world.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
+	return p.sign(p.site.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
 // Tier1Token is what vwr would sign for a position.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
-	return p.sign(p.world.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))
+	return p.sign(p.site.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))
 }
 
 func (p *Platform) sign(secret string, c jwt.Claims) string {

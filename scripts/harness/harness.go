@@ -1,18 +1,22 @@
 // Package harness runs the platform for tests: any number of replicas of each service, built with
-// failpoints, on backends of its own that can be killed and paused too. Everything it starts ends
-// with the test process, however that ends.
+// failpoints. What it starts ends with the test process, however that ends.
 //
 //	p := harness.Start(t, harness.Options{Replicas: map[string]int{"ticket": 2}})
 //	p.Service("ticket").Kill9(0)
-//	p.Backend("redis").Pause()
 //	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
 //
-// The backends are shared by the tests of one process, so that runs take turns (Start waits for the
-// run before it to end) and tests must use event ids of their own.
+// A run stores its state on the checkout's backends, in databases and under prefixes of its own, so
+// that runs work side by side. Tests that kill or pause a backend ask for Options.OwnBackends; such
+// runs of one process take turns and share their data, so that they must use event ids of their own.
+//
+// Tests that leave the processes alone share one platform: Shared. Their package has
+//
+//	func TestMain(m *testing.M) { harness.Main(m) }
 package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -20,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +52,11 @@ type Options struct {
 	Replicas map[string]int
 	// Env adds NAME=value to the environment of a service, or of all under "*".
 	Env map[string][]string
+	// OwnBackends starts backends that the run may kill and pause (Platform.Backend).
+	OwnBackends bool
+	// Previous names a commit whose programs the services run at first, but for the sandbox; Migrate and
+	// Service.Replace upgrade them. Empty: all run those of this checkout.
+	Previous string
 	// Links puts a proxy between the services and what they connect to, for Platform.Link.
 	Links bool
 }
@@ -55,42 +65,74 @@ type Options struct {
 type Platform struct {
 	tb       testing.TB
 	world    *world
+	site     *site
 	opts     Options
 	services map[string]*Service
 	names    *names
 	links    map[string]*Link
+	previous string // the folder with the programs of Options.Previous
+	shared   bool
+	visitors *atomic.Uint32 // who have an address
 }
 
-// turn is held by the run that owns the backends.
+// turn is held by the run that has the backends of the process.
 var turn sync.Mutex
 
 // Start runs a platform until the test ends; it is ready when Start returns. Failing to start fails
 // the test. When the test fails, the end of every service's log is shown.
 func Start(tb testing.TB, opts Options) *Platform {
 	tb.Helper()
-	turn.Lock()
-	tb.Cleanup(turn.Unlock)
-	w, err := theWorld()
+	if opts.OwnBackends {
+		turn.Lock()
+		tb.Cleanup(turn.Unlock)
+	}
+	p, err := newPlatform(tb.Context(), opts)
 	if err != nil {
 		tb.Fatal("harness: ", err)
 	}
-	p := &Platform{tb: tb, world: w, opts: opts, services: map[string]*Service{}, links: map[string]*Link{}}
-	tb.Cleanup(p.stop)
-	if err := p.start(); err != nil {
+	p.tb = tb
+	tb.Cleanup(func() {
+		p.showLogsOfFailure()
+		if err := p.end(); err != nil {
+			tb.Errorf("harness: %v", err)
+		}
+	})
+	if err := p.start(tb.Context()); err != nil {
 		tb.Fatal("harness: ", err)
 	}
 	return p
 }
 
-func (p *Platform) start() error {
+// newPlatform finds a place for a platform, without a process.
+func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
+	w, err := theWorld()
+	if err != nil {
+		return nil, err
+	}
+	p := &Platform{visitors: new(atomic.Uint32), world: w, opts: opts, services: map[string]*Service{}, links: map[string]*Link{}}
+	if opts.OwnBackends {
+		p.site, err = w.own()
+	} else {
+		p.site, err = w.guestSite(ctx)
+	}
+	return p, err
+}
+
+// start brings every service up. What it has started when it fails is ended by end.
+func (p *Platform) start(ctx context.Context) error {
 	wanted, err := p.wanted()
 	if err != nil {
 		return err
 	}
-	if err := p.world.build(p.tb.Context(), wanted); err != nil { // takes as long as it takes
+	if err := p.world.build(ctx, wanted); err != nil { // takes as long as it takes
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.tb.Context(), startLimit)
+	if p.opts.Previous != "" {
+		if p.previous, err = p.world.buildRelease(ctx, p.opts.Previous, wanted); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if p.names, err = serveNames(); err != nil {
 		return err
@@ -107,7 +149,7 @@ func (p *Platform) start() error {
 		if !s.Migrates {
 			return nil
 		}
-		return p.world.migrate(ctx, s, p.env(p.services[s.Name], 0))
+		return p.site.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
 	})
 	if err != nil {
 		return err
@@ -168,14 +210,15 @@ func (p *Platform) add(s platform.Service) error {
 	svc := &Service{p: p, desc: s, replicas: make([]replica, n)}
 	var ips []net.IP
 	for i := range svc.replicas {
-		if info, err := os.Stat(p.world.layout.Log(svc.name(i))); err == nil {
+		if info, err := os.Stat(p.site.layout.Log(svc.name(i))); err == nil {
 			svc.replicas[i].logged = info.Size()
 		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
+		svc.replicas[i].previous = p.previous != "" && s.Name != platform.Sandbox
 		svc.replicas[i].listen = platform.Listen{
-			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.world.layout.Port(s.Port))),
-			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.world.layout.Port(s.OpsPort))),
+			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.site.layout.Port(s.Port))),
+			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.site.layout.Port(s.OpsPort))),
 		}
 	}
 	p.names.set(s.Name, ips)
@@ -183,20 +226,18 @@ func (p *Platform) add(s platform.Service) error {
 	return nil
 }
 
-// stop ends the services, those first that nobody needs, and then the proxies between them.
-func (p *Platform) stop() {
-	all := platform.Services()
-	for _, s := range slices.Backward(all) {
+// end stops the services, those first that nobody needs, and then the proxies between them. The site
+// is left as the next run wants to find it.
+func (p *Platform) end() error {
+	var errs []error
+	for _, s := range slices.Backward(platform.Services()) {
 		svc := p.services[s.Name]
 		if svc == nil {
 			continue
 		}
-		if p.tb.Failed() {
-			svc.showLogs()
-		}
 		for i := range svc.replicas {
 			if err := svc.end(i); err != nil {
-				p.tb.Errorf("harness: stop %s-%d: %v", s.Name, i, err)
+				errs = append(errs, fmt.Errorf("stop %s-%d: %w", s.Name, i, err))
 			}
 		}
 	}
@@ -206,8 +247,21 @@ func (p *Platform) stop() {
 	if p.names != nil {
 		p.names.close()
 	}
-	if err := p.world.heal(); err != nil {
-		p.tb.Errorf("harness: bring the backends back: %v", err)
+	if p.opts.OwnBackends {
+		return errors.Join(append(errs, p.site.heal())...)
+	}
+	return errors.Join(append(errs, p.site.leave(context.Background()))...)
+}
+
+// showLogsOfFailure adds the end of every service's log to the output of a test that has failed.
+func (p *Platform) showLogsOfFailure() {
+	if !p.tb.Failed() {
+		return
+	}
+	for _, s := range slices.Backward(platform.Services()) {
+		if svc := p.services[s.Name]; svc != nil {
+			svc.showLogs()
+		}
 	}
 }
 
@@ -222,7 +276,7 @@ func (p *Platform) Service(name string) *Service {
 }
 
 // Secrets are what the services of this run share.
-func (p *Platform) Secrets() platform.Secrets { return p.world.secrets }
+func (p *Platform) Secrets() platform.Secrets { return p.site.secrets }
 
 // Always checks an invariant from now on until the test ends, and fails the test when it does not
 // hold. An error of the check itself is taken for a store that is away: only `broken` counts.
@@ -263,7 +317,7 @@ func (p *Platform) env(svc *Service, i int) []string {
 
 // wiring is where a service finds everything: directly, or through its links.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
-	w := p.world.layout.Wiring(p.world.secrets)
+	w := p.site.wiring()
 	direct := w.Target
 	w.Target = func(name string) string {
 		callee := p.services[name]
@@ -271,20 +325,15 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		case callee == nil:
 			return direct(name) // nobody listens: as if the callee were down
 		case len(callee.replicas) > 1:
-			return p.names.target(name, p.world.layout.Port(callee.desc.Port))
+			return p.names.target(name, p.site.layout.Port(callee.desc.Port))
 		default:
 			return p.via(s, name, callee.replicas[0].listen.Addr)
 		}
 	}
-	w.RedisAddrs = []string{p.via(s, "redis", p.world.layout.RedisAddr())}
-	w.DynamoDBEndpoint = "http://" + p.via(s, "dynamodb", p.world.layout.Loopback(platform.DynamoDBPort))
-	w.SandboxURL = "http://" + p.via(s, platform.Sandbox, p.world.layout.Loopback(8092))
-	w.DatabaseURL = func(s platform.Service) string {
-		return databaseURL(p.via(s, "postgres", p.world.layout.Loopback(platform.PostgresPort)), s.Database)
-	}
+	w.RedisAddrs = []string{p.via(s, "redis", w.RedisAddrs[0])}
+	w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
+	w.SandboxURL = p.viaURL(s, platform.Sandbox, w.SandboxURL)
+	database := w.DatabaseURL
+	w.DatabaseURL = func(s platform.Service) string { return p.viaURL(s, "postgres", database(s)) }
 	return w
-}
-
-func databaseURL(addr, database string) string {
-	return "postgres://" + platform.PostgresUser + "@" + addr + "/" + database + "?sslmode=disable"
 }

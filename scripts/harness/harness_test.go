@@ -9,15 +9,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
 )
+
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // The sandbox is a service like any other to the harness, and needs none of them.
 func onlySandbox(t *testing.T) *harness.Platform {
 	t.Helper()
 	return harness.Start(t, harness.Options{Services: []string{"sandbox"}})
+}
+
+// onBackendsOfItsOwn is onlySandbox for tests that harm the backends.
+func onBackendsOfItsOwn(t *testing.T) *harness.Platform {
+	t.Helper()
+	return harness.Start(t, harness.Options{Services: []string{"sandbox"}, OwnBackends: true})
 }
 
 func get(ctx context.Context, url string) (int, error) {
@@ -33,6 +44,7 @@ func get(ctx context.Context, url string) (int, error) {
 }
 
 func TestKillPauseAndStart(t *testing.T) {
+	t.Parallel()
 	p := onlySandbox(t)
 	s := p.Service("sandbox")
 	ping := func(limit time.Duration) error {
@@ -57,11 +69,11 @@ func TestKillPauseAndStart(t *testing.T) {
 }
 
 func TestBackendsComeBackWithTheirData(t *testing.T) {
-	p := onlySandbox(t)
+	p := onBackendsOfItsOwn(t)
 	ctx := t.Context()
 	key := "harness:" + t.Name()
 	require.NoError(t, p.Redis().Set(ctx, key, "kept", 0).Err())
-	p.Eventually(time.Minute, func(ctx context.Context) error { // a write that waits for the disk is lost
+	p.Eventually(func(ctx context.Context) error { // a write that waits for the disk is lost
 		info, err := p.Redis().Info(ctx, "persistence").Result()
 		if err == nil && !strings.Contains(info, "aof_buffer_length:0\r\n") {
 			err = errors.New("redis has not written everything")
@@ -69,7 +81,7 @@ func TestBackendsComeBackWithTheirData(t *testing.T) {
 		return err
 	})
 	p.Backend("redis").Kill9()
-	p.Eventually(time.Minute, func(ctx context.Context) error {
+	p.Eventually(func(ctx context.Context) error {
 		if p.Redis().Ping(ctx).Err() == nil {
 			return errors.New("redis answers after its end")
 		}
@@ -92,11 +104,11 @@ func TestBackendsComeBackWithTheirData(t *testing.T) {
 // What one test broke must not be broken for the next.
 func TestARunHealsTheBackendsItBroke(t *testing.T) {
 	t.Run("breaks", func(t *testing.T) {
-		p := onlySandbox(t)
+		p := onBackendsOfItsOwn(t)
 		p.Backend("kafka").Pause()
 		p.Backend("postgres").Kill9()
 	})
-	p := onlySandbox(t)
+	p := onBackendsOfItsOwn(t)
 	var one int
 	require.NoError(t, p.DB("stats").QueryRow(t.Context(), "SELECT 1").Scan(&one))
 	_, err := p.Records(t.Context(), "no-such-topic")
@@ -104,6 +116,7 @@ func TestARunHealsTheBackendsItBroke(t *testing.T) {
 }
 
 func TestReplicasListenOnOnePortOfSeveralAddresses(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Options{Services: []string{"sandbox"}, Replicas: map[string]int{"sandbox": 2}})
 	for i := range p.Service("sandbox").Replicas() {
 		code, err := get(t.Context(), "http://"+p.Service("sandbox").Addr(i)+"/readyz")
@@ -113,11 +126,57 @@ func TestReplicasListenOnOnePortOfSeveralAddresses(t *testing.T) {
 }
 
 func TestDatabasesAreThere(t *testing.T) {
+	t.Parallel()
 	p := onlySandbox(t)
 	for _, service := range []string{"ticket", "payment", "stats"} {
 		var name string
 		err := p.DB(service).QueryRow(t.Context(), "SELECT current_database()").Scan(&name)
 		require.NoError(t, err)
-		require.Equal(t, "urr_"+service, name)
+		require.Regexp(t, `^run\d+x\w{6}_urr_`+service+`$`, name, "a database of the run's own")
 	}
 }
+
+// Runs on the same servers see nothing of each other, and leave nothing behind.
+func TestGuestsShareServersAndNothingElse(t *testing.T) {
+	t.Parallel()
+	ctx := context.WithoutCancel(t.Context())
+	var first, second platform.Wiring
+	t.Run("runs", func(t *testing.T) {
+		one, other := onlySandbox(t), onlySandbox(t)
+		first, second = one.Wiring(), other.Wiring()
+		require.NoError(t, one.Redis().Set(ctx, "harness", "mine", 0).Err())
+		require.ErrorIs(t, other.Redis().Get(ctx, "harness").Err(), redis.Nil)
+		_, err := one.DB("ticket").Exec(ctx, "CREATE TABLE mine (id int)")
+		require.NoError(t, err)
+		var there bool
+		require.NoError(t, other.DB("ticket").QueryRow(ctx, "SELECT to_regclass('mine') IS NOT NULL").Scan(&there))
+		require.False(t, there)
+	})
+	require.NotEqual(t, first.KafkaPrefix, second.KafkaPrefix)
+	require.NotEqual(t, first.DynamoDBPrefix, second.DynamoDBPrefix)
+	ticket, err := platform.Lookup(platform.Ticket)
+	require.NoError(t, err)
+	_, err = pgx.Connect(ctx, first.DatabaseURL(ticket))
+	require.ErrorContains(t, err, "does not exist")
+}
+
+// A shared platform answers every test, and none of them can end a process of it.
+func TestSharedPlatformsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	one, other := harness.Shared(t), harness.Shared(t)
+	require.Equal(t, one.Wiring().KafkaPrefix, other.Wiring().KafkaPrefix)
+	answer, err := one.Visitor().Call(t.Context(), http.MethodGet, "/api/v1/events", nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.Status)
+	for name, harm := range map[string]func(*harness.Platform){
+		"kill":    func(p *harness.Platform) { p.Service("stats").Kill9(0) },
+		"backend": func(p *harness.Platform) { p.Backend("redis") },
+	} {
+		require.Panics(t, func() { harm(other.For(&refusing{TB: t})) }, name)
+	}
+}
+
+// refusing is a test whose failure is expected.
+type refusing struct{ testing.TB }
+
+func (*refusing) Fatalf(string, ...any) { panic("refused") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,16 @@ func (p *Platform) via(s platform.Service, peer, upstream string) string {
 	}
 	p.links[name] = &Link{p: p, proxy: proxy}
 	return proxy.Listen
+}
+
+// viaURL is via for the host of a URL.
+func (p *Platform) viaURL(s platform.Service, peer, upstream string) string {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		panic(err) // the platform's own addresses
+	}
+	u.Host = p.via(s, peer, u.Host)
+	return u.String()
 }
 
 // Cut drops every connection and refuses new ones.

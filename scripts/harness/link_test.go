@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,17 +29,17 @@ func statsOnALink(t *testing.T) (*harness.Platform, func(want int) func(context.
 
 func TestLinkCutAndHeal(t *testing.T) {
 	p, ready := statsOnALink(t)
-	p.Eventually(time.Minute, ready(http.StatusOK))
+	p.Eventually(ready(http.StatusOK))
 	p.Link("stats", "postgres").Cut()
-	p.Eventually(time.Minute, ready(http.StatusServiceUnavailable))
+	p.Eventually(ready(http.StatusServiceUnavailable))
 	require.NoError(t, p.DB("stats").Ping(t.Context()), "audits do not go through links")
 	p.Link("stats", "postgres").Heal()
-	p.Eventually(time.Minute, ready(http.StatusOK))
+	p.Eventually(ready(http.StatusOK))
 
 	p.Link("stats", "postgres").Blackhole()
-	p.Eventually(time.Minute, ready(http.StatusServiceUnavailable))
+	p.Eventually(ready(http.StatusServiceUnavailable))
 	p.Link("stats", "postgres").Heal()
-	p.Eventually(time.Minute, ready(http.StatusOK))
+	p.Eventually(ready(http.StatusOK))
 }
 
 func TestDialSignsForThePair(t *testing.T) {

@@ -27,6 +27,8 @@ type replica struct {
 	listen platform.Listen
 	proc   *process.Process // nil: not running
 	logged int64            // bytes that replicas of earlier runs left in its log
+	// previous tells that it runs the program of Options.Previous.
+	previous bool
 }
 
 // Replicas is how many there are, running or not.
@@ -60,6 +62,7 @@ func (s *Service) Resume(i int) {
 // Stop ends a replica as a deployment does: SIGTERM, and time to finish.
 func (s *Service) Stop(i int) {
 	s.p.tb.Helper()
+	s.p.requireOwn(s.name(i))
 	if err := s.end(i); err != nil {
 		s.p.tb.Fatalf("harness: stop %s: %v", s.name(i), err)
 	}
@@ -75,6 +78,7 @@ func (s *Service) Start(i int) {
 // one, Start brings it up without.
 func (s *Service) Arm(i int, failpoints string) {
 	s.p.tb.Helper()
+	s.p.requireOwn(s.name(i))
 	if err := s.end(i); err != nil {
 		s.p.tb.Fatalf("harness: stop %s: %v", s.name(i), err)
 	}
@@ -139,6 +143,7 @@ func (s *Service) proc(i int) *process.Process {
 
 func (s *Service) begin(i int, failpoints string) {
 	s.p.tb.Helper()
+	s.p.requireOwn(s.name(i))
 	err := s.start(i, failpoints)
 	if err == nil {
 		err = s.awaitReady(s.p.tb.Context(), i)
@@ -174,8 +179,8 @@ func (s *Service) start(i int, failpoints string) error {
 		env = append(env, "URR_FAILPOINTS="+failpoints)
 	}
 	proc, err := s.p.world.nursery.Start(process.Spec{
-		Name: s.name(i), Path: s.p.world.program(s.desc), Env: env,
-		Dir: s.p.world.layout.State(), Log: s.p.world.layout.Log(s.name(i)),
+		Name: s.name(i), Path: s.p.program(s.desc, s.replicas[i].previous), Env: env,
+		Dir: s.p.site.layout.State(), Log: s.p.site.layout.Log(s.name(i)),
 	})
 	if err != nil {
 		return err
@@ -187,7 +192,7 @@ func (s *Service) start(i int, failpoints string) error {
 func (s *Service) awaitReady(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	spec := process.Spec{Name: s.name(i), Log: s.p.world.layout.Log(s.name(i))}
+	spec := process.Spec{Name: s.name(i), Log: s.p.site.layout.Log(s.name(i))}
 	return s.proc(i).WaitReady(ctx, spec, func(ctx context.Context) error {
 		_, err := fetch(ctx, "http://"+s.Ops(i)+"/readyz")
 		return err
@@ -212,6 +217,7 @@ func (s *Service) end(i int) error {
 
 func (s *Service) signal(i int, sig syscall.Signal) {
 	s.p.tb.Helper()
+	s.p.requireOwn(s.name(i))
 	proc := s.proc(i)
 	if proc == nil {
 		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
@@ -222,10 +228,18 @@ func (s *Service) signal(i int, sig syscall.Signal) {
 	}
 }
 
+// requireOwn fails a test that would harm the processes which others use too.
+func (p *Platform) requireOwn(what string) {
+	p.tb.Helper()
+	if p.shared {
+		p.tb.Fatalf("harness: %s belongs to a shared platform, whose processes are left alone: use Start", what)
+	}
+}
+
 // showLogs adds the end of what each replica has logged in this run to the test's output.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
-		path := s.p.world.layout.Log(s.name(i))
+		path := s.p.site.layout.Log(s.name(i))
 		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
 	}
 }

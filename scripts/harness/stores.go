@@ -4,22 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"google.golang.org/grpc"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
-	"urr.guru/scripts/sandbox"
+	"urr.guru/services/payment/sandbox"
 )
 
 // Wiring says where the run's stores and services are, past the links, for programs that audit them.
-func (p *Platform) Wiring() platform.Wiring { return p.world.layout.Wiring(p.world.secrets) }
+func (p *Platform) Wiring() platform.Wiring { return p.site.wiring() }
 
 // DB opens the database of a service, past its links: audits read the stores themselves.
 func (p *Platform) DB(service string) *pgxpool.Pool {
@@ -28,7 +27,7 @@ func (p *Platform) DB(service string) *pgxpool.Pool {
 	if err != nil || s.Database == "" {
 		p.tb.Fatalf("harness: %s has no database (%v)", service, err)
 	}
-	cfg, err := pgxpool.ParseConfig(p.world.layout.DatabaseURL(s.Database))
+	cfg, err := pgxpool.ParseConfig(p.Wiring().DatabaseURL(s))
 	if err != nil {
 		p.tb.Fatalf("harness: %v", err)
 	}
@@ -44,20 +43,17 @@ func (p *Platform) DB(service string) *pgxpool.Pool {
 // Redis opens the run's Redis, past the links.
 func (p *Platform) Redis() *redis.Client {
 	p.tb.Helper()
-	client := redis.NewClient(&redis.Options{Addr: p.world.layout.RedisAddr()})
+	client := redis.NewClient(&redis.Options{Addr: p.Wiring().RedisAddrs[0], DB: p.Wiring().RedisDB})
 	p.tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-// DynamoDBEndpoint is where the run's DynamoDB answers; its tables have the prefix "urr".
-func (p *Platform) DynamoDBEndpoint() string { return p.world.layout.DynamoDBEndpoint() }
-
 // Brokers are the run's Kafka.
-func (p *Platform) Brokers() []string { return []string{p.world.layout.KafkaBroker()} }
+func (p *Platform) Brokers() []string { return p.Wiring().KafkaBrokers }
 
-// Records reads a topic from its beginning to what is its end now, in the order of each partition.
+// Records reads a topic, named without the run's prefix, from its beginning to what is its end now, in the order of each partition.
 func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, error) {
-	return topics.Read(ctx, p.Brokers(), topic)
+	return topics.Read(ctx, p.Brokers(), p.Wiring().KafkaPrefix+topic)
 }
 
 // Ledger reads what the payment provider has taken and given back.
@@ -77,9 +73,9 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 }
 
 // Dial connects to one replica of a service as another service would, with the key of that pair.
-func (p *Platform) Dial(caller, callee string, i int) *grpc.ClientConn {
+func (p *Platform) Dial(caller, callee string, i int) *rpc.Conn {
 	p.tb.Helper()
-	key, ok := p.world.secrets.RPC[caller+">"+callee]
+	key, ok := p.site.secrets.RPC[caller+">"+callee]
 	if !ok {
 		p.tb.Fatalf("harness: %s does not call %s", caller, callee)
 	}
@@ -91,21 +87,10 @@ func (p *Platform) Dial(caller, callee string, i int) *grpc.ClientConn {
 	return conn
 }
 
-// Eventually polls until check holds; what it last said is shown when it does not within limit.
-func (p *Platform) Eventually(limit time.Duration, check func(context.Context) error) {
+// Eventually polls until check holds. What it last said is shown if it never does.
+func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
-	ctx, cancel := context.WithTimeout(p.tb.Context(), limit)
+	ctx, cancel := waittest.Context(p.tb)
 	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			p.tb.Fatalf("not within %v: %v", limit, err)
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	waittest.NoError(p.tb, func() error { return check(ctx) })
 }

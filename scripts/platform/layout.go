@@ -7,16 +7,11 @@ package platform
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 )
-
-// OffsetVariable shifts every port of a checkout, so that two checkouts run side by side.
-const OffsetVariable = "URR_PORT_OFFSET"
-
-// maxOffset keeps the highest port (SQS, 19324) below 65536.
-const maxOffset = 46000
 
 // Layout says where one run of the platform keeps its state, and on which ports it listens.
 type Layout struct {
@@ -30,31 +25,47 @@ func (l Layout) Run(name string, offset int) Layout {
 	return Layout{Root: l.Root, Offset: offset, run: name}
 }
 
-// Find returns the layout of the checkout that holds the working directory. It fails when there
-// is none, and when URR_PORT_OFFSET is not a number between 0 and 46000.
+// Find returns the layout of the checkout that holds the working directory. Without URR_PORT_OFFSET
+// its ports are those of what runs in it. It fails when there is no checkout, and when the offset is
+// not a number between 0 and 46000.
 func Find() (Layout, error) {
 	root, err := findRoot()
 	if err != nil {
 		return Layout{}, err
 	}
-	offset, err := ParseOffset(os.Getenv(OffsetVariable))
-	if err != nil {
-		return Layout{}, err
+	l := Layout{Root: root}
+	value, given := os.LookupEnv(OffsetVariable)
+	if !given {
+		running, err := os.ReadFile(l.offsetFile())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Layout{}, fmt.Errorf("find the ports of what runs: %w", err)
+		}
+		value = string(running)
 	}
-	return Layout{Root: root, Offset: offset}, nil
+	l.Offset, err = ParseOffset(value)
+	return l, err
 }
 
-// ParseOffset reads a value of URR_PORT_OFFSET; the empty one is 0.
-func ParseOffset(value string) (int, error) {
-	if value == "" {
-		return 0, nil
+// KeepOffset makes commands find the ports of what is started now, until ForgetOffset.
+func (l Layout) KeepOffset() error {
+	if err := os.MkdirAll(l.State("run"), 0o755); err != nil {
+		return fmt.Errorf("keep the offset of the ports: %w", err)
 	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 0 || n > maxOffset {
-		return 0, fmt.Errorf("%s is %q: it must be a number between 0 and %d", OffsetVariable, value, maxOffset)
+	if err := os.WriteFile(l.offsetFile(), []byte(strconv.Itoa(l.Offset)), 0o600); err != nil {
+		return fmt.Errorf("keep the offset of the ports: %w", err)
 	}
-	return n, nil
+	return nil
 }
+
+// ForgetOffset is for when nothing runs any more.
+func (l Layout) ForgetOffset() error {
+	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the offset of the ports: %w", err)
+	}
+	return nil
+}
+
+func (l Layout) offsetFile() string { return l.State("run", "offset") }
 
 func findRoot() (string, error) {
 	dir, err := os.Getwd()

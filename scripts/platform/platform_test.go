@@ -2,14 +2,17 @@ package platform_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/platform"
@@ -26,6 +29,31 @@ func TestParseOffset(t *testing.T) {
 		_, err := platform.ParseOffset(value)
 		require.ErrorContains(t, err, "URR_PORT_OFFSET", value)
 	}
+}
+
+// Commands without URR_PORT_OFFSET find what runs; a given one counts, also 0.
+func TestCommandsFindThePortsOfWhatRuns(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "scripts"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "go.mod"), nil, 0o600))
+	t.Chdir(root)
+	offset := func() int {
+		l, err := platform.Find()
+		require.NoError(t, err)
+		return l.Offset
+	}
+	t.Setenv("URR_PORT_OFFSET", "3100")
+	l, err := platform.Find()
+	require.NoError(t, err)
+	require.NoError(t, l.KeepOffset())
+	require.NoError(t, os.Unsetenv("URR_PORT_OFFSET"))
+	require.Equal(t, 3100, offset())
+	t.Setenv("URR_PORT_OFFSET", "0")
+	require.Zero(t, offset())
+	require.NoError(t, os.Unsetenv("URR_PORT_OFFSET"))
+	require.NoError(t, l.ForgetOffset())
+	require.NoError(t, l.ForgetOffset(), "twice is once")
+	require.Zero(t, offset())
 }
 
 // Nobody may have to wait for a service that starts later, and no two may listen on one port.
@@ -76,15 +104,13 @@ func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	got := make([]platform.Secrets, 8)
+	errs := make([]error, len(got))
 	var wg sync.WaitGroup
 	for i := range got {
-		wg.Go(func() {
-			var err error
-			got[i], err = platform.LoadSecrets(t.Context(), l)
-			assert.NoError(t, err)
-		})
+		wg.Go(func() { got[i], errs[i] = platform.LoadSecrets(t.Context(), l) })
 	}
 	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
 	for _, s := range got {
 		require.Equal(t, got[0], s)
 	}
@@ -115,4 +141,42 @@ func TestEnvGivesBothSidesOfAPairTheSameKey(t *testing.T) {
 	}
 	require.Equal(t, env("payment")["SANDBOX_WEBHOOK_SECRET"], env("sandbox")["SANDBOX_WEBHOOK_SECRET"])
 	require.Empty(t, env("stats")["SESSION_SECRET"], "a service gets no secret that it does not use")
+}
+
+// Browsers refuse 10080 alone of what an offset can reach: the pages get there, figures and ledgers too.
+func TestNothingForBrowsersIsWhereTheyOpenNothing(t *testing.T) {
+	t.Parallel()
+	for _, s := range platform.Services() {
+		for port, opened := range map[int]bool{s.Port: s.Name == platform.Gateway || s.Name == platform.Sandbox, s.OpsPort: true} {
+			_, err := platform.ParseOffset(strconv.Itoa(10080 - port))
+			if port != s.OpsPort && !opened {
+				require.NoError(t, err, "gRPC of %s", s.Name)
+				continue
+			}
+			require.ErrorContains(t, err, "browsers open no page on port 10080, where "+s.Name+" would listen")
+			suggested := regexp.MustCompile(`URR_PORT_OFFSET=(\d+)\)$`).FindStringSubmatch(err.Error())
+			require.NotNil(t, suggested, err)
+			_, err = platform.ParseOffset(suggested[1])
+			require.NoError(t, err)
+		}
+	}
+	n, err := platform.ParseOffset("2100")
+	require.NoError(t, err)
+	require.Equal(t, 2100, n)
+}
+
+func TestTheSuggestedOffsetWorks(t *testing.T) {
+	t.Parallel()
+	taken := map[int]bool{platform.KafkaPort + 1000: true, 8080 + 3000: true, platform.SQSPort + 46000: true}
+	free := func(port int) bool { return !taken[port] }
+	for from, want := range map[int]int{
+		0:    4000, // 1000 has no Kafka, 2000 no pages, 3000 no gateway
+		4000: 5000, 1888: 2888, 46000: 0, 45500: 0, 45000: 0,
+	} {
+		got, found := platform.OtherOffset(from, free)
+		require.True(t, found)
+		require.Equal(t, want, got, "after %d", from)
+	}
+	_, found := platform.OtherOffset(7, func(int) bool { return false })
+	require.False(t, found)
 }

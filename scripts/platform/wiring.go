@@ -3,6 +3,7 @@ package platform
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,7 @@ type Wiring struct {
 	DatabaseURL func(Service) string
 
 	RedisAddrs       []string
+	RedisDB          int // number of the database on a single server
 	KafkaBrokers     []string
 	KafkaPrefix      string // before topic and group names
 	DynamoDBEndpoint string
@@ -88,6 +90,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
 	env["DRAIN"] = "200ms" // nothing in front of a development service has to notice first
+	env["PPROF"] = "true"  // the port is this machine's alone
 	if s.Name == Gateway {
 		env["HTTP_ADDR"] = at.Addr
 	} else {
@@ -112,7 +115,12 @@ func (w Wiring) common(env map[string]string, s Service, at Listen) {
 
 // own is what single services read.
 func (w Wiring) own(env map[string]string, s Service) {
-	redis := func() { env["REDIS_ADDRS"] = strings.Join(w.RedisAddrs, ",") }
+	redis := func() {
+		env["REDIS_ADDRS"] = strings.Join(w.RedisAddrs, ",")
+		if w.RedisDB != 0 {
+			env["REDIS_DB"] = strconv.Itoa(w.RedisDB)
+		}
+	}
 	kafka := func() {
 		env["KAFKA_BROKERS"] = strings.Join(w.KafkaBrokers, ",")
 		env["KAFKA_REPLICATION_FACTOR"] = "1"
@@ -130,6 +138,8 @@ func (w Wiring) own(env map[string]string, s Service) {
 		redis()
 		kafka()
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
+		// Simulated visitors run on this machine and bring addresses of their own.
+		env["TRUSTED_PROXIES"] = "127.0.0.1"
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken

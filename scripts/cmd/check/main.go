@@ -8,32 +8,40 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 )
 
 const usage = `usage: check <command>
 
-  lint     golangci-lint in every module
-  verify   regenerate everything and require that nothing changes; build each module alone
-  test     every test, with the race detector, on the real backends
-  proto    regenerate Go and OpenAPI from proto/
-  sqlc     regenerate Go from the SQL queries
-  tidy     go mod tidy in every module`
+  lint                  golangci-lint in every module
+  verify                regenerate everything and require that nothing changes; build each module alone
+  test                  every test, on the real backends
+  quick <name>          the quick tests of a service or of a package of pkg, without the race detector
+  stress <packages> <n> n runs of packages, shuffled, while other work takes the processors
+  chaos [part]          faults in their full form: every part, or the one named
+  proto                 regenerate Go and OpenAPI from proto/
+  sqlc                  regenerate Go from the SQL queries
+  settings              rewrite the tables of settings in the services' READMEs
+  tidy                  go mod tidy in every module`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context()
 	defer stop()
 	err := run(ctx, os.Args[1:])
-	if err != nil && !errors.Is(err, errSaid) {
-		fmt.Fprintln(os.Stderr, "check:", err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "check: interrupted")
+		os.Exit(interrupt.Code)
+	default:
+		if !errors.Is(err, errSaid) {
+			fmt.Fprintln(os.Stderr, "check:", err)
+		}
 		os.Exit(1)
 	}
 }
@@ -50,7 +58,7 @@ type checker struct {
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) != 1 {
+	if len(args) == 0 {
 		return errors.New(usage)
 	}
 	layout, err := platform.Find()
@@ -58,21 +66,32 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	c := &checker{layout: layout, apt: apt.Installer{Log: layout.Log("apt"), Say: say}}
-	switch args[0] {
-	case "lint":
-		return c.lint(ctx)
-	case "verify":
-		return c.verify(ctx)
-	case "test":
-		return c.test(ctx)
-	case "proto":
-		return c.proto(ctx)
-	case "sqlc":
-		return c.sqlc(ctx)
-	case "tidy":
-		return c.eachModule(ctx, "go", "mod", "tidy")
-	default:
+	commands := map[string]func(context.Context, []string) error{
+		"lint":     alone(c.lint),
+		"verify":   alone(c.verify),
+		"test":     alone(c.test),
+		"quick":    c.quick,
+		"stress":   c.stress,
+		"chaos":    c.chaos,
+		"proto":    alone(c.proto),
+		"sqlc":     alone(c.sqlc),
+		"settings": alone(c.settings),
+		"tidy":     alone(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
+	}
+	command := commands[args[0]]
+	if command == nil {
 		return errors.New(usage)
+	}
+	return command(ctx, args[1:])
+}
+
+// alone is a command that takes no arguments.
+func alone(run func(context.Context) error) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return errors.New(usage)
+		}
+		return run(ctx)
 	}
 }
 

@@ -25,6 +25,8 @@ type Config struct {
 	Arrive time.Duration `env:"ARRIVE, default=20s"`
 	// Limit ends a run that does not end by itself.
 	Limit time.Duration `env:"LIMIT, default=4m"`
+	// AwayLimit is how long the audit waits for a store that is away, as while it is started again.
+	AwayLimit time.Duration `env:"AWAY_LIMIT, default=3m"`
 	// Seed makes the crowd repeatable; 0 takes the clock.
 	Seed uint64 `env:"SEED, default=0"`
 	// Stores of a platform at URL, for the audit: all of them, or none. Without, the run is judged by what the visitors saw.
@@ -45,6 +47,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("VISITORS=%d: must be between 1 and 100000", c.Visitors)
 	case c.Seats < 1 || c.Seats > 50_000:
 		return fmt.Errorf("SEATS=%d: must be between 1 and 50000", c.Seats)
+	case c.AwayLimit < 0:
+		return fmt.Errorf("AWAY_LIMIT=%s: must not be negative", c.AwayLimit)
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	case c.Break != "" && c.Break != breakOversold && c.Break != breakUnticketed:

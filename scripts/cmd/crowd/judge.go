@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"urr.guru/scripts/audit"
@@ -47,12 +48,17 @@ type inside struct {
 	cfg    *Config
 	sale   crowd.Sale
 	series *audit.Series
+	// patience is for stores that are away; it says so.
+	patience audit.Patience
 	// letters are those that had been put aside before.
 	letters map[string]int64
 }
 
-func (i *inside) begin(ctx context.Context) (err error) {
-	i.letters, err = i.stores.DeadLetters(ctx)
+func (i *inside) begin(ctx context.Context) error {
+	_, err := i.patience.Read(ctx, func(ctx context.Context) (err error) {
+		i.letters, err = i.stores.DeadLetters(ctx)
+		return err
+	})
 	return err
 }
 
@@ -70,7 +76,16 @@ func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
 		}
 	}
 	for _, part := range []func(context.Context, *judged) error{i.judgeSales, i.judgeFaults, i.judgeLetters, i.judgeOrder, i.judgeForgers} {
-		if err := part(ctx, v); err != nil {
+		_, err := i.patience.Read(ctx, func(ctx context.Context) error {
+			attempt := *v
+			attempt.Findings = slices.Clone(v.Findings)
+			err := part(ctx, &attempt)
+			if err == nil {
+				*v = attempt
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -82,11 +97,19 @@ func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
 	return nil
 }
 
-// settled waits until the stores agree with each other, and returns what they do not agree in when that takes too long.
+// settled waits until the stores agree with each other, and returns what they do not agree in when that takes too long. The time
+// counts anew from when all of them are back: what is on its way waits for them too.
 func (i *inside) settled(ctx context.Context) (audit.Faults, error) {
 	deadline := time.Now().Add(settleWithin)
 	for {
-		faults, err := i.stores.Faults(ctx, i.sale.EventID)
+		var faults audit.Faults
+		waited, err := i.patience.Read(ctx, func(ctx context.Context) (err error) {
+			faults, err = i.stores.Faults(ctx, i.sale.EventID)
+			return err
+		})
+		if waited {
+			deadline = time.Now().Add(settleWithin)
+		}
 		if err != nil || len(faults.All()) == 0 || time.Now().After(deadline) {
 			return faults, err
 		}

@@ -7,21 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"urr.guru/pkg/config"
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context()
 	defer stop()
+	redis.SetLogger(quiet{})
 	err := run(ctx)
+	if err != nil && ctx.Err() != nil {
+		if !errors.Is(err, errInterrupted) { // no sale was open, or all had left it
+			err = fmt.Errorf("%w; the platform runs on (make status, make down)", errInterrupted)
+		}
+		fmt.Println("demo " + err.Error())
+		os.Exit(interrupt.Code)
+	}
 	if err != nil && !errors.Is(err, errBroken) { // a run without a verdict has failed too, and its last line says so
 		fmt.Println("demo FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -29,6 +38,14 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// quiet keeps Redis's client from writing between the lines: the audit says what is away.
+type quiet struct{}
+
+// Printf drops what the client says.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+var errInterrupted = errors.New("interrupted")
 
 // errBroken is an invariant that does not hold; its line has been printed.
 var errBroken = errors.New("an invariant is broken")
@@ -57,9 +74,13 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%w; is the platform up (make up)?", err)
 		}
 		defer stores.Close()
-		d.truth = &inside{stores: stores, cfg: cfg, sale: d.sale, series: d.series}
+		patience := audit.Patience{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+		d.truth = &inside{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
 	}
 	if err := d.play(ctx, url); err != nil {
+		if ctx.Err() != nil {
+			return d.goHome(ctx)
+		}
 		return err
 	}
 	verdict, err := d.judge(ctx)
@@ -74,6 +95,19 @@ func run(ctx context.Context) error {
 		return errBroken
 	}
 	return nil
+}
+
+// closeLimit bounds what an interrupted run still does.
+const closeLimit = 10 * time.Second
+
+// goHome ends an interrupted run: nobody shall go on buying in a sale that nobody watches.
+func (d *demo) goHome(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if err := d.sale.CloseAs(ctx, d.api, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; %s stays open: %w", errInterrupted, d.sale.EventID, err)
+	}
+	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", errInterrupted, d.sale.EventID)
 }
 
 // demo is one run.
@@ -109,22 +143,29 @@ func (d *demo) play(ctx context.Context, url string) error {
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
 		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
-	d.crowd = crowd.New(d.sale, d.api, crowd.Options{Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed})
+	d.crowd = crowd.New(d.sale, d.api, crowd.Options{
+		Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed,
+		// A charge that was lost while a store was away is voided and called declined: people try again.
+		Cards: 3,
+	})
 
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Limit)
+	limited, cancel := context.WithTimeout(ctx, d.cfg.Limit)
 	defer cancel()
-	watching, stopWatching := context.WithCancel(ctx)
+	watching, stopWatching := context.WithCancel(limited)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		d.watch(watching, d.api.NewSession())
 	}()
 	start := time.Now()
-	d.crowd.Run(ctx)
+	d.crowd.Run(limited)
 	d.took = time.Since(start)
 	stopWatching()
 	<-done
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if limited.Err() != nil {
 		fmt.Printf("the run was cut off after %s (LIMIT)\n", d.cfg.Limit)
 	}
 	return nil

@@ -31,12 +31,15 @@ func (d *demo) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	start := time.Now()
+	absence := audit.Absence{Say: show.say}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			began := time.Now()
 			s, err := d.truth.sample(ctx)
+			absence.Note(began, err)
 			if err != nil {
 				continue // a missed sample; the verdict on the end does not depend on it
 			}
@@ -105,6 +108,15 @@ func (p *progress) update(s audit.Sample, t *crowd.Tally) {
 		line = fmt.Sprintf("  waiting %d  active %d", s.Waiting, s.Active)
 	}
 	fmt.Fprintf(p.out, "%4.0f s  arrived %d  served %d%s  sold %d  gone %d\n", s.Seconds, s.Arrived, s.Serving, line, s.Sold, t.Gone.Load())
+}
+
+// say writes a line above the bars.
+func (p *progress) say(format string, args ...any) {
+	out := p.out
+	if p.bars != nil {
+		out = p.bars
+	}
+	fmt.Fprintf(out, format+"\n", args...)
 }
 
 func (p *progress) close() {

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/internal/runner"
 	"urr.guru/scripts/platform"
 )
@@ -19,26 +18,36 @@ const usage = `usage: dev <command>
 
   up              build and start everything, seed a demo sale
   down            stop everything that this checkout started
+  reset           stop everything and remove its data
   status          table of services and backends
   logs <name>     follow the log of a service or backend
+  env <service>   print the environment that up gives a service, for a shell
   build           build the services into .urr/bin
   backends        start the backends, the Redis Cluster that tests use included
   backends-down   stop the backends
-  supervise       (started by up) keep the services running`
+  supervise       (started by up) keep the services and the backends running`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context()
 	defer stop()
-	err := run(ctx, os.Args[1:])
+	os.Exit(report(ctx, run(ctx, os.Args[1:])))
+}
+
+// report says why a command failed, in one line, and gives its exit code.
+func report(ctx context.Context, err error) int {
 	switch {
-	case err != nil && ctx.Err() != nil:
-		fmt.Fprintf(os.Stderr, "dev: interrupted: %v; what runs already runs on (make status, make down)\n", err)
-	case err != nil:
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "dev: interrupted (make status tells what runs)")
+		return interrupt.Code
+	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "dev:", err)
+		return interrupt.Code
 	default:
-		return
+		fmt.Fprintln(os.Stderr, "dev:", err)
+		return 1
 	}
-	os.Exit(1)
 }
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
@@ -60,6 +69,8 @@ func run(ctx context.Context, args []string) error {
 		return r.Up(ctx)
 	case "down":
 		return r.Down(ctx)
+	case "reset":
+		return r.Reset(ctx)
 	case "status":
 		return r.Status(ctx, os.Stdout)
 	case "logs":
@@ -67,12 +78,17 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("name a service or backend: make logs S=queue (%v)", platform.Names())
 		}
 		return r.Logs(ctx, args[1])
+	case "env":
+		if len(args) != 2 {
+			return fmt.Errorf("name a service: make env S=queue (%v)", platform.Names())
+		}
+		return r.Env(os.Stdout, args[1])
 	case "build":
 		return r.Build(ctx)
 	case "backends":
 		return backends.New(layout, true, say).Keep(ctx)
 	case "backends-down":
-		return backends.New(layout, true, say).Stop(ctx)
+		return r.StopBackends(ctx)
 	case "supervise":
 		return r.Supervise(ctx, slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 	default:

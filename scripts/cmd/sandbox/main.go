@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"urr.guru/scripts/sandbox"
+	"urr.guru/services/payment/sandbox"
 )
 
 func main() {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -48,7 +50,13 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the waiting room: %w", err)
 	}
-	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script} {
+	icon, err := os.ReadFile(filepath.Join(web, "../internal/web/icon.svg"))
+	if err != nil {
+		return nil, fmt.Errorf("read the icon: %w", err)
+	}
+	// The same address as in the other pages, which the gateway renders.
+	address := []byte(html.EscapeString("data:image/svg+xml," + url.PathEscape(string(icon))))
+	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script, "/*ICON*/": address} {
 		if bytes.Count(page, []byte(mark)) != 1 {
 			return nil, fmt.Errorf("the waiting room must hold %s exactly once", mark)
 		}

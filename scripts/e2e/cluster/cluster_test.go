@@ -1,21 +1,25 @@
 package cluster_test
 
 import (
+	"flag"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/platform"
 )
+
+var wanted = flag.Bool("cluster", false, "install the charts on a Kubernetes of this machine")
 
 // readyWithin is how long an installation may take once the images are there.
 const readyWithin = 3 * time.Minute
 
 // The steps build on each other: a cluster is made once.
 func TestCluster(t *testing.T) {
-	if testing.Short() {
+	if !*wanted {
 		t.Skip("it takes minutes and root: make cluster-test")
 	}
 	w := newWorld(t)
@@ -86,9 +90,9 @@ func (w *world) upgrade(t *testing.T) {
 	secret := w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}")
 	w.kubectl(t, "apply", "-f", "testdata/crowd.yaml")
 	w.kubectl(t, "wait", "--for=condition=Ready", "pod", "-l", "job-name=crowd", "--timeout=60s")
-	eventually(t, time.Minute, "the crowd has come", func() bool {
+	waittest.Until(t, func() bool {
 		return strings.Contains(w.kubectl(t, "logs", "job/crowd"), "visitors come")
-	})
+	}, "the crowd has come")
 	began := time.Now()
 	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "5m",
 		"--set", "global.telemetry.logLevel=warn")
@@ -98,10 +102,10 @@ func (w *world) upgrade(t *testing.T) {
 		require.NotContains(t, before, pod)
 	}
 	require.Equal(t, secret, w.kubectl(t, "get", "secret", "urr-session", "-o", "jsonpath={.data.secret}"), "keys are made once")
-	eventually(t, 9*time.Minute, "the crowd has gone", func() bool {
+	waittest.Until(t, func() bool {
 		state := w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.conditions[*].type}")
 		return strings.Contains(state, "Complete") || strings.Contains(state, "Failed")
-	})
+	}, "the crowd has gone")
 	t.Logf("\n%s", w.kubectl(t, "logs", "job/crowd"))
 	require.Equal(t, "1", w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.succeeded}"), "a request failed")
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,10 +138,4 @@ func (w *world) run(t *testing.T, name string, args ...string) string {
 func (w *world) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	return w.run(t, "kubectl", append([]string{"-n", namespace}, args...)...)
-}
-
-// eventually polls until check holds.
-func eventually(t *testing.T, limit time.Duration, what string, check func() bool) {
-	t.Helper()
-	require.Eventually(t, check, limit, time.Second, what)
 }

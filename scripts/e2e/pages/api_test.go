@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
 )
 
 // visitor speaks to the API as a browser's page would, with cookies of its own.
@@ -22,6 +25,8 @@ type visitor struct {
 	client *http.Client
 	token  string
 	entry  string
+	// stopBeats ends the heartbeats of a visitor who occupies a slot.
+	stopBeats func()
 	// key is the Idempotency-Key of the next calls; empty = none.
 	key string
 }
@@ -32,13 +37,13 @@ func newVisitor(t *testing.T) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	return &visitor{t: t, client: &http.Client{Jar: jar, Timeout: patience}}
+	return &visitor{t: t, client: &http.Client{Jar: jar}}
 }
 
 // signIn gives a signed-in visitor with an unused name.
 func signIn(t *testing.T, roles ...string) *visitor {
 	t.Helper()
-	return signInAs(t, unused("user"), roles...)
+	return signInAs(t, uniqueID("user"), roles...)
 }
 
 func signInAs(t *testing.T, user string, roles ...string) *visitor {
@@ -58,11 +63,30 @@ var (
 	last    atomic.Int64
 )
 
-// unused makes an id that no earlier run has used either.
-func unused(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
+// uniqueID makes an id that no earlier run has used either.
+func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
 
 // call expects success and returns the answer's members.
 func (v *visitor) call(method, path string, body any) object {
+	v.t.Helper()
+	ctx, cancel := waittest.Context(v.t)
+	defer cancel()
+	r := v.request(ctx, method, path, body)
+	answer, err := v.client.Do(r)
+	require.NoError(v.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	require.NoError(v.t, err)
+	require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
+	members := object{}
+	if len(raw) > 0 {
+		require.NoError(v.t, json.Unmarshal(raw, &members), "%s %s: %s", method, path, raw)
+	}
+	return members
+}
+
+// request makes a call of the API with what the visitor has been given so far.
+func (v *visitor) request(ctx context.Context, method, path string, body any) *http.Request {
 	v.t.Helper()
 	var payload io.Reader = http.NoBody
 	if body != nil {
@@ -70,7 +94,7 @@ func (v *visitor) call(method, path string, body any) object {
 		require.NoError(v.t, err)
 		payload = bytes.NewReader(raw)
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), method, platformURL+path, payload)
+	r, err := http.NewRequestWithContext(ctx, method, platformURL+path, payload)
 	require.NoError(v.t, err)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -85,35 +109,68 @@ func (v *visitor) call(method, path string, body any) object {
 	if v.entry != "" {
 		r.Header.Set("X-Queue-Entry-Token", v.entry)
 	}
-	answer, err := v.client.Do(r)
-	require.NoError(v.t, err)
-	defer func() { _ = answer.Body.Close() }()
-	raw, err := io.ReadAll(answer.Body)
-	require.NoError(v.t, err)
-	require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
-	members := object{}
-	if len(raw) > 0 {
-		require.NoError(v.t, json.Unmarshal(raw, &members), "%s %s: %s", method, path, raw)
-	}
-	return members
+	return r
 }
 
 // enter takes a slot of an event whose line lets everybody in, or has the one in front.
 func (v *visitor) enter(event string) {
 	v.t.Helper()
-	require.Eventually(v.t, func() bool {
-		v.entry, _ = v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)["entryToken"].(string)
+	place := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
+	waittest.Until(v.t, func() bool {
+		v.entry, _ = place["entryToken"].(string)
+		if v.entry == "" {
+			place = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
+		}
 		return v.entry != ""
-	}, patience, 200*time.Millisecond, "the line lets in")
+	}, "the line lets in")
+}
+
+// occupy takes a slot like enter and keeps it until the visitor leaves or the test ends: a slot is
+// lost after two minutes without a sign of its visitor, and a slow test may take longer.
+func (v *visitor) occupy(event string) {
+	v.t.Helper()
+	v.enter(event)
+	ctx, cancel := context.WithCancel(v.t.Context())
+	beat := v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil)
+	done := make(chan struct{})
+	v.stopBeats = func() {
+		cancel()
+		<-done
+	}
+	v.t.Cleanup(v.stopBeats)
+	go func() {
+		defer close(done)
+		pace := time.NewTicker(10 * time.Second) // as the pages do
+		defer pace.Stop()
+		for {
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+				return
+			}
+			answer, err := v.client.Do(beat)
+			if err != nil {
+				continue // the next one will do
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				v.t.Errorf("the heartbeat of whoever occupies %s: %s", event, answer.Status)
+			}
+		}
+	}()
 }
 
 func (v *visitor) leave(event string) {
 	v.t.Helper()
+	if v.stopBeats != nil {
+		v.stopBeats()
+	}
 	v.call(http.MethodPost, "/api/v1/queue/leave/"+event, nil)
 	v.entry = ""
 }
 
-// sale is what a test's event is like; the zero value has 60 assigned seats in two sections and room for everybody.
+// sale describes a test's event. The zero value has 60 assigned seats in two sections and a line
+// that lets everybody in at once.
 type sale struct {
 	seating   string
 	threshold int
@@ -127,7 +184,14 @@ type sale struct {
 // open makes an event on sale and returns its id.
 func (s sale) open(t *testing.T) string {
 	t.Helper()
-	event := unused("e2e")
+	event := uniqueID("e2e")
+	s.put(t, event)
+	return event
+}
+
+// put makes an event what the sale says.
+func (s sale) put(t *testing.T, event string) {
+	t.Helper()
 	if s.seating == "" {
 		s.seating = "ASSIGNED"
 	}
@@ -159,20 +223,19 @@ func (s sale) open(t *testing.T) string {
 		body["holdSeconds"] = s.hold
 	}
 	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, body)
-	return event
 }
 
-// openRoom opens an event's waiting room, with so many visitors in front of whoever comes next. It serves nobody by itself:
-// see serve.
+// openRoom opens an event's waiting room and puts so many visitors in front of the next one. It
+// serves nobody by itself: see serve.
 func openRoom(t *testing.T, event string, ahead int) {
 	t.Helper()
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600})
 	for range ahead {
 		v := newVisitor(t)
-		require.Eventually(t, func() bool {
+		waittest.Until(t, func() bool {
 			state := v.call(http.MethodGet, "/vwr-api/vwr/status/"+event, nil)
 			return state["isActive"] == true
-		}, patience, 100*time.Millisecond, "the gateway hears of the waiting room")
+		}, "the gateway hears of the waiting room")
 		v.call(http.MethodPost, "/vwr-api/vwr/assign/"+event, nil)
 	}
 }

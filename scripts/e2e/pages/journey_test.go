@@ -2,10 +2,14 @@ package pages_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/stretchr/testify/require"
 )
+
+const sessionCookie = "urr-session"
 
 // place is a language at a size of screen.
 type place struct {
@@ -18,58 +22,64 @@ var everywhere = []place{{phone, "ko"}, {phone, "en"}, {desktop, "ko"}, {desktop
 
 func (p place) String() string { return p.name + "-" + p.lang }
 
-// testJourney goes the whole way: waiting room, event, line, seats, a declined and a late payment, tickets.
+// testJourney goes the whole way: waiting room, event, line, seats, a declined and a late payment,
+// tickets.
 func testJourney(t *testing.T) {
 	t.Parallel()
 	for _, p := range everywhere {
 		t.Run(p.String(), func(t *testing.T) {
-			t.Parallel()
+			inParallel(t)
 			event := sale{threshold: 1}.open(t)
 			inside := signIn(t)
-			inside.enter(event)
+			inside.occupy(event)
 			openRoom(t, event, 3)
-			b := open(t, platformURL, p.device, p.lang)
+			b := openTab(t, platformURL, p.device, p.lang)
 
 			b.visit("/")
-			b.see(".event-card")
-			b.inspect("events")
+			b.waitFor(".event-card")
+			b.checkPage("events")
 
 			b.visit("/events/" + event)
-			b.arrive("/vwr/" + event)
-			b.see("#line")
-			b.inspect("waiting-room")
+			b.waitForPath("/vwr/" + event)
+			b.waitFor("#line")
+			b.checkPage("waiting-room")
 			serve(t, event, 4)
-			b.arrive("/events/" + event)
-			b.see(".facts")
-			b.inspect("event")
+			b.waitForPath("/events/" + event)
+			b.waitFor(".facts")
+			b.checkPage("event")
 
 			b.click(`a[href="/queue/` + event + `"]`)
-			b.arrive("/login")
-			b.see("#user")
-			b.inspect("login")
-			inside.enter(event) // who is not heard of for two minutes loses the slot
-			b.logIn(unused("journey"))
+			b.waitForPath("/login")
+			b.waitFor("#user")
+			b.checkPage("login")
+			b.logIn(uniqueID("journey"))
 
-			b.arrive("/queue/" + event)
-			b.see("#position")
+			b.waitForPath("/queue/" + event)
+			b.waitFor("#position")
 			require.Equal(t, "1", b.text("#position"))
-			b.inspect("line")
+			b.checkPage("line")
 			inside.leave(event)
 
-			b.arrive("/events/" + event + "/seats")
+			b.waitForPath("/events/" + event + "/seats")
 			b.chooseFromList(2)
-			b.inspect("seats")
+			b.checkPage("seats")
 			b.click(".selection .wide")
-			b.payTwice()
-			b.seeTickets(2)
+			b.payAfterDecline()
+			b.checkTickets(2)
 		})
 	}
+}
+
+// startSession signs a user in, past the sign-in page.
+func (b *tab) startSession(user string) {
+	b.t.Helper()
+	call(b, network.SetCookie, network.SetCookieParams{Name: sessionCookie, Value: signInAs(b.t, user).token, URL: b.base})
 }
 
 // logIn fills in the development form.
 func (b *tab) logIn(user string) {
 	b.t.Helper()
-	b.see("#user")
+	b.waitFor("#user")
 	b.fill("#user", user)
 	b.click("main button[type=submit]")
 }
@@ -77,41 +87,41 @@ func (b *tab) logIn(user string) {
 // chooseFromList takes the first free seats of the list.
 func (b *tab) chooseFromList(n int) {
 	b.t.Helper()
-	b.see("canvas")
+	b.waitFor("canvas")
 	for i := 1; i <= n; i++ {
-		b.see(".seat:has(input:enabled:not(:checked))")
+		b.waitFor(".seat:has(input:enabled:not(:checked))")
 		b.click(".seat:has(input:enabled:not(:checked))")
-		b.until("a chosen seat", "document.querySelectorAll('.selection li').length === "+string(rune('0'+i)))
+		b.until("a chosen seat", "document.querySelectorAll('.selection li').length === "+strconv.Itoa(i))
 	}
 }
 
-// payTwice is declined first and confirmed late afterwards.
-func (b *tab) payTwice() {
+// payAfterDecline is declined first and confirmed late afterwards.
+func (b *tab) payAfterDecline() {
 	b.t.Helper()
-	b.arrive("/checkout/")
-	b.see("form button[type=submit]")
-	b.inspect("checkout")
+	b.waitForPath("/checkout/")
+	b.waitFor("form button[type=submit]")
+	b.checkPage("checkout")
 	b.click("input[value=decline]")
 	b.click("form button[type=submit]")
-	b.see(".notice.bad")
-	b.inspect("declined")
-	b.see("input[value=late]:enabled")
+	b.waitFor(".notice.bad")
+	b.checkPage("declined")
+	b.waitFor("input[value=late]:enabled")
 	b.click("input[value=late]")
 	b.click("form button[type=submit]")
-	b.see(".notice.good")
-	b.inspect("booked")
+	b.waitFor(".notice.good")
+	b.checkPage("booked")
 }
 
-// seeTickets goes from the booking to the own tickets and compares with the API.
-func (b *tab) seeTickets(n int) {
+// checkTickets goes from the booking to the own tickets and compares with the API.
+func (b *tab) checkTickets(n int) {
 	b.t.Helper()
 	b.click(`main a[href="/my"]`)
-	b.arrive("/my")
-	b.see("details")
+	b.waitForPath("/my")
+	b.waitFor("details")
 	b.until("the events' titles", "[...document.querySelectorAll('h3')].every(h => h.textContent.includes('Autumn'))")
 	b.click("summary")
-	b.see(".code")
-	b.inspect("tickets")
+	b.waitFor(".code")
+	b.checkPage("tickets")
 	require.Equal(b.t, n, eval[int](b, "document.querySelectorAll('details').length"))
 	codes := eval[[]string](b, "fetch('/api/v1/my/tickets').then(r => r.json()).then(l => l.items.map(i => i.code))")
 	require.Len(b.t, codes, n)
@@ -123,7 +133,7 @@ func testGeneralAdmission(t *testing.T) {
 	t.Parallel()
 	for _, p := range everywhere {
 		t.Run(p.String(), func(t *testing.T) {
-			t.Parallel()
+			inParallel(t)
 			event := sale{seating: "GENERAL", sections: []object{
 				{"section": "FLOOR", "price": 88000, "capacity": 50}, {"section": "GONE", "price": 99000, "capacity": 1},
 			}}.open(t)
@@ -131,20 +141,27 @@ func testGeneralAdmission(t *testing.T) {
 			other.enter(event)
 			other.call(http.MethodPost, "/api/v1/reservations", object{"eventId": event, "section": "GONE", "quantity": 1})
 
-			b := open(t, platformURL, p.device, p.lang)
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.startSession(uniqueID("general"))
+			b.visit("/events/" + event)
+			b.waitFor(`main a[href="/queue/` + event + `"]`)
+			b.speaksOfNoSeats()
+			b.checkPage("event")
 			b.visit("/queue/" + event)
-			b.logIn(unused("general"))
-			b.arrive("/events/" + event + "/book")
-			b.see("#quantity")
+			b.waitForPath("/events/" + event + "/book")
+			b.waitFor("#quantity")
 			b.until("the sold-out section to be closed", "document.querySelector('input[value=GONE]').disabled")
 			b.do(setValue("#quantity", "3"))
-			b.inspect("book")
+			b.checkPage("book")
+			b.speaksOfNoSeats()
 			b.click("main button[type=submit]")
-			b.arrive("/checkout/")
-			b.see("form button[type=submit]")
+			b.waitForPath("/checkout/")
+			b.waitFor("form button[type=submit]")
+			b.speaksOfNoSeats()
 			b.click("form button[type=submit]")
-			b.see(".notice.good")
-			b.seeTickets(3)
+			b.waitFor(".notice.good")
+			b.checkTickets(3)
+			b.speaksOfNoSeats()
 		})
 	}
 }
@@ -154,26 +171,26 @@ func testBestSeats(t *testing.T) {
 	t.Parallel()
 	for lang, refusal := range map[string]string{"en": "You have reached the limit per person.", "ko": "1인당 예매 한도를 초과했습니다."} {
 		t.Run(lang, func(t *testing.T) {
-			t.Parallel()
+			inParallel(t)
 			event := sale{limit: 2}.open(t)
-			b := open(t, platformURL, desktop, lang)
+			b := openTab(t, platformURL, desktop, lang)
+			b.startSession(uniqueID("best"))
 			b.visit("/queue/" + event)
-			b.logIn(unused("best"))
-			b.arrive("/events/" + event + "/seats")
-			b.see(`a[href="/events/` + event + `/book"]`)
+			b.waitForPath("/events/" + event + "/seats")
+			b.waitFor(`a[href="/events/` + event + `/book"]`)
 			b.click(`main a[href="/events/` + event + `/book"]`)
-			b.arrive("/events/" + event + "/book")
-			b.see("#quantity")
+			b.waitForPath("/events/" + event + "/book")
+			b.waitFor("#quantity")
 			b.do(setValue("#quantity", "2"))
 			b.click("main button[type=submit]")
-			b.arrive("/checkout/")
-			b.see(".plain .row:nth-child(2)")
+			b.waitForPath("/checkout/")
+			b.waitFor(".plain .row:nth-child(2)")
 
 			b.visit("/events/" + event + "/book")
-			b.see("#quantity")
+			b.waitFor("#quantity")
 			b.click("main button[type=submit]")
-			b.say(refusal)
-			b.inspect("refused")
+			b.waitForText(refusal)
+			b.checkPage("refused")
 		})
 	}
 }

@@ -1,11 +1,13 @@
-// Package pages_test walks through the pages in a real browser, against a platform of its own.
+// Package pages_test walks through the pages in a real browser, against a whole platform.
 package pages_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -24,8 +26,43 @@ var (
 	root        string
 )
 
-// TestPages starts one platform and one browser for all tests; they run side by side, each with visitors of its own.
-// URR_E2E_URL names a platform that runs already, as `make up` starts it.
+// Tests at once. Two processors are busy with maxTabs walks through the pages; those tests that do
+// little but wait for something (see waitsLong) come on top, so that the whole run need not wait for
+// them at its end.
+const (
+	maxTests = 100
+	maxTabs  = 8
+)
+
+var tabs = make(chan struct{}, maxTabs)
+
+// inParallel lets a test run beside others once a tab is free for it. A test that only groups
+// subtests calls t.Parallel instead.
+func inParallel(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	tabs <- struct{}{}
+	t.Cleanup(func() { <-tabs })
+}
+
+// waitsLong lets a test run from the start on, beside all others: it waits for a hold to run out or
+// for a request to time out.
+func waitsLong(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// By default no more tests run at once than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(maxTests)); err != nil {
+		panic(err)
+	}
+	harness.Main(m)
+}
+
+// TestPages starts one platform and one browser for all tests; each test has visitors and events of
+// its own. URR_E2E_URL names a platform that runs already, as `make up` starts it.
 func TestPages(t *testing.T) {
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -61,10 +98,21 @@ func TestPages(t *testing.T) {
 	t.Run("NarrowAndDark", testNarrowAndDark)
 	t.Run("ForgedAddresses", testForgedAddresses)
 	t.Run("SaleOpensByItself", testSaleOpensByItself)
+	t.Run("PlaceBeforeTheSale", testPlaceBeforeTheSale)
+	t.Run("OlderLineBeforeTheSale", testOlderLineBeforeTheSale)
 	t.Run("LineOpensWithTheSale", testLineOpensWithTheSale)
 	t.Run("NoLineAfterTheSale", testNoLineAfterTheSale)
 	t.Run("SoldOut", testSoldOut)
+	t.Run("RoomSaysWhereTheSaleStands", testRoomSaysWhereTheSaleStands)
+	t.Run("LineSaysWhereTheSaleStands", testLineSaysWhereTheSaleStands)
+	t.Run("RoomOutlastsAStaleEnd", testRoomOutlastsAStaleEnd)
+	t.Run("LineOutlastsAStaleEnd", testLineOutlastsAStaleEnd)
+	t.Run("LineEndsWithTheSale", testLineEndsWithTheSale)
 	t.Run("TimesNameTheirZone", testTimesNameTheirZone)
+	t.Run("TheZoneHasAName", testTheZoneHasAName)
+	t.Run("UnknownEvent", testUnknownEvent)
+	t.Run("ReasonToSignIn", testReasonToSignIn)
+	t.Run("NaturalOrder", testNaturalOrder)
 	t.Run("WrongClock", testWrongClock)
 	t.Run("HoldRunsOut", testHoldRunsOut)
 	t.Run("EveryAnswerOfTheProvider", testEveryAnswerOfTheProvider)
@@ -82,7 +130,8 @@ func TestPages(t *testing.T) {
 	t.Run("PaidElsewhere", testPaidElsewhere)
 }
 
-// startPlatform bundles the pages, since the gateway embeds what is there when it is built, and runs all services.
+// startPlatform bundles the pages, which the gateway embeds when it is built, and runs all
+// services.
 func startPlatform(t *testing.T) {
 	t.Helper()
 	if platformURL = os.Getenv("URR_E2E_URL"); platformURL != "" {
@@ -92,21 +141,28 @@ func startPlatform(t *testing.T) {
 	bundle.Dir = root
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
-	platformURL = "http://" + harness.Start(t, harness.Options{}).Service(platform.Gateway).Addr(0)
+	platformURL = "http://" + harness.Shared(t).Service(platform.Gateway).Addr(0)
 }
 
-// startBrowser starts the one browser that all tests share; each visitor gets a context of their own in it.
+// startBrowser starts the one browser that all tests share; each visitor gets a browser context of
+// their own.
 func startBrowser(t *testing.T) {
 	t.Helper()
-	_, err := exec.LookPath("chromium")
-	require.NoError(t, err, "apt-get install chromium fonts-noto-cjk")
+	// The shell without windows takes less processor time than the whole browser.
+	program, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		program, err = exec.LookPath("chromium")
+	}
+	require.NoError(t, err, "apt-get install chromium-headless-shell fonts-noto-cjk")
 	// A browser that is stopped leaves what it had there, and its last processes may still be writing.
 	scratch, err := os.MkdirTemp("", "urr-pages-") //nolint:usetesting // t.TempDir fails the test when it cannot remove all at once
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("chromium"), chromedp.Env("TMPDIR="+scratch), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("headless", "new"),
+		chromedp.ExecPath(program), chromedp.Env("TMPDIR="+scratch), chromedp.NoSandbox, chromedp.DisableGPU,
+		// One process a tab, and none in advance: starting processes is most of what a tab costs.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,PaintHolding"),
+		chromedp.Flag("disable-site-isolation-trials", true),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		// Nothing but the platform can be reached.

@@ -1,10 +1,15 @@
 package pages_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// through gives an address in front of the platform, at which a test answers some requests itself: interrupt returns
-// true for those that it has answered.
-func through(t *testing.T, interrupt func(w http.ResponseWriter, r *http.Request) bool) string {
+// intercept gives an address in front of the platform where a test answers some requests itself:
+// answered returns true for those that it has answered.
+func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)
@@ -25,7 +30,7 @@ func through(t *testing.T, interrupt func(w http.ResponseWriter, r *http.Request
 		r.Out.Host = r.In.Host
 	}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !interrupt(w, r) {
+		if !answered(w, r) {
 			proxy.ServeHTTP(w, r)
 		}
 	}))
@@ -33,21 +38,155 @@ func through(t *testing.T, interrupt func(w http.ResponseWriter, r *http.Request
 	return s.URL
 }
 
-// refuse answers with a problem document.
-func refuse(w http.ResponseWriter, status int, body string) {
+// standing is what a test lets the platform say of sales: where they stand, and how often it was
+// asked about each event.
+type standing struct {
+	mu    sync.Mutex
+	says  string
+	ends  map[string]*end // what is said of single events instead
+	asked map[string]int
+}
+
+// end is an event's sale that is over: for good, or in so many answers.
+type end struct {
+	status      string
+	told, times int // 0 times is for good
+}
+
+func newStanding() *standing {
+	return &standing{ends: map[string]*end{}, asked: map[string]int{}}
+}
+
+// say changes what is said from now on.
+func (s *standing) say(status string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.says = status
+}
+
+// endsFor changes what is said of one event.
+func (s *standing) endsFor(event, status string) { s.endsTimes(event, status, 0) }
+
+// endsTimes changes what is said of one event, in so many answers.
+func (s *standing) endsTimes(event, status string, times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends[event] = &end{status: status, times: times}
+}
+
+// goesOn takes back that an event's sale is over.
+func (s *standing) goesOn(event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ends, event)
+}
+
+// endsTold are the answers so far that an event's sale is over.
+func (s *standing) endsTold(event string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends[event].told
+}
+
+// polls are the questions about an event so far.
+func (s *standing) polls(event string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[event]
+}
+
+// hear notes a question, and gives what is said now.
+func (s *standing) hear(event string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[event]++
+	e := s.ends[event]
+	if e == nil || e.times > 0 && e.told == e.times {
+		return s.says
+	}
+	e.told++
+	return e.status
+}
+
+// roomsSay gives an address in front of the platform whose waiting rooms say where the sale stands as
+// the test wants it.
+func roomsSay(t *testing.T) (base string, s *standing) {
+	t.Helper()
+	s = newStanding()
+	target, err := url.Parse(platformURL)
+	require.NoError(t, err)
+	rooms := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+			r.Out.Header.Del("If-None-Match") // what the platform says may not have changed
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			if answer.StatusCode != http.StatusOK {
+				return nil
+			}
+			var members object
+			if err := json.NewDecoder(answer.Body).Decode(&members); err != nil {
+				return err
+			}
+			members["saleStatus"] = s.hear(strings.Split(answer.Request.URL.Path, "/")[4])
+			raw, err := json.Marshal(members)
+			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+			answer.Header.Set("Content-Length", strconv.Itoa(len(raw)))
+			return err
+		},
+	}
+	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		poll := strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/") || strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/serving/")
+		if poll {
+			rooms.ServeHTTP(w, r)
+		}
+		return poll
+	})
+	return base, s
+}
+
+// lineSays gives an address in front of the platform whose lines hold a place for everybody, as before
+// a sale, and say where the sale stands as the test wants it.
+func lineSays(t *testing.T) (base string, s *standing) {
+	t.Helper()
+	s = newStanding()
+	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		event, ofLine := strings.CutPrefix(r.URL.Path, "/api/v1/queue/check/")
+		if !ofLine {
+			event, ofLine = strings.CutPrefix(r.URL.Path, "/api/v1/queue/status/")
+		}
+		if !ofLine {
+			return false
+		}
+		place := object{"nextPoll": 1, "threshold": 10, "currentUsers": 10, "status": "none"}
+		place["saleStatus"] = s.hear(event)
+		if place["saleStatus"] != "CLOSED" && place["saleStatus"] != "CANCELLED" {
+			maps.Copy(place, object{"status": "queued", "queued": true, "position": 3, "peopleAhead": 2, "peopleBehind": 1, "estimatedWait": 90})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(place)
+		return true
+	})
+	return base, s
+}
+
+// writeProblem refuses a request with a problem document.
+func writeProblem(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
 }
 
-// holdingBack gives an address in front of the platform at which, once a payment was sent, requests whose path contains `path` wait for
-// the returned function.
-func holdingBack(t *testing.T, path string) (base string, release func()) {
+// holdBackAfterPaying gives an address in front of the platform. Once a payment was sent, requests
+// whose path contains `path` wait there until release is called.
+func holdBackAfterPaying(t *testing.T, path string) (base string, release func()) {
 	t.Helper()
 	var sent atomic.Bool
 	gate := make(chan struct{})
 	release = sync.OnceFunc(func() { close(gate) })
-	base = through(t, func(_ http.ResponseWriter, r *http.Request) bool {
+	base = intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/payments/confirm"):
 			sent.Store(true)
@@ -60,13 +199,13 @@ func holdingBack(t *testing.T, path string) (base string, release func()) {
 	return base, release
 }
 
-// losing gives an address in front of the platform that passes requests on, and closes the connection instead of
-// answering those that `lose` picks.
-func losing(t *testing.T, lose func(r *http.Request) bool) string {
+// loseAnswers gives an address in front of the platform that passes all requests on, but closes the
+// connection instead of answering those that `lose` picks.
+func loseAnswers(t *testing.T, lose func(r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)
-	return through(t, func(w http.ResponseWriter, r *http.Request) bool {
+	return intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if !lose(r) {
 			return false
 		}

@@ -1,100 +1,164 @@
 package pages_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
 )
 
-// soon is long enough for a page to be opened before a sale begins; what takes longer is looked at before another sale.
-const soon = 20 * time.Second
+// visitBeforeOpening opens a page of a sale that is about to begin, and gives the event once the page
+// was seen to count down. Where a sale has begun before its page was there, a later one is tried.
+func (b *tab) visitBeforeOpening(path string) (event string) {
+	b.t.Helper()
+	for ahead := 5 * time.Second; ; ahead *= 2 {
+		event = sale{opens: ahead}.open(b.t)
+		b.visit(path + event)
+		begun := `document.querySelector(".enter a") && !document.querySelector(".countdown") || location.pathname.endsWith("/seats")`
+		if b.untilAny("the sale", begun, visible(".countdown")) == 1 {
+			return event
+		}
+	}
+}
 
-// testSaleOpensByItself: before the sale the page counts down and offers no line; at its opening the way in appears.
+// testSaleOpensByItself: before the sale the page counts down, says when it opens, and offers a place
+// in the line; from the opening on, tickets.
 func testSaleOpensByItself(t *testing.T) {
 	t.Parallel()
 	for _, p := range everywhere {
 		t.Run(p.String(), func(t *testing.T) {
-			t.Parallel()
-			b := open(t, platformURL, p.device, p.lang)
+			inParallel(t)
+			says := words(t, p.lang)
+			b := openTab(t, platformURL, p.device, p.lang)
+			call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
 			b.visit("/events/" + sale{opens: time.Hour}.open(t))
-			b.say(words(t, p.lang)["common"]["sale_SCHEDULED"])
-			b.see(".countdown")
-			b.inspect("before")
-			require.False(t, eval[bool](b, `document.querySelector('main a[href^="/queue/"]') !== null`), "nothing to stand in line for yet")
-			event := sale{opens: soon}.open(t)
-			b.visit("/events/" + event)
-			b.see(".countdown")
-			b.see(`main a[href="/queue/` + event + `"]`)
-			b.inspect("open")
+			b.waitForText(says["sale"]["SCHEDULED"])
+			b.waitFor(".countdown")
+			require.Equal(t, says["event"]["enterEarly"], b.text(".enter a"))
+			require.Contains(t, b.text(".enter > .muted"), "GMT+9", "the opening, in a zone that is named")
+			b.checkPage("before")
+			event := b.visitBeforeOpening("/events/")
+			b.until("the sale", fmt.Sprintf("document.querySelector('.enter a').textContent === %q", says["event"]["enter"]))
+			require.True(t, eval[bool](b, `document.querySelector(".countdown") === null`))
+			b.waitFor(`main a[href="/queue/` + event + `"]`)
+			b.checkPage("open")
 		})
 	}
 }
 
-// testLineOpensWithTheSale: who waits on the line's page before the sale joins when it opens, not with a turn that is
-// spent before there is anything to buy.
+// testPlaceBeforeTheSale: the event's page leads into the line before the sale, where a place is kept.
+func testPlaceBeforeTheSale(t *testing.T) {
+	inParallel(t)
+	event := sale{opens: time.Hour}.open(t)
+	b := openTab(t, platformURL, phone, "en")
+	b.startSession(uniqueID("early"))
+	b.visit("/events/" + event)
+	b.click(".enter a")
+	b.waitForPath("/queue/" + event)
+	b.waitFor("#position")
+	says := words(t, "en")["sale"]
+	b.waitForText(says["SCHEDULED"] + " " + says["kept"])
+}
+
+// testOlderLineBeforeTheSale: a line that does not say where the sale stands would spend a turn with
+// nothing to buy. Nobody joins it before the sale.
+func testOlderLineBeforeTheSale(t *testing.T) {
+	inParallel(t)
+	event := sale{opens: time.Hour}.open(t)
+	var asked, joined atomic.Int32
+	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/api/v1/queue/status/" + event:
+			asked.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(object{"status": "none", "nextPoll": 1})
+			return true
+		case "/api/v1/queue/check/" + event:
+			joined.Add(1)
+		}
+		return false
+	})
+	b := openTab(t, base, phone, "ko")
+	pauses := b.skipLongPauses()
+	b.startSession(uniqueID("early"))
+	b.visit("/events/" + event)
+	b.click(".enter a")
+	b.waitForPath("/queue/" + event)
+	// The sale is asked about again every five minutes at least, and with it the line.
+	waittest.Until(t, func() bool { return asked.Load() >= 2 }, "the page waits for the sale")
+	require.GreaterOrEqual(t, slices.Min(pauses()), 270.0)
+	require.Zero(t, joined.Load())
+	b.waitForText(words(t, "ko")["sale"]["SCHEDULED"])
+	b.waitFor(".countdown")
+}
+
+// testLineOpensWithTheSale: a visitor who waits on the line's page is let in when the sale opens.
 func testLineOpensWithTheSale(t *testing.T) {
-	t.Parallel()
-	b := open(t, platformURL, phone, "ko")
+	inParallel(t)
+	b := openTab(t, platformURL, phone, "ko")
 	far := sale{opens: time.Hour}.open(t)
 	b.visit("/queue/" + far)
-	b.logIn(unused("early"))
-	b.arrive("/queue/" + far)
-	b.say(words(t, "ko")["common"]["sale_SCHEDULED"])
-	b.inspect("before")
-	event := sale{opens: soon}.open(t)
-	b.visit("/queue/" + event)
-	b.say(words(t, "ko")["common"]["sale_SCHEDULED"])
-	b.arrive("/events/" + event + "/seats")
+	b.logIn(uniqueID("early"))
+	b.waitForPath("/queue/" + far)
+	b.waitForText(words(t, "ko")["sale"]["SCHEDULED"])
+	b.checkPage("before")
+	event := b.visitBeforeOpening("/queue/")
+	b.waitForPath("/events/" + event + "/seats")
 }
 
-// testNoLineAfterTheSale: nobody is left waiting for what will never come.
+// testNoLineAfterTheSale: a line that leads nowhere says so instead of letting visitors wait.
 func testNoLineAfterTheSale(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	closed := sale{opens: -2 * time.Hour, closes: -time.Hour}.open(t)
-	b := open(t, platformURL, phone, "en")
+	b := openTab(t, platformURL, phone, "en")
 	b.visit("/events/" + closed)
-	b.say(words(t, "en")["common"]["sale_CLOSED"])
-	b.inspect("closed")
+	b.waitForText(words(t, "en")["sale"]["CLOSED"])
+	b.checkPage("closed")
 	b.visit("/queue/" + closed)
-	b.say(words(t, "en")["common"]["sale_CLOSED"])
-	b.inspect("closed line")
+	b.waitForText(words(t, "en")["sale"]["CLOSED"])
+	b.checkPage("closed line")
 	require.False(t, eval[bool](b, "document.querySelector('#position') !== null"))
-	b.visit("/queue/" + unused("nowhere"))
-	b.say("This event does not exist.")
-	b.inspect("unknown line")
+	b.visit("/queue/" + uniqueID("nowhere"))
+	b.waitForText("This event does not exist.")
+	b.checkPage("unknown line")
 }
 
-// testSoldOut: the pages say so, and sell what comes back.
+// testSoldOut: the pages say that a sale is sold out, and sell what comes back.
 func testSoldOut(t *testing.T) {
-	t.Parallel()
+	waitsLong(t)
 	event := sale{seating: "GENERAL", sections: []object{{"section": "FLOOR", "price": 1000, "capacity": 1}}}.open(t)
 	other := signIn(t)
 	other.enter(event)
 	id, _ := other.call(http.MethodPost, "/api/v1/reservations", object{"eventId": event, "section": "FLOOR", "quantity": 1})["reservationId"].(string)
-	b := open(t, platformURL, phone, "ko")
+	b := openTab(t, platformURL, phone, "ko")
+	b.startSession(uniqueID("hopeful"))
 	b.visit("/queue/" + event)
-	b.logIn(unused("hopeful"))
-	b.arrive("/events/" + event + "/book")
-	b.say(words(t, "ko")["common"]["sale_SOLD_OUT"])
-	b.inspect("sold out")
+	b.waitForPath("/events/" + event + "/book")
+	b.waitForText(words(t, "ko")["sale"]["SOLD_OUT"])
+	b.checkPage("sold out")
 	require.True(t, eval[bool](b, "document.querySelector('main button[type=submit]').disabled"))
 	other.call(http.MethodDelete, "/api/v1/my/reservations/"+id, nil)
 	b.until("the ticket that came back", "!document.querySelector('main button[type=submit]').disabled")
 }
 
-// testTimesNameTheirZone: times are the visitor's, and say so.
+// testTimesNameTheirZone: times are in the visitor's zone and name it.
 func testTimesNameTheirZone(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	event := sale{}.open(t)
 	for zone, name := range map[string]string{"Asia/Seoul": "GMT+9", "Asia/Kolkata": "GMT+5:30"} {
-		b := open(t, platformURL, desktop, "ko")
+		b := openTab(t, platformURL, desktop, "ko")
 		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		b.visit("/events/" + event)
-		b.see(".facts")
+		b.waitFor(".facts")
 		require.Contains(t, b.text(".facts time"), name)
 		require.Equal(t, 3, strings.Count(b.text(".facts"), name), "the event, the sale's opening and its end")
 	}

@@ -24,13 +24,13 @@ func setLocation(path string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf("void (location.href = %q)", path))
 }
 
-// goInside signs in by the line and arrives at the seats.
-func (b *tab) goInside(event, user string) {
+// openSeatMap passes the line as a signed-in user and arrives at the seats.
+func (b *tab) openSeatMap(event, user string) {
 	b.t.Helper()
+	b.startSession(user)
 	b.visit("/queue/" + event)
-	b.logIn(user)
-	b.arrive("/events/" + event + "/seats")
-	b.see("canvas")
+	b.waitForPath("/events/" + event + "/seats")
+	b.waitFor("canvas")
 	b.until("free seats", `/[1-9]/.test(document.querySelector("#row option")?.textContent.replace(/^\D*\d+/, "") ?? "")`)
 }
 
@@ -48,10 +48,10 @@ func (b *tab) tabTo(selector string) {
 
 // testKeyboardAlone buys two seats without touching mouse or screen.
 func testKeyboardAlone(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	event := sale{}.open(t)
-	b := open(t, platformURL, desktop, "en")
-	b.goInside(event, unused("keys"))
+	b := openTab(t, platformURL, desktop, "en")
+	b.openSeatMap(event, uniqueID("keys"))
 	b.press(kb.Tab)
 	require.True(t, eval[bool](b, "document.activeElement.matches('.skip')"), "the first stop skips the frame")
 	b.tabTo("canvas")
@@ -62,22 +62,22 @@ func testKeyboardAlone(t *testing.T) {
 	b.until("two seats side by side", "document.querySelectorAll('.selection li').length === 2")
 	require.Contains(t, b.text(".visited"), "Section VIP, row 2, seat 2")
 	require.Contains(t, b.text(".visited"), "chosen")
-	b.inspect("chosen by keys")
+	b.checkPage("chosen by keys")
 	b.tabTo(".selection .wide")
 	b.press(kb.Enter)
-	b.arrive("/checkout/")
-	b.see("form button[type=submit]")
+	b.waitForPath("/checkout/")
+	b.waitFor("form button[type=submit]")
 	b.tabTo("form button[type=submit]")
 	b.press(kb.Enter)
-	b.see(".notice.good")
+	b.waitFor(".notice.good")
 }
 
 // testMouseOnTheMap zooms in and clicks a seat.
 func testMouseOnTheMap(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	event := sale{sections: []object{{"section": "A", "price": 1000, "rows": 1, "seatsPerRow": 1}}}.open(t)
-	b := open(t, platformURL, desktop, "en")
-	b.goInside(event, unused("mouse"))
+	b := openTab(t, platformURL, desktop, "en")
+	b.openSeatMap(event, uniqueID("mouse"))
 	b.click("canvas")
 	b.until("the only seat", "document.querySelectorAll('.selection li').length === 1")
 	b.click(".selection li button")
@@ -85,12 +85,13 @@ func testMouseOnTheMap(t *testing.T) {
 	require.Equal(t, "selection", eval[string](b, "document.activeElement.id"), "the focus stays near")
 }
 
-// testSeatsTakenMeanwhile: what another one took is named, dropped from the choice, and the rest can be bought.
+// testSeatsTakenMeanwhile: seats that somebody else took are named and dropped from the choice, and
+// the rest can be bought.
 func testSeatsTakenMeanwhile(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	event := sale{}.open(t)
 	var still atomic.Bool
-	base := through(t, func(w http.ResponseWriter, r *http.Request) bool {
+	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		// The visitor's page hears nothing new, so that the hold itself is refused.
 		if strings.HasSuffix(r.URL.Path, "/availability") && still.Load() {
 			w.WriteHeader(http.StatusNotModified)
@@ -98,59 +99,35 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 		}
 		return false
 	})
-	b := open(t, base, phone, "en")
-	b.goInside(event, unused("slow"))
+	b := openTab(t, base, phone, "en")
+	b.openSeatMap(event, uniqueID("slow"))
 	b.chooseFromList(2)
 	still.Store(true)
 	other := signIn(t)
 	other.enter(event)
 	other.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": []string{"VIP-1-1"}})
 	b.click(".selection .wide")
-	b.say("Somebody was faster")
+	b.waitForText("Somebody was faster")
 	b.until("the other seat to stay chosen", "document.querySelectorAll('.selection li').length === 1")
-	b.inspect("taken")
+	b.checkPage("taken")
 	still.Store(false)
 	b.until("the seat to be shown as taken", `document.querySelector(".seat input").disabled`)
 	b.click(".selection .wide")
-	b.arrive("/checkout/")
+	b.waitForPath("/checkout/")
 }
 
-// testTurnOver: when the slot ends, the page says so and offers the line.
+// testTurnOver: when the visitor's slot ends, the page says so and offers the line.
 func testTurnOver(t *testing.T) {
-	t.Parallel()
+	waitsLong(t)
 	event := sale{}.open(t)
-	user := unused("over")
-	b := open(t, platformURL, desktop, "ko")
-	b.goInside(event, user)
+	user := uniqueID("over")
+	b := openTab(t, platformURL, desktop, "ko")
+	b.openSeatMap(event, user)
 	same := signInAs(t, user)
 	same.enter(event)
 	same.leave(event)
-	b.say(words(t, "ko")["common"]["turnOver"])
-	b.inspect("over")
+	b.waitForText(words(t, "ko")["common"]["turnOver"])
+	b.checkPage("over")
 	b.click(`main a[href="/queue/` + event + `"]`)
-	b.arrive("/events/" + event + "/seats")
-}
-
-// testLargeHall draws 50,000 seats and goes on answering.
-func testLargeHall(t *testing.T) {
-	t.Parallel()
-	var sections []object
-	for i := range 5 {
-		sections = append(sections, object{"section": fmt.Sprintf("S%d", i), "price": 50000, "rows": 100, "seatsPerRow": 100})
-	}
-	event := sale{sections: sections}.open(t)
-	b := open(t, platformURL, desktop, "en")
-	b.goInside(event, unused("large"))
-	b.inspect("large")
-	const frames = `new Promise(done => {
-		const canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect(), times = [];
-		let last = performance.now();
-		const step = n => {
-			canvas.dispatchEvent(new WheelEvent("wheel", {deltaY: n % 2 ? 60 : -60, clientX: box.x + 100, clientY: box.y + 100, cancelable: true}));
-			requestAnimationFrame(now => { times.push(now - last); last = now; n < 40 ? step(n + 1) : done(times.sort((a, b) => a - b)[20]) });
-		};
-		step(0);
-	})`
-	require.Less(t, eval[float64](b, frames), 60.0, "median milliseconds per frame while zooming: 17 on an idle machine")
-	b.click("canvas")
+	b.waitForPath("/events/" + event + "/seats")
 }

@@ -2,10 +2,7 @@ package pages_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,10 +18,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-)
 
-// patience bounds every single wait for the page; nothing here is that slow.
-const patience = time.Minute
+	"urr.guru/pkg/waittest"
+)
 
 // device is a size of screen that the pages are tested at.
 type device struct {
@@ -41,33 +37,33 @@ var (
 
 // tab is one visitor: a browser context of their own (cookies, storage) with one page in it.
 type tab struct {
-	t     *testing.T
-	ctx   context.Context //nolint:containedctx // to chromedp, a tab is its context
-	base  string
-	lang  string
-	shots string
+	t    *testing.T
+	ctx  context.Context //nolint:containedctx // to chromedp, a tab is its context
+	base string
+	lang string
 
-	mu       sync.Mutex
-	problems []string
-	dialogs  []string
-	count    int
+	mu          sync.Mutex
+	problems    []string
+	dialogs     []string
+	screenshots int
 }
 
-// open gives a new visitor. What the page does wrong by itself (exceptions, refused by its own CSP, requests to
-// another origin) fails the test when it ends.
-func open(t *testing.T, base string, d device, lang string) *tab {
+// openTab gives a new visitor. The test fails at its end if the page did something wrong by itself:
+// threw an exception, violated its own CSP, or sent a request to another origin.
+func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, base: base, lang: lang, shots: strings.NewReplacer("/", "-", " ", "_").Replace(t.Name())}
+	b := &tab{t: t, ctx: ctx, base: base, lang: lang}
 	require.NoError(t, chromedp.Do(ctx), "open a tab")
+	t.Cleanup(b.reportProblems)
 	require.NoError(t, chromedp.Listen(ctx, b.watch))
 	call(b, audits.Enable, cdp.Empty{})
 	call(b, log.Enable, cdp.Empty{})
 	call(b, network.Enable, network.EnableParams{})
 	call(b, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
 		UserAgent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-		// With weights the browser would put its own after them.
+		// The browser puts weights of its own after these.
 		AcceptLanguage: map[string]string{"ko": "ko-KR,ko", "en": "en-US,en"}[lang],
 	})
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(d.scale)}
@@ -75,17 +71,11 @@ func open(t *testing.T, base string, d device, lang string) *tab {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
 	}
 	b.do(chromedp.EmulateViewport(d.width, d.height, options...))
-	t.Cleanup(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, p := range b.problems {
-			t.Error(p)
-		}
-	})
 	return b
 }
 
-// watch runs in the tab's own loop: it only notes, and answers dialogs from elsewhere.
+// watch runs in the tab's own loop, which must not block: it takes notes, and answers dialogs from
+// another goroutine.
 func (b *tab) watch(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -93,23 +83,23 @@ func (b *tab) watch(event any) {
 		if x := e.ExceptionDetails.Exception; x != nil {
 			text += " " + x.Description
 		}
-		b.blame("exception: " + text)
+		b.addProblem("exception: " + text)
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError {
-			b.blame(fmt.Sprintf("console.error: %v", e.Args))
+			b.addProblem(fmt.Sprintf("console.error: %v", e.Args))
 		}
 	case *log.EventEntryAdded:
-		// Refusals of the API are answers that the page handles; the browser logs each of them.
+		// The browser logs each refusal of the API; the page handles these.
 		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
-			b.blame("browser log: " + e.Entry.Text)
+			b.addProblem("browser log: " + e.Entry.Text)
 		}
 	case *audits.EventIssueAdded:
 		if e.Issue.Code == audits.InspectorIssueCodeContentSecurityPolicyIssue {
-			b.blame(fmt.Sprintf("content security policy: %+v", e.Issue.Details.ContentSecurityPolicyIssueDetails))
+			b.addProblem(fmt.Sprintf("content security policy: %+v", e.Issue.Details.ContentSecurityPolicyIssueDetails))
 		}
 	case *network.EventRequestWillBeSent:
 		if u := e.Request.URL; !strings.HasPrefix(u, b.base) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
-			b.blame("request to another origin: " + u)
+			b.addProblem("request to another origin: " + u)
 		}
 	case *page.EventJavascriptDialogOpening:
 		b.mu.Lock()
@@ -121,34 +111,56 @@ func (b *tab) watch(event any) {
 	}
 }
 
-// heard waits for a dialog with these words; all are accepted.
-func (b *tab) heard(words string) {
-	b.t.Helper()
-	require.Eventually(b.t, func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return slices.Contains(b.dialogs, words)
-	}, patience, 40*time.Millisecond, "a dialog that says %q", words)
-}
-
-func (b *tab) blame(problem string) {
+func (b *tab) addProblem(problem string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.problems = append(b.problems, problem)
 }
 
+// reportProblems ends the test of a tab: with what the page did wrong, and with a picture and the
+// text of the page when the test has failed.
+func (b *tab) reportProblems() {
+	b.mu.Lock()
+	problems := slices.Clone(b.problems)
+	b.mu.Unlock() // what is asked of the page below makes further events
+	for _, p := range problems {
+		b.t.Error(p)
+	}
+	if !b.t.Failed() {
+		return
+	}
+	const enough = 5 * time.Second // the browser itself may be what failed
+	ctx, cancel := context.WithTimeout(b.ctx, enough)
+	defer cancel()
+	says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
+	b.t.Logf("the page %s (%v)", says, err)
+	b.screenshot(ctx, "failed")
+}
+
+// bounded gives the tab's context, ended shortly before the test run is killed.
+func (b *tab) bounded() (context.Context, context.CancelFunc) {
+	limit, cancel := waittest.Context(b.t)
+	defer cancel()
+	if deadline, limited := limit.Deadline(); limited {
+		return context.WithDeadline(b.ctx, deadline)
+	}
+	return context.WithCancel(b.ctx)
+}
+
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	result, err := chromedp.Call(b.ctx, command, params)
+	ctx, cancel := b.bounded()
+	defer cancel()
+	result, err := chromedp.Call(ctx, command, params)
 	require.NoError(b.t, err)
 	return result
 }
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := b.bounded()
 	defer cancel()
-	require.NoError(b.t, chromedp.Do(ctx, steps...), "at %s", b.path())
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
 
 // visit opens a path of the platform.
@@ -163,7 +175,7 @@ func (b *tab) reload() {
 	b.do(chromedp.Reload())
 }
 
-// back is the browser's own way back.
+// back presses the browser's back button.
 func (b *tab) back() {
 	b.t.Helper()
 	b.do(chromedp.NavigateBack())
@@ -185,10 +197,10 @@ func (b *tab) press(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// eval evaluates an expression, promises awaited.
+// eval evaluates an expression; promises are awaited.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := b.bounded()
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err, "evaluate %s", expression)
@@ -198,101 +210,89 @@ func eval[T any](b *tab, expression string) T {
 // until waits for an expression to become true, across navigations.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(40 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		// An error is a page that is just being left: ask again.
-		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			b.shot("failed")
-			b.t.Fatalf("waited in vain for %s at %s; the page says: %s", what, b.path(), b.text("body"))
-		}
-	}
+	b.untilAny(what, expression)
 }
 
-// arrive waits until the page is at a path and has drawn its content.
-func (b *tab) arrive(prefix string) {
+// answerWithin is how long a page is given for one call of untilAny, which takes it 2 s. A call into
+// a page that is just being reloaded may stay without an answer.
+const answerWithin = 10 * time.Second
+
+// untilAny waits for one of several expressions to become true, and returns the index of the first
+// that is. The page itself polls, so that a wait costs no traffic; an expression that throws is not
+// true yet.
+func (b *tab) untilAny(what string, expressions ...string) int {
+	b.t.Helper()
+	const polls = 80 // of one call: after 2 s the page may be another one
+	script := fmt.Sprintf(`new Promise(done => {
+		const wanted = [() => %s];
+		const holds = f => { try { return !!f() } catch { return false } };
+		const poll = left => {
+			const found = wanted.findIndex(holds);
+			found >= 0 || left === 0 ? done(found) : setTimeout(poll, 25, left - 1);
+		};
+		poll(%d);
+	})`, strings.Join(expressions, ", () => "), polls)
+	ctx, cancel := b.bounded()
+	defer cancel()
+	found := -1
+	waittest.Until(b.t, func() bool {
+		// An error, or no answer, is of a page that is just being left: ask the next one.
+		attempt, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		index, err := chromedp.Run(attempt, chromedp.Evaluate[int](script, chromedp.EvalAwaitPromise))
+		if err != nil {
+			return false
+		}
+		found = index
+		return found >= 0
+	}, "%s", what)
+	return found
+}
+
+// waitForPath waits until the page is at a path and has drawn its content.
+func (b *tab) waitForPath(prefix string) {
 	b.t.Helper()
 	b.until("the page "+prefix, fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete'", prefix))
 }
 
-// see waits until an element is there and seen.
-func (b *tab) see(selector string) {
+// waitFor waits until an element is there and can be seen.
+func (b *tab) waitFor(selector string) {
 	b.t.Helper()
-	b.until(selector, fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector))
+	b.until(selector, visible(selector))
 }
 
-// say waits until the page's text holds a sentence.
-func (b *tab) say(sentence string) {
+// visible is the expression for an element that can be seen.
+func visible(selector string) string {
+	return fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector)
+}
+
+// waitForText waits until the page's text holds a sentence.
+func (b *tab) waitForText(sentence string) {
 	b.t.Helper()
-	b.until("the words "+sentence, fmt.Sprintf("document.body.innerText.includes(%q)", sentence))
+	b.until("the words "+sentence, says(sentence))
+}
+
+// says is the expression for a sentence in the page's text.
+func says(sentence string) string {
+	return fmt.Sprintf("document.body.innerText.includes(%q)", sentence)
+}
+
+// waitForDialog waits for a dialog with these words; all are accepted.
+func (b *tab) waitForDialog(words string) {
+	b.t.Helper()
+	waittest.Until(b.t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return slices.Contains(b.dialogs, words)
+	}, "a dialog that says %q", words)
 }
 
 func (b *tab) text(selector string) string {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
-	return text
+	b.t.Helper()
+	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
 }
 
 func (b *tab) path() string {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	path, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname"))
-	return path
-}
-
-// inspect checks a page as it stands: its language, that nothing overflows, accessibility; and keeps a picture.
-func (b *tab) inspect(name string) {
 	b.t.Helper()
-	require.Equal(b.t, b.lang, eval[string](b, "document.documentElement.lang"), "language of %s", b.path())
-	wide := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth")
-	b.shot(name)
-	require.LessOrEqual(b.t, wide, 0, "%s is wider than the screen", b.path())
-	b.accessible(name)
-}
-
-type violation struct {
-	ID    string `json:"id"`
-	Help  string `json:"help"`
-	Nodes []struct {
-		HTML    string `json:"html"`
-		Summary string `json:"failureSummary"`
-	} `json:"nodes"`
-}
-
-// accessible runs axe-core with every rule of WCAG 2.2 AA and its best practices.
-func (b *tab) accessible(name string) {
-	b.t.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](axe + "\n;1"))
-	raw := eval[string](b, `axe.run(document, {resultTypes: ["violations"], runOnly:
-		["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => JSON.stringify(r.violations))`)
-	var found []violation
-	require.NoError(b.t, json.Unmarshal([]byte(raw), &found))
-	for _, v := range found {
-		for _, n := range v.Nodes {
-			b.t.Errorf("%s: %s (%s)\n%s\n%s", name, v.Help, v.ID, n.HTML, n.Summary)
-		}
-	}
-}
-
-// shot keeps a picture of the whole page under .urr/e2e.
-func (b *tab) shot(name string) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		b.t.Logf("no picture of %s: %v", name, err)
-		return
-	}
-	b.count++
-	file := filepath.Join(pictures, fmt.Sprintf("%s-%02d-%s.png", b.shots, b.count, name))
-	require.NoError(b.t, os.WriteFile(file, picture, 0o644))
+	return eval[string](b, "location.pathname")
 }

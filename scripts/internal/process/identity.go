@@ -43,13 +43,53 @@ func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
 	}
-	boot, err := os.ReadFile(bootIDFile)
-	if err != nil || string(bytes.TrimSpace(boot)) != id.Boot {
+	if !id.ThisBoot() {
 		return false
 	}
 	now, err := readStat(id.PID)
 	ended := now.state == 'X' || now.state == 'Z' && now.threads <= 1
 	return err == nil && now.start == id.Start && !ended
+}
+
+// ThisBoot tells whether the process was started since the machine's boot.
+func (id Identity) ThisBoot() bool {
+	boot, err := os.ReadFile(bootIDFile)
+	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot
+}
+
+// RunningIn lists the processes that run the program at path in the folder dir, whoever started them, as far as this process
+// may look into them.
+func RunningIn(dir, path string) ([]Identity, error) {
+	folder, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
+	}
+	program, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
+	}
+	entries, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
+	}
+	var found []Identity
+	for _, entry := range entries {
+		if cwd, err := os.Readlink(entry); err != nil || cwd != folder {
+			continue // of another user, or ended meanwhile
+		}
+		exe, err := os.Readlink(filepath.Join(filepath.Dir(entry), "exe"))
+		if err != nil || strings.TrimSuffix(exe, " (deleted)") != program {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		if err != nil {
+			continue
+		}
+		if id, err := Identify(pid); err == nil && id.Alive() {
+			found = append(found, id)
+		}
+	}
+	return found, nil
 }
 
 // Signal sends a signal to the process if it still runs; after SIGSTOP it returns when every thread

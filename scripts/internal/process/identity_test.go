@@ -2,12 +2,15 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
 )
 
 func sleeper(t *testing.T, script string) *Process {
@@ -16,7 +19,7 @@ func sleeper(t *testing.T, script string) *Process {
 	p, err := Start(Spec{Name: "sleeper", Path: "/bin/sh", Args: []string{"-c", script}, Log: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
-	require.Eventually(t, func() bool { return Tail(log, 1) == "ready" }, time.Minute, 5*time.Millisecond)
+	waittest.Until(t, func() bool { return Tail(log, 1) == "ready" })
 	return p
 }
 
@@ -37,12 +40,18 @@ func TestAliveNeedsTheStartTimeAndTheBoot(t *testing.T) {
 	require.True(t, p.Alive(), "nobody else was signalled")
 }
 
+func TestStopAsksFirst(t *testing.T) {
+	t.Parallel()
+	p := sleeper(t, `trap "exit 5" TERM; echo ready; while :; do sleep 0.01; done`)
+	require.NoError(t, p.Stop(syscall.SIGTERM, time.Hour))
+	<-p.Done()
+	require.Equal(t, "exit status 5", p.Exit())
+}
+
 func TestStopKillsWhoDoesNotListen(t *testing.T) {
 	t.Parallel()
-	p := sleeper(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
-	began := time.Now()
-	require.NoError(t, p.Stop(syscall.SIGTERM, 300*time.Millisecond))
-	require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
+	p := sleeper(t, `trap "" TERM; echo ready; while :; do sleep 0.01; done`)
+	require.NoError(t, p.Stop(syscall.SIGTERM, 50*time.Millisecond))
 	<-p.Done()
 	require.Equal(t, "signal: killed", p.Exit())
 	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
@@ -56,6 +65,33 @@ func TestKilledIsGoneWhenSignalReturns(t *testing.T) {
 		require.NoError(t, p.Signal(syscall.SIGKILL))
 		require.False(t, p.Alive())
 	}
+}
+
+func TestRunningInFindsAProgramByItsFolder(t *testing.T) {
+	t.Parallel()
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	here, there := t.TempDir(), t.TempDir()
+	start := func(path, dir string, args ...string) Identity {
+		p, err := Start(Spec{Name: "sleeper", Path: path, Args: args, Dir: dir, Log: filepath.Join(t.TempDir(), "log")})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
+		return p.Identity
+	}
+	one := start(sleep, here, "60")
+	start(sleep, there, "60")
+	start("/bin/sh", here, "-c", "while :; do read line; done")
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(here, link))
+	for _, dir := range []string{here, link} {
+		found, err := RunningIn(dir, sleep)
+		require.NoError(t, err)
+		require.Equal(t, []Identity{one}, found)
+	}
+	require.NoError(t, one.Signal(syscall.SIGKILL))
+	found, err := RunningIn(here, sleep)
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func TestParseStat(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -62,7 +61,7 @@ func TestSaveByManyAtOnce(t *testing.T) {
 	errs := make([]error, 20)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { errs[i] = Save(path, Identity{PID: i + 1, Boot: fmt.Sprint(time.Now())}) })
+		wg.Go(func() { errs[i] = Save(path, Identity{PID: i + 1, Boot: fmt.Sprint("boot ", i)}) })
 	}
 	wg.Wait()
 	for _, err := range errs {

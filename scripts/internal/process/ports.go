@@ -25,7 +25,7 @@ func (e *PortTaken) Error() string {
 func CheckPort(port int) error {
 	const step, longest = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
-		l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+		l, err := listen(port)
 		if err == nil {
 			return l.Close()
 		}
@@ -33,6 +33,22 @@ func CheckPort(port int) error {
 			return &PortTaken{Port: port, Owner: portOwner(port)}
 		}
 	}
+}
+
+// CheckPortOnce is CheckPort without a second try.
+func CheckPortOnce(port int) error {
+	l, err := listen(port)
+	if err != nil {
+		return &PortTaken{Port: port, Owner: portOwner(port)}
+	}
+	return l.Close()
+}
+
+// Free tells whether 127.0.0.1:port can be listened on now.
+func Free(port int) bool { return CheckPortOnce(port) == nil }
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 }
 
 // FreePort returns a loopback port that nobody listened on a moment ago.

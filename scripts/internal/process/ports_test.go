@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -8,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +18,7 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 
-	err = CheckPort(port)
+	err = CheckPortOnce(port)
 	var taken *PortTaken
 	require.ErrorAs(t, err, &taken)
 	require.Equal(t, port, taken.Port)
@@ -27,7 +27,7 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	// A port that an outgoing connection has is taken too, though nobody listens on it.
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
 	require.NoError(t, err)
-	require.ErrorAs(t, CheckPort(conn.LocalAddr().(*net.TCPAddr).Port), &taken)
+	require.ErrorAs(t, CheckPortOnce(conn.LocalAddr().(*net.TCPAddr).Port), &taken)
 	require.Equal(t, "an outgoing connection", taken.Owner)
 
 	require.NoError(t, l.Close())
@@ -39,24 +39,28 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 func TestPortsAreFreeWhileProcessesStart(t *testing.T) {
 	over := make(chan struct{})
 	var starts sync.WaitGroup
-	for range 4 {
+	failed := make([]error, 4)
+	for i := range failed {
 		starts.Go(func() {
-			for {
+			for failed[i] == nil {
 				select {
 				case <-over:
 					return
 				default:
-					assert.NoError(t, exec.CommandContext(t.Context(), "/bin/true").Run())
+					failed[i] = exec.CommandContext(t.Context(), "/bin/true").Run()
 				}
 			}
 		})
 	}
+	defer func() {
+		close(over)
+		starts.Wait()
+		require.NoError(t, errors.Join(failed...))
+	}()
 	for range 1000 {
 		port, err := FreePort()
-		assert.NoError(t, err)
-		assert.NoError(t, CheckPort(port))
-		assert.NoError(t, CheckPort(port), "again")
+		require.NoError(t, err)
+		require.NoError(t, CheckPort(port))
+		require.NoError(t, CheckPort(port), "again")
 	}
-	close(over)
-	starts.Wait()
 }

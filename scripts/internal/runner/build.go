@@ -59,11 +59,17 @@ func (r *Runner) command(ctx context.Context, name string, args ...string) *exec
 // env is a service's whole environment: what the platform says, over which goes what the user has
 // set for it (LOG_LEVEL=debug make up), and nothing else of the user's.
 func (r *Runner) env(s platform.Service) []string {
-	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
-	env := append(base, r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.own(s)...)
+}
+
+// own is a service's environment without what every process has.
+func (r *Runner) own(s platform.Service) []string {
+	env := r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))
 	own := strings.ToUpper(s.Name) + "_"
 	for _, kv := range os.Environ() {
-		for _, prefix := range []string{own, "LOG_LEVEL=", "OTEL_", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT="} {
+		for _, prefix := range []string{
+			own, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+		} {
 			if strings.HasPrefix(kv, prefix) {
 				env = append(env, kv) // of two values the later counts
 				break

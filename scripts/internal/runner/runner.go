@@ -33,6 +33,7 @@ type Runner struct {
 	services []platform.Service // in start order
 	secrets  platform.Secrets
 	say      func(format string, args ...any)
+	after    func(time.Duration) <-chan time.Time // between an end and a restart; time.After but in tests
 }
 
 // New prepares a runner; it makes up the checkout's secrets at its first use.
@@ -41,7 +42,7 @@ func New(ctx context.Context, layout platform.Layout, say func(format string, ar
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say}, nil
+	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say, after: time.After}, nil
 }
 
 // record is what the supervisor remembers of a service, for status and for down.
@@ -67,6 +68,20 @@ func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 // Down stops the services, the supervisor and the backends. Nothing that this checkout started is
 // left when it returns without an error.
 func (r *Runner) Down(ctx context.Context) error {
+	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
+}
+
+// Reset is Down, and removes what the backends and the payment sandbox have stored. Programs, jars
+// and secrets stay, so that the next start fetches nothing.
+func (r *Runner) Reset(ctx context.Context) error {
+	err := r.end(ctx, (*backends.Set).Wipe)
+	if err == nil {
+		r.say("all data is removed; programs and jars stay")
+	}
+	return err
+}
+
+func (r *Runner) end(ctx context.Context, backendsToo func(*backends.Set) error) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
@@ -75,7 +90,18 @@ func (r *Runner) Down(ctx context.Context) error {
 	if err := r.stopServices(); err != nil {
 		return err
 	}
-	return backends.New(r.layout, true, r.say).Stop(ctx)
+	if err := backendsToo(backends.New(r.layout, true, r.say)); err != nil {
+		return err
+	}
+	return r.layout.ForgetOffset()
+}
+
+// StopBackends stops the backends alone; services that run without them keep their ports.
+func (r *Runner) StopBackends(ctx context.Context) error {
+	if err := backends.New(r.layout, true, r.say).Stop(ctx); err != nil || r.anyRunning() {
+		return err
+	}
+	return r.layout.ForgetOffset()
 }
 
 // stopServices ends the supervisor, which stops the services in reverse order. What a supervisor

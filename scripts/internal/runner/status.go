@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -16,49 +17,74 @@ import (
 
 // Status prints a table of the services and one of the backends.
 func (r *Runner) Status(ctx context.Context, w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(t, "SERVICE\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
-	for _, s := range r.services {
-		rec, found, err := r.load(s.Name)
-		if err != nil {
-			return err
-		}
-		pid, ready, up := "-", "no", "-"
-		if found && rec.Alive() {
-			pid, up = strconv.Itoa(rec.PID), age(rec.Started)
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-			if r.ready(ctx, s) == nil {
-				ready = "yes"
-			}
-			cancel()
-		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", s.Name, pid, r.layout.Port(s.Port), ready, up, rec.Restarts, rec.LastExit)
-	}
-	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\t\t")
-	for _, b := range backends.New(r.layout, true, r.say).Status(ctx) {
-		if b.ForTests && b.PID == 0 {
-			continue // the platform does without
-		}
-		pid, ready, up := "-", "no", "-"
-		if b.PID != 0 {
-			pid, up = strconv.Itoa(b.PID), age(b.Started)
-		}
-		if b.Ready {
-			ready = "yes"
-		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t\t\n", b.Name, pid, b.Port, ready, up)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil {
 		return err
 	}
-	if services := r.anyRunning(); services && (!found || !supervisor.Alive()) {
-		_, err = fmt.Fprintln(w, "\nThe supervisor does not run: nothing restarts a service that ends. `make up` starts it again.")
+	supervised := found && supervisor.Alive()
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(t, "SERVICE\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
+	for _, s := range r.services {
+		row, err := r.serviceRow(ctx, s)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(t, row)
+	}
+	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
+	for _, b := range backends.New(r.layout, true, r.say).Status(ctx) {
+		if b.ForTests && b.PID == 0 {
+			continue // the platform does without
+		}
+		_, _ = fmt.Fprintln(t, backendRow(b, supervised))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.anyRunning() && !supervised {
+		_, err = fmt.Fprintln(w, "\nThe supervisor does not run: nothing restarts a service or a backend that ends. `make up` starts it again.")
 	}
 	return err
+}
+
+func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, error) {
+	rec, found, err := r.load(s.Name)
+	if err != nil {
+		return "", err
+	}
+	pid, ready, up := "-", "no", "-"
+	if found && rec.Alive() {
+		pid, up = strconv.Itoa(rec.PID), age(rec.Started)
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if r.ready(ctx, s) == nil {
+			ready = "yes"
+		}
+	}
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s",
+		s.Name, pid, r.layout.Port(s.Port), ready, up, restarts(rec.Restarts, rec.Started), rec.LastExit), nil
+}
+
+func backendRow(b backends.State, supervised bool) string {
+	pid, ready, up := "-", "no", "-"
+	switch {
+	case b.PID != 0:
+		pid, up = strconv.Itoa(b.PID), age(b.Started)
+	case b.Died && supervised:
+		ready = "restarting"
+	}
+	if b.Ready {
+		ready = "yes"
+	}
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, restarts(b.Restarts, b.Started), b.LastExit)
+}
+
+// restarts says how often something was started again, and when the last time.
+func restarts(n int, last time.Time) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, last at %s", n, last.Format(time.TimeOnly))
 }
 
 func (r *Runner) anyRunning() bool {
@@ -80,6 +106,8 @@ func (r *Runner) Logs(ctx context.Context, name string) error {
 	}
 	cmd := exec.CommandContext(ctx, "tail", "-n", "200", "-F", path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// A process group of its own: Ctrl-C reaches this process alone, which then ends tail.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("follow %s: %w", path, err)
 	}

@@ -12,20 +12,24 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
 
-// Restarts wait longer each time, until a service has lived for a while.
-const (
-	firstBackoff = 200 * time.Millisecond
-	maxBackoff   = 10 * time.Second
-	steadyAfter  = 30 * time.Second
-)
-
 // Supervise starts every service after those that it needs, starts it again when it ends, and stops
-// all of them, those first that nobody needs, when ctx ends.
+// all of them, those first that nobody needs, when ctx ends. Backends that die are started again too,
+// and left alone at the end.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
+	// The kernel gives the lock back, however a supervisor ends.
+	unlock, alone, err := process.TryLock(r.layout.State("run", "supervisor.lock"))
+	if err != nil {
+		return err
+	}
+	if !alone {
+		return errors.New("another supervisor of this checkout runs")
+	}
+	defer unlock()
 	// Whoever started it says so too, but may be killed before: then it must be found all the same.
 	if err := r.remember(); err != nil {
 		return err
@@ -38,6 +42,9 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	for _, w := range watches {
 		wg.Go(func() { w.run(ctx) })
 	}
+	for _, k := range r.keepers(log) {
+		wg.Go(func() { k.run(ctx) })
+	}
 	<-ctx.Done()
 	var errs []error
 	for _, w := range slices.Backward(watches) {
@@ -48,6 +55,18 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// keepers watch the backends that the platform needs.
+func (r *Runner) keepers(log *slog.Logger) []*keeper {
+	set := backends.New(r.layout, false, func(format string, args ...any) {
+		log.Info("backends", "note", fmt.Sprintf(format, args...))
+	})
+	var keepers []*keeper
+	for _, name := range set.Names() {
+		keepers = append(keepers, &keeper{name: name, backends: set, log: log.With("backend", name)})
+	}
+	return keepers
 }
 
 func (r *Runner) remember() error {
@@ -75,22 +94,20 @@ func (w *watch) run(ctx context.Context) {
 		return
 	}
 	var rec record
-	for backoff := firstBackoff; ; rec.Restarts++ {
+	var wait backoff
+	for ; ; rec.Restarts++ {
 		began := time.Now()
 		var stopped bool
 		if rec, stopped = w.once(rec); stopped {
 			return
 		}
-		w.log.Warn("ended", "exit", rec.LastExit, "lived", time.Since(began).String())
-		if time.Since(began) > steadyAfter {
-			backoff = firstBackoff
-		}
+		lived := time.Since(began)
+		w.log.Warn("ended", "exit", rec.LastExit, "lived", lived.String())
 		select {
 		case <-w.stop:
 			return
-		case <-time.After(backoff):
+		case <-w.after(wait.after(lived)):
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 

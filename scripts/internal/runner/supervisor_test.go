@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waittest"
+	"urr.guru/scripts/backends"
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
@@ -22,6 +25,13 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("LOG_LEVEL") != "a service of a test" {
 		os.Exit(m.Run())
+	}
+	if os.Args[len(os.Args)-1] == "check" {
+		if os.Getenv("QUEUE_THRESHOLD") == "none" {
+			fmt.Fprintln(os.Stderr, `config: QUEUE_THRESHOLD="none": must be a whole number`)
+			os.Exit(2)
+		}
+		os.Exit(0)
 	}
 	ready := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	server := &http.Server{Addr: os.Getenv("OPS_ADDR"), Handler: http.HandlerFunc(ready), ReadHeaderTimeout: time.Second}
@@ -47,7 +57,10 @@ func setup(t *testing.T) *Runner {
 		services = append(services, s)
 		copyFile(t, exe, layout.Bin(name))
 	}
-	return &Runner{layout: layout, services: services, secrets: platform.NewSecrets(), say: t.Logf}
+	return &Runner{
+		layout: layout, services: services, secrets: platform.NewSecrets(), say: t.Logf,
+		after: func(time.Duration) <-chan time.Time { return time.After(0) },
+	}
 }
 
 func copyFile(t *testing.T, from, to string) {
@@ -91,10 +104,10 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	require.NoError(t, before.Signal(syscall.SIGKILL))
 
 	var after record
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		after, _, err = r.load(platform.Queue)
 		return err == nil && after.Restarts == 1 && after.Alive()
-	}, time.Minute, 20*time.Millisecond)
+	}, "queue is started again")
 	require.Equal(t, "signal: killed", after.LastExit)
 	require.NotEqual(t, before.PID, after.PID)
 	ticket, _, err := r.load(platform.Ticket)
@@ -107,6 +120,15 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	left, err := filepath.Glob(r.layout.State("run", "*.json"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestASecondSupervisorOfACheckoutGivesUp(t *testing.T) {
+	r := setup(t)
+	stop := supervise(t, r)
+	require.NoError(t, r.awaitReady(t.Context(), r.services[0]))
+	require.ErrorContains(t, r.Supervise(t.Context(), slog.New(slog.DiscardHandler)), "another supervisor")
+	stop()
+	supervise(t, r)()
 }
 
 func TestDownStopsWhatAKilledSupervisorLeftBehind(t *testing.T) {
@@ -144,6 +166,18 @@ func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
 	}
 	require.NotContains(t, table.String(), "redis-cluster", "only tests use it")
 	require.NotContains(t, table.String(), "supervisor does not run", "nothing runs that it could restart")
+}
+
+func TestStatusShowsHowOftenABackendWasRestarted(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 14, 3, 12, 0, time.UTC)
+	died := backends.State{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}
+	require.Equal(t, "redis\t-\t16379\trestarting\t-\t2, last at 14:03:12\tsignal: killed", backendRow(died, true))
+	require.Contains(t, backendRow(died, false), "\tno\t", "nobody restarts it")
+	back := died
+	back.Died, back.PID, back.Ready = false, 7, true
+	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t2, last at 14:03:12\t`, backendRow(back, true))
+	require.Equal(t, "sqs\t-\t19324\tno\t-\t0\t", backendRow(backends.State{Name: "sqs", Port: 19324}, true), "it was stopped")
 }
 
 func TestFingerprintFollowsProgramAndSettings(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,15 @@ func (r *Runner) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	idle := r.idle()
+	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
+		return r.abandon(ctx, idle)
+	}
+	return err
+}
+
+// bringUp does what Up promises, under its lock.
+func (r *Runner) bringUp(ctx context.Context) error {
 	if err := r.Build(ctx); err != nil {
 		return err
 	}
@@ -49,6 +59,30 @@ func (r *Runner) Up(ctx context.Context) error {
 	return nil
 }
 
+// idle tells whether nothing of this checkout runs.
+func (r *Runner) idle() bool {
+	set := backends.New(r.layout, true, r.say)
+	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
+}
+
+// abandon ends an interrupted start: what it has started is stopped again if nothing ran before, so
+// that no half of a platform is left.
+func (r *Runner) abandon(ctx context.Context, idle bool) error {
+	if !idle {
+		return errors.New("interrupted; what ran before runs on (make status, make down)")
+	}
+	quiet := *r
+	quiet.say = func(string, ...any) {}
+	ctx = context.WithoutCancel(ctx)
+	if err := quiet.stopServices(); err != nil {
+		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	}
+	if err := quiet.StopBackends(ctx); err != nil {
+		return fmt.Errorf("interrupted; stop what was started: %w", err)
+	}
+	return errors.New("interrupted; everything that was started is stopped again")
+}
+
 // current tells whether the supervisor runs and every service is what a start now would start.
 func (r *Runner) current() (bool, error) {
 	supervisor, found, err := r.load(supervisorName)
@@ -71,18 +105,20 @@ func (r *Runner) current() (bool, error) {
 	return true, nil
 }
 
-// restart stops what runs of the services, migrates, and starts a new supervisor.
+// restart stops what runs of the services, migrates, and starts a new supervisor. What would keep them
+// from starting again is found while they still run.
 func (r *Runner) restart(ctx context.Context) error {
+	if err := r.checkSettings(ctx); err != nil {
+		return err
+	}
+	if err := r.checkPorts(r.stopped()); err != nil {
+		return err
+	}
 	if err := r.stopServices(); err != nil {
 		return err
 	}
-	for _, s := range r.services {
-		for _, port := range []int{s.Port, s.OpsPort} {
-			if err := process.CheckPort(r.layout.Port(port)); err != nil {
-				return fmt.Errorf("%s: %w; end it, or run this checkout on other ports (%s=%d)",
-					s.Name, err, platform.OffsetVariable, r.layout.Offset+1000)
-			}
-		}
+	if err := r.checkPorts(r.services); err != nil {
+		return err
 	}
 	for _, s := range r.services {
 		if s.Migrates {
@@ -100,6 +136,44 @@ func (r *Runner) restart(ctx context.Context) error {
 	}
 	if err := process.Save(r.layout.Record(supervisorName), record{Identity: p.Identity, Started: time.Now()}); err != nil {
 		return errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
+	}
+	return nil
+}
+
+// checkSettings lets every service read the settings that it would start with.
+func (r *Runner) checkSettings(ctx context.Context) error {
+	for _, s := range r.services {
+		if s.Name == platform.Sandbox {
+			continue // has none of the user's
+		}
+		cmd := r.command(ctx, r.layout.Bin(s.Name), "check")
+		cmd.Env = r.env(s)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out.String())
+		}
+	}
+	return nil
+}
+
+// stopped lists the services that do not run.
+func (r *Runner) stopped() []platform.Service {
+	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
+		rec, found, err := r.load(s.Name)
+		return err == nil && found && rec.Alive()
+	})
+}
+
+// checkPorts finds ports of services that something else has.
+func (r *Runner) checkPorts(services []platform.Service) error {
+	for _, s := range services {
+		for _, port := range []int{s.Port, s.OpsPort} {
+			if err := process.CheckPort(r.layout.Port(port)); err != nil {
+				return fmt.Errorf("%s: %w; end it%s",
+					s.Name, err, platform.OtherPorts(", or run this checkout on other ports", r.layout.Offset))
+			}
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"urr.guru/scripts/platform"
 )
@@ -52,14 +53,17 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	for _, pkg := range missing {
-		say("building %s", path.Base(pkg))
-	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, missing...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = pins, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build the pinned tools: %w", err)
+	// One after the other: compiling all takes minutes, and says nothing by itself.
+	for i, pkg := range missing {
+		say("building %s, %d of %d tools that are missing (the first time takes minutes)", path.Base(pkg), i+1, len(missing))
+		began := time.Now()
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", pkg)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = pins, os.Stdout, os.Stderr
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("build %s: %w", path.Base(pkg), err)
+		}
+		say("built %s in %.0f s", path.Base(pkg), time.Since(began).Seconds())
 	}
 	return dir, nil
 }

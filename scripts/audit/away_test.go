@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"urr.guru/scripts/internal/topics"
+	"urr.guru/scripts/platform"
+)
+
+func TestAwayIsAStoreThatMayComeBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		away bool
+	}{
+		"nobody listens":       {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		"connection reset":     {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
+		"connection lost":      {io.ErrUnexpectedEOF, true},
+		"no answer":            {context.DeadlineExceeded, true},
+		"PostgreSQL starts":    {&pgconn.PgError{Code: "57P03"}, true},
+		"PostgreSQL stops":     {&pgconn.PgError{Code: "57P01"}, true},
+		"Kafka has no leader":  {kerr.NotLeaderForPartition, true},
+		"no such table":        {&pgconn.PgError{Code: "42P01"}, false},
+		"interrupted":          {context.Canceled, false},
+		"something else":       {errors.New("malformed"), false},
+		"Kafka does not allow": {kerr.TopicAuthorizationFailed, false},
+		"nothing":              {nil, false},
+	} {
+		wrapped := c.err
+		if wrapped != nil {
+			wrapped = fmt.Errorf("sales: %w", wrapped)
+		}
+		err := away("the store", wrapped)
+		_, isAway := errors.AsType[*AwayError](err)
+		require.Equal(t, c.away, isAway, name)
+		require.ErrorIs(t, err, c.err, name)
+	}
+}
+
+// The clients themselves say that nobody listens.
+func TestEveryStoreThatIsAwayIsNamed(t *testing.T) {
+	t.Parallel()
+	const nobody = "127.0.0.1:1"
+	s := connect(platform.Wiring{RedisAddrs: []string{nobody}, KafkaBrokers: []string{nobody}, SandboxURL: "http://" + nobody})
+	require.NoError(t, s.pools(t.Context(), platform.Wiring{
+		DatabaseURL: func(platform.Service) string { return "postgres://urr@" + nobody + "/x?sslmode=disable" },
+	}))
+	t.Cleanup(s.Close)
+	for store, read := range map[string]func(context.Context) error{
+		"Redis":                func(ctx context.Context) error { _, err := s.Sample(ctx, "e"); return err },
+		"PostgreSQL (ticket)":  func(ctx context.Context) error { _, err := s.Sales(ctx, "e"); return err },
+		"PostgreSQL (stats)":   func(ctx context.Context) error { _, err := s.counted(ctx, "e"); return err },
+		"Kafka":                func(ctx context.Context) error { _, err := s.DeadLetters(ctx); return err },
+		"the payment provider": func(ctx context.Context) error { _, err := s.Faults(ctx, "e"); return err },
+	} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			err := read(t.Context())
+			missing, isAway := errors.AsType[*AwayError](err)
+			require.True(t, isAway, "%v", err)
+			require.Equal(t, store, missing.Store)
+		})
+	}
+	t.Run("topics", func(t *testing.T) {
+		t.Parallel()
+		_, err := topics.Read(t.Context(), []string{nobody}, "x")
+		require.True(t, isAway(err), "%v", err)
+	})
+}
+
+// said is what a reader is told.
+type said []string
+
+func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
+
+func TestAReaderWaitsForWhatIsAwayAndSaysSoOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told said
+		start := time.Now()
+		waited, err := Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error {
+			switch lasted := time.Since(start); {
+			case lasted < 10*time.Second:
+				return fmt.Errorf("sales: %w", &AwayError{"Redis", syscall.ECONNREFUSED})
+			case lasted < 65*time.Second: // each store has the whole time
+				return &AwayError{"Kafka", io.EOF}
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.True(t, waited)
+		require.Empty(t, cmp.Diff(said{
+			"Redis is away: connection refused; waiting for it", "Redis is back after 10.0 s",
+			"Kafka is away: EOF; waiting for it", "Kafka is back after 55.0 s",
+		}, told))
+
+		told = nil
+		waited, err = Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error { return io.ErrNoProgress })
+		require.ErrorIs(t, err, io.ErrNoProgress)
+		require.False(t, waited)
+		require.Empty(t, told)
+	})
+}
+
+func TestAReaderGivesUpAtTheLimitAndNamesTheStore(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(context.Context) error{
+		"refuses": func(context.Context) error { return &AwayError{"Redis", syscall.ECONNREFUSED} },
+		"hangs": func(ctx context.Context) error {
+			<-ctx.Done()
+			return away("Redis", ctx.Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var told said
+				start := time.Now()
+				_, err := Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), read)
+				require.ErrorContains(t, err, "Redis did not come back within 1m0s")
+				require.Less(t, time.Since(start), 2*time.Minute) // the bubble's
+				require.Len(t, told, 1)
+			})
+		})
+	}
+}
+
+func TestAReaderThatIsInterruptedStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var told said
+		_, err := Patience{Limit: time.Minute, Say: told.say}.Read(ctx, func(context.Context) error {
+			return &AwayError{"Redis", syscall.ECONNREFUSED}
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}

@@ -1,0 +1,78 @@
+package chaos_test
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"urr.guru/scripts/platform"
+)
+
+// TestNobodyIsHarmedByAnUpgrade upgrades the previous release to this one while crowds come and go:
+// migrations first, then replica by replica in an order that the seed decides; halfway back again, as
+// an operator does whom something worries; and then all the way. In between, both releases work side
+// by side on the same stores.
+func TestNobodyIsHarmedByAnUpgrade(t *testing.T) {
+	if !*full {
+		t.Skip("it builds another release: make chaos P=NobodyIsHarmedByAnUpgrade")
+	}
+	seed, rng := order(t)
+	r := setup(t, longSale, seed, previousRelease(t))
+	var over atomic.Bool
+	gone := r.begin(over.Load)
+	r.Migrate()
+	all := r.everyReplica(rng)
+	half := all[:len(all)/2]
+	r.replace(half, false)
+	r.replace(half, true)
+	r.replace(all, false)
+	over.Store(true)
+	<-gone
+	r.requireNobodyHarmed()
+}
+
+// previousRelease is the one that is upgraded.
+func previousRelease(t *testing.T) string {
+	t.Helper()
+	if *previous != "" {
+		return *previous
+	}
+	tag, err := exec.CommandContext(t.Context(), "git", "describe", "--tags", "--match=v*", "--abbrev=0").Output()
+	if err != nil {
+		t.Skip("there is no release (a tag v*) to upgrade: name a commit, as in make chaos P=NobodyIsHarmedByAnUpgrade PREVIOUS=HEAD~9")
+	}
+	return strings.TrimSpace(string(tag))
+}
+
+// one is a replica of a service.
+type one struct {
+	service string
+	replica int
+}
+
+// everyReplica lists what is deployed, in random order.
+func (r *run) everyReplica(rng *rand.Rand) []one {
+	var all []one
+	for _, s := range platform.Services() {
+		if s.Name == platform.Sandbox {
+			continue // the provider is nobody's release
+		}
+		for i := range r.Service(s.Name).Replicas() {
+			all = append(all, one{s.Name, i})
+		}
+	}
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+func (r *run) replace(replicas []one, previous bool) {
+	words := map[bool]string{true: "back to the previous release", false: "to this release"}
+	for _, x := range replicas {
+		r.t.Logf("%s: %s-%d %s", r.state(), x.service, x.replica, words[previous])
+		r.Service(x.service).Replace(x.replica, previous)
+		time.Sleep(2 * time.Second) // both releases meet people at work
+	}
+}

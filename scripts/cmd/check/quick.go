@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"urr.guru/scripts/backends"
+)
+
+// quick runs the tests of one service, or of one package of pkg, that start no process and need no
+// Kafka. The backends are started when they do not run, and stay for the next time.
+func (c *checker) quick(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New(usage)
+	}
+	dir, err := c.quickFolder(args[0])
+	if err != nil {
+		return err
+	}
+	set := backends.New(c.layout, true, say)
+	if missing := set.Missing(); len(missing) > 0 {
+		say("starting %s; they stay up (make backends-down stops them)", strings.Join(missing, ", "))
+		if err := set.Keep(ctx); err != nil {
+			return err
+		}
+	}
+	// Most of the time after an edit is the compiler's and the linker's: make lint vets, and nobody
+	// debugs these programs.
+	if err := c.show(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", "-ldflags=-s -w", "-timeout=2m", atOnce,
+		"./"+dir+"/...").Run(); err != nil {
+		return errSaid
+	}
+	return nil
+}
+
+// quickFolder finds a service or a package of pkg by its name; a folder's path will do too.
+func (c *checker) quickFolder(name string) (string, error) {
+	var known []string
+	for _, parent := range []string{"services", "pkg"} {
+		for _, dir := range []string{filepath.Join(parent, name), name} {
+			if isFolder(filepath.Join(c.layout.Root, dir)) && strings.HasPrefix(dir, parent) {
+				return dir, nil
+			}
+		}
+		children, err := os.ReadDir(filepath.Join(c.layout.Root, parent))
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", parent, err)
+		}
+		for _, child := range children {
+			if child.IsDir() {
+				known = append(known, child.Name())
+			}
+		}
+	}
+	return "", fmt.Errorf("there is no service and no package of pkg named %q: S= takes one of %s", name, strings.Join(known, ", "))
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

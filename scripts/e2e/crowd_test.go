@@ -1,0 +1,32 @@
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// TestAnInterruptedDemoClosesItsSale: nobody gets in any more, and the waiting room is shut.
+func TestAnInterruptedDemoClosesItsSale(t *testing.T) {
+	t.Parallel()
+	p := harness.Shared(t)
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
+	t.Cleanup(api.Close)
+	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 30, Threshold: 5, Rate: 10, Hold: 60, Slot: 60}
+	require.NoError(t, sale.OpenAs(t.Context(), api, "crowd-operator"))
+	require.NoError(t, sale.CloseAs(t.Context(), api, "crowd-operator"))
+
+	var event struct{ Status string }
+	visitor := p.Client("late")
+	visitor.Must(t.Context(), http.MethodGet, "/api/v1/events/"+sale.EventID, nil, &event)
+	require.Equal(t, "CLOSED", event.Status)
+	var room struct{ IsActive bool }
+	visitor.Must(t.Context(), http.MethodGet, "/vwr-api/vwr/status/"+sale.EventID, nil, &room)
+	require.False(t, room.IsActive)
+}

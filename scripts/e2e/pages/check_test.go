@@ -1,0 +1,75 @@
+package pages_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// checkPage checks the state that a page is in: its language, that nothing is wider than the
+// screen, and its accessibility. A picture of it is kept.
+func (b *tab) checkPage(name string) {
+	b.t.Helper()
+	ctx, cancel := b.bounded()
+	defer cancel()
+	b.screenshot(ctx, name)
+	type layout struct {
+		Lang, Path string
+		Overflow   int
+	}
+	found := eval[layout](b, `({lang: document.documentElement.lang, path: location.pathname,
+		overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
+	require.Equal(b.t, b.lang, found.Lang, "language of %s", found.Path)
+	require.LessOrEqual(b.t, found.Overflow, 0, "pixels by which %s is wider than the screen", found.Path)
+	b.checkAccessibility(name)
+}
+
+type violation struct {
+	ID    string `json:"id"`
+	Help  string `json:"help"`
+	Nodes []struct {
+		HTML    string `json:"html"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+// checkAccessibility runs axe-core with every rule of WCAG 2.2 AA and its best practices.
+func (b *tab) checkAccessibility(name string) {
+	b.t.Helper()
+	if !eval[bool](b, "typeof axe === 'object'") { // it stays until the page is left
+		b.do(chromedp.Evaluate[chromedp.Void](axe + "\n;1"))
+	}
+	raw := eval[string](b, `axe.run(document, {resultTypes: ["violations"], runOnly:
+		["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => JSON.stringify(r.violations))`)
+	var found []violation
+	require.NoError(b.t, json.Unmarshal([]byte(raw), &found))
+	for _, v := range found {
+		for _, n := range v.Nodes {
+			b.t.Errorf("%s: %s (%s)\n%s\n%s", name, v.Help, v.ID, n.HTML, n.Summary)
+		}
+	}
+}
+
+// screenshot keeps a picture of the whole page under .urr/e2e.
+func (b *tab) screenshot(ctx context.Context, name string) {
+	b.t.Helper()
+	wholePage, quick, quality := true, true, int64(80)
+	picture, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: page.CaptureScreenshotFormatJpeg, Quality: &quality, OptimizeForSpeed: &quick, CaptureBeyondViewport: &wholePage,
+	})
+	if err != nil {
+		b.t.Logf("no picture of %s: %v", name, err)
+		return
+	}
+	b.screenshots++
+	test := strings.NewReplacer("/", "-", " ", "_").Replace(b.t.Name())
+	file := filepath.Join(pictures, fmt.Sprintf("%s-%02d-%s.jpg", test, b.screenshots, name))
+	require.NoError(b.t, os.WriteFile(file, picture.Data, 0o644))
+}

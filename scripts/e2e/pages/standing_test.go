@@ -1,0 +1,193 @@
+package pages_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+)
+
+// keepsStill checks that a page asks about an event no more, for as long as another visitor of the
+// same address, who still waits, takes to ask some more times.
+func keepsStill(t *testing.T, s *standing, event, another string) {
+	t.Helper()
+	before, goingOn := s.polls(event), s.polls(another)
+	waittest.Until(t, func() bool { return s.polls(another) >= goingOn+3 }, "the polls of who still waits")
+	require.Equal(t, before, s.polls(event), "the page still asks")
+}
+
+// skipLongPauses lets the tab's pages, from the next one on, wait a moment wherever they would wait
+// half a minute or more, and gives a function that reads how many seconds those were to be.
+func (b *tab) skipLongPauses() (skipped func() []float64) {
+	b.t.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.skippedPauses = [];
+		const post = Worker.prototype.postMessage;
+		Worker.prototype.postMessage = function (pause) {
+			if (pause.ms < 30_000) return post.call(this, pause);
+			window.skippedPauses.push(pause.ms / 1000);
+			return post.call(this, { ...pause, ms: 100 });
+		}`})
+	return func() []float64 { return eval[[]float64](b, "window.skippedPauses") }
+}
+
+// testRoomSaysWhereTheSaleStands: while it waits, the waiting room says what is with the sale, and it
+// ends with it.
+func testRoomSaysWhereTheSaleStands(t *testing.T) {
+	t.Parallel()
+	for _, p := range everywhere {
+		t.Run(p.String(), func(t *testing.T) {
+			inParallel(t)
+			says := words(t, p.lang)["sale"]
+			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
+			openRoom(t, event, 3)
+			openRoom(t, another, 3)
+			base, standing := roomsSay(t)
+			standing.say("SCHEDULED")
+			b := openTab(t, base, p.device, p.lang)
+			b.skipLongPauses()
+			b.visit("/vwr/" + event)
+			b.waitForText(says["SCHEDULED"] + " " + says["kept"])
+			b.waitFor("#line")
+			require.True(t, eval[bool](b, `document.querySelector("#sale").matches("[role=status]")`), "changes are read out")
+			b.checkPage("scheduled")
+			standing.say("PAUSED")
+			b.waitForText(says["PAUSED"])
+			b.checkPage("paused")
+			standing.say("ON_SALE")
+			b.until("nothing to say", `document.querySelector("#sale").textContent === ""`)
+			standing.say("SOLD_OUT")
+			b.waitForText(says["SOLD_OUT"] + " " + says["stay"])
+			b.checkPage("sold out")
+			b.click("#language")
+			other := map[string]string{"en": "ko", "ko": "en"}[p.lang]
+			b.waitForText(words(t, other)["sale"]["SOLD_OUT"])
+			b.click("#language")
+
+			waits := openTab(t, base, p.device, p.lang)
+			waits.visit("/vwr/" + another)
+			waits.waitFor("#line")
+			standing.endsFor(event, "CANCELLED")
+			b.waitForText(says["CANCELLED"])
+			b.until("no number", `!document.querySelector("#line").checkVisibility()`)
+			b.checkPage("cancelled")
+			waittest.Until(t, func() bool { return standing.endsTold(event) == 3 }, "the page is sure")
+			keepsStill(t, standing, event, another)
+			b.click(`main a[href="/"]`)
+			b.until("the list of events", "location.pathname === '/'")
+		})
+	}
+}
+
+// testRoomOutlastsAStaleEnd: some answers that the sale is over, as after it was opened again, do not
+// end the wait.
+func testRoomOutlastsAStaleEnd(t *testing.T) {
+	inParallel(t)
+	says := words(t, "ko")["sale"]
+	event := sale{}.open(t)
+	openRoom(t, event, 3)
+	base, standing := roomsSay(t)
+	standing.say("ON_SALE")
+	b := openTab(t, base, phone, "ko")
+	skipped := b.skipLongPauses()
+	b.visit("/vwr/" + event)
+	b.waitFor("#line")
+	number := b.storedPlace(event)
+	for range 2 { // not all of them together
+		standing.endsTimes(event, "CLOSED", 2)
+		waittest.Until(t, func() bool { return standing.endsTold(event) == 2 }, "the page asks again")
+		b.waitFor("#line")
+	}
+	require.Equal(t, number, b.storedPlace(event))
+	require.Len(t, skipped(), 4, "%v", skipped())
+	for _, seconds := range skipped() {
+		require.InDelta(t, 45, seconds, 15, "half a minute to a minute")
+	}
+	standing.say("CLOSED")
+	b.waitForText(says["CLOSED"])
+	b.until("no number", `!document.querySelector("#line").checkVisibility()`)
+}
+
+// testLineOutlastsAStaleEnd: the line ends the wait only when the sale itself says that it is over.
+func testLineOutlastsAStaleEnd(t *testing.T) {
+	inParallel(t)
+	event := sale{}.open(t)
+	base, standing := lineSays(t)
+	standing.say("ON_SALE")
+	b := openTab(t, base, phone, "ko")
+	b.startSession(uniqueID("patient"))
+	b.visit("/queue/" + event)
+	b.waitFor("#position")
+	standing.endsFor(event, "CLOSED")
+	b.until("no place", `!document.querySelector("#position")`)
+	waittest.Until(t, func() bool { return standing.endsTold(event) >= 3 }, "the page goes on asking")
+	standing.goesOn(event)
+	b.waitFor("#position")
+}
+
+// testLineSaysWhereTheSaleStands: who stands in line in front of a sale keeps the place, reads when it
+// opens, and what becomes of it.
+func testLineSaysWhereTheSaleStands(t *testing.T) {
+	t.Parallel()
+	for _, p := range everywhere {
+		t.Run(p.String(), func(t *testing.T) {
+			inParallel(t)
+			says := words(t, p.lang)["sale"]
+			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
+			base, standing := lineSays(t)
+			standing.say("SCHEDULED")
+			b := openTab(t, base, p.device, p.lang)
+			call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
+			b.startSession(uniqueID("early"))
+			b.visit("/queue/" + event)
+			b.waitForText(says["SCHEDULED"] + " " + says["kept"])
+			require.Equal(t, "3", b.text("#position"))
+			require.Contains(t, b.text(".notice"), "GMT+9", "the opening, in a zone that is named")
+			b.waitFor(".notice[role=status] .countdown")
+			b.checkPage("scheduled")
+			standing.say("PAUSED")
+			b.waitForText(says["PAUSED"])
+			b.checkPage("paused")
+			standing.say("ON_SALE")
+			b.until("nothing to say", `!document.querySelector(".notice")`)
+			standing.say("SOLD_OUT")
+			b.waitForText(says["SOLD_OUT"] + " " + says["stay"])
+			b.checkPage("sold out")
+
+			waits := openTab(t, base, p.device, p.lang)
+			waits.startSession(uniqueID("another"))
+			waits.visit("/queue/" + another)
+			waits.waitFor("#position")
+			sale{closes: -time.Minute}.put(t, event)
+			standing.endsFor(event, "CLOSED")
+			b.waitForText(says["CLOSED"])
+			b.until("no place", `!document.querySelector("#position")`)
+			b.checkPage("closed")
+			keepsStill(t, standing, event, another)
+			b.click(`main a[href="/"]`)
+			b.until("the list of events", "location.pathname === '/'")
+		})
+	}
+}
+
+// testLineEndsWithTheSale: the line of a sale that is closed early lets nobody wait any longer.
+func testLineEndsWithTheSale(t *testing.T) {
+	waitsLong(t)
+	open := sale{threshold: 1}
+	event := open.open(t)
+	inside := signIn(t)
+	inside.enter(event)
+	b := openTab(t, platformURL, phone, "ko")
+	b.startSession(uniqueID("late"))
+	b.visit("/queue/" + event)
+	b.waitFor("#position")
+	open.closes = -time.Minute
+	open.put(t, event)
+	b.waitForText(words(t, "ko")["sale"]["CLOSED"])
+	b.until("the way home", fmt.Sprintf("!document.querySelector('#position') && %s", visible(`main a[href="/"]`)))
+}

@@ -1,0 +1,123 @@
+package pages_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+// testUnknownEvent: the address of an event that does not exist answers 404 with a way home, in the
+// visitor's language; once the event is there, so is its page.
+func testUnknownEvent(t *testing.T) {
+	t.Parallel()
+	for _, p := range everywhere {
+		t.Run(p.String(), func(t *testing.T) {
+			inParallel(t)
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.visit("/events/" + uniqueID("nowhere"))
+			says := words(t, p.lang)["problem"]
+			b.waitForText(says["noEvent"])
+			require.Equal(t, says["noEventTitle"], b.text("h1"))
+			require.Equal(t, 404, eval[int](b, "performance.getEntriesByType('navigation')[0].responseStatus"))
+			b.checkPage("unknown event")
+			b.click(`main a[href="/"]`)
+			b.until("the list of events", "location.pathname === '/' && document.querySelector('body[data-page=events]')")
+		})
+	}
+}
+
+// testReasonToSignIn: the sign-in page says what the visitor is asked for.
+func testReasonToSignIn(t *testing.T) {
+	t.Parallel()
+	for _, lang := range []string{"en", "ko"} {
+		t.Run(lang, func(t *testing.T) {
+			inParallel(t)
+			event := sale{}.open(t)
+			b := openTab(t, platformURL, phone, lang)
+			says := words(t, lang)["login"]
+			for path, reason := range map[string]string{
+				"/queue/" + event: says["toQueue"],
+				"/checkout/01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20": says["toCheckout"],
+				"/my": says["toMy"],
+			} {
+				b.visit(path)
+				b.waitForPath("/login")
+				b.waitFor("#user")
+				require.Equal(t, reason, b.text(".reason"), path)
+			}
+			b.checkPage("sign in")
+			b.visit("/login?returnTo=" + url.QueryEscape("/events/"+event+"/seats"))
+			b.waitFor("#user")
+			require.Equal(t, says["toChoice"], b.text(".reason"))
+			b.visit("/login")
+			b.waitFor("#user")
+			require.Empty(t, b.text(".reason"), "who signs in unasked knows why")
+		})
+	}
+}
+
+// chooseSeat takes one seat from the list; rows and seats count from 1.
+func (b *tab) chooseSeat(row, seat int) {
+	b.t.Helper()
+	chosen := eval[int](b, "document.querySelectorAll('.selection li').length")
+	b.do(setValue("#row", fmt.Sprint(row-1)))
+	label := fmt.Sprintf(".seat-row li:nth-child(%d) .seat", seat)
+	b.until("the row", fmt.Sprintf("document.querySelector('.seat-row').ariaLabel.startsWith('Row %d ')", row))
+	b.click(label)
+	b.until("a chosen seat", fmt.Sprintf("document.querySelectorAll('.selection li').length === %d", chosen+1))
+}
+
+// seatsIn lists the seats that a part of the page names, in their order there.
+func (b *tab) seatsIn(selector string) []string {
+	b.t.Helper()
+	return eval[[]string](b, fmt.Sprintf(
+		`[...document.querySelectorAll(%q)].flatMap(e => e.innerText.match(/Section A, row \d+, seat \d+/) ?? [])`, selector))
+}
+
+// testNaturalOrder: the seats are in the order of the hall, whichever was chosen first.
+func testNaturalOrder(t *testing.T) {
+	inParallel(t)
+	event := sale{sections: []object{{"section": "A", "price": 1000, "rows": 10, "seatsPerRow": 10}}}.open(t)
+	b := openTab(t, platformURL, desktop, "en")
+	b.openSeatMap(event, uniqueID("orderly"))
+	b.chooseSeat(10, 1)
+	b.chooseSeat(2, 10)
+	b.chooseSeat(2, 2)
+	inOrder := []string{"Section A, row 2, seat 2", "Section A, row 2, seat 10", "Section A, row 10, seat 1"}
+	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(".selection li")), "the choice")
+	b.checkPage("chosen")
+	b.click(".selection .wide")
+	b.waitForPath("/checkout/")
+	b.waitFor("form button[type=submit]")
+	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="order"] li`)), "the checkout")
+	b.click("form button[type=submit]")
+	b.waitFor(".notice.good")
+	b.checkTickets(3)
+	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="tickets"] .card`)), "the tickets")
+	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="reservations"] li li`)), "the reservation")
+}
+
+// speaksOfNoSeats: standing places have none, and a page that names them would confuse.
+func (b *tab) speaksOfNoSeats() {
+	b.t.Helper()
+	require.NotRegexp(b.t, `(?i)\bseats?\b|좌석|\d석|자리`, b.text("body"), "the page %s", b.path())
+}
+
+// testTheZoneHasAName: beside the short form that every time carries, an event's page names the zone
+// in words.
+func testTheZoneHasAName(t *testing.T) {
+	inParallel(t)
+	event := sale{}.open(t)
+	for lang, name := range map[string]string{"en": "Korean Standard Time", "ko": "한국 표준시"} {
+		b := openTab(t, platformURL, desktop, lang)
+		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
+		b.visit("/events/" + event)
+		b.waitFor(".facts")
+		require.Contains(t, b.text(".facts"), name)
+		b.checkPage("zone")
+	}
+}

@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
+	"urr.guru/pkg/waittest"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// secretFiles are the files that the gateways and the queues of a platform share, each among
+// themselves.
+type secretFiles struct {
+	t    *testing.T
+	dir  string
+	p    *harness.Platform
+	read map[string]int // how many contents the replicas of a service have taken, by service/variable
+}
+
+const (
+	entrySecret = "QUEUE_ENTRY_TOKEN_SECRET"
+	acceptedKey = "RPC_ACCEPT"
+	signingKey  = "QUEUE_RPC_KEY"
+)
+
+func (f *secretFiles) path(service, variable string) string {
+	return filepath.Join(f.dir, service, variable)
+}
+
+// from is the environment that has a service read a secret from its file.
+func (f *secretFiles) from(service, variable string) []string {
+	return []string{variable + "=", variable + "_FILE=" + f.path(service, variable)}
+}
+
+// write replaces a file at once, as a mounted Secret changes.
+func (f *secretFiles) write(service, name, content string) {
+	f.t.Helper()
+	path := f.path(service, name)
+	require.NoError(f.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(f.t, os.WriteFile(path+".next", []byte(content), 0o600))
+	require.NoError(f.t, os.Rename(path+".next", filepath.Clean(path)))
+}
+
+// change writes a new content and returns when every replica of the service has it.
+func (f *secretFiles) change(service, variable, name, content string) {
+	f.t.Helper()
+	f.write(service, name, content)
+	f.read[service+"/"+variable]++
+	f.await(service, fmt.Sprintf(`urr_secret_reloads_total{variable="%s"}`, variable), float64(f.read[service+"/"+variable]))
+}
+
+// await waits until a metric has a value at every replica of a service.
+func (f *secretFiles) await(service, metric string, want float64) {
+	f.t.Helper()
+	s := f.p.Service(service)
+	for i := range s.Replicas() {
+		f.p.Eventually(func(ctx context.Context) error {
+			got, err := s.Metric(ctx, i, metric)
+			if err == nil && got != want {
+				err = fmt.Errorf("%s of %s-%d is %v, not %v", metric, service, i, got, want)
+			}
+			return err
+		})
+	}
+}
+
+// startRotating runs two gateways and two queues with the old keys, in files.
+func startRotating(t *testing.T, key string, pair string) *secretFiles {
+	t.Helper()
+	f := &secretFiles{t: t, dir: t.TempDir(), read: map[string]int{}}
+	f.write(platform.Gateway, entrySecret, key)
+	f.write(platform.Queue, entrySecret, key)
+	f.write(platform.Gateway, signingKey, pair)
+	f.write(platform.VWR, signingKey, pair)
+	f.write(platform.Queue, acceptedKey+"/gateway", pair)
+	f.write(platform.Queue, acceptedKey+"/vwr", pair)
+	f.p = harness.Start(t, harness.Options{
+		Replicas: map[string]int{platform.Gateway: 2, platform.Queue: 2},
+		Env: map[string][]string{
+			platform.Gateway: append(f.from(platform.Gateway, entrySecret), f.from(platform.Gateway, signingKey)...),
+			platform.Queue:   append(f.from(platform.Queue, entrySecret), f.from(platform.Queue, acceptedKey)...),
+			platform.VWR:     f.from(platform.VWR, signingKey),
+		},
+	})
+	return f
+}
+
+// shopping lets a buyer renew the token and look at seats, at one gateway and the other, until the
+// returned function is called; seen counts how often that went well.
+func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
+	seen = new(atomic.Int64)
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var going sync.WaitGroup
+	going.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			at := b.At(i % 2)
+			_, err := at.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+b.event, map[string]any{})
+			if err != nil {
+				continue
+			}
+			if a, err := at.Call(ctx, http.MethodGet, "/api/v1/seats/"+b.event, nil); err == nil && a.Status == http.StatusOK {
+				seen.Add(1)
+			}
+		}
+	})
+	return seen, func() { cancel(); going.Wait() }
+}
+
+// Keys that are files are exchanged while people buy, in the order that the guide gives: nobody is
+// refused by a key. A file that is wrong changes nothing, and a key that was dropped opens nothing.
+func TestKeysRotateWithoutARestart(t *testing.T) {
+	t.Parallel()
+	oldKey, newKey := "old:"+strings.Repeat("o", 40), "new:"+strings.Repeat("n", 40)
+	oldPair, newPair := strings.Repeat("p", 40), strings.Repeat("q", 40)
+	f := startRotating(t, oldKey, oldPair)
+	b := letIn(t, f.p, newSale(t, f.p))
+	seen, stop := shopping(b)
+	buyersGoOn := func() {
+		t.Helper()
+		from := seen.Load()
+		waittest.Until(t, func() bool { return seen.Load() > from+4 }, "buyers are let through")
+	}
+	buyersGoOn()
+
+	for _, step := range []struct{ key, pair string }{
+		{oldKey + "," + newKey, oldPair + "|" + newPair}, // append
+		{newKey + "," + oldKey, newPair + "|" + oldPair}, // sign
+	} {
+		f.change(platform.Gateway, entrySecret, entrySecret, step.key)
+		f.change(platform.Queue, entrySecret, entrySecret, step.key)
+		buyersGoOn()
+		f.change(platform.Queue, acceptedKey, acceptedKey+"/gateway", step.pair)
+		f.change(platform.Gateway, signingKey, signingKey, step.pair)
+		buyersGoOn()
+	}
+	f.write(platform.Gateway, entrySecret, "new:short")
+	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 1)
+	buyersGoOn()
+	stop()
+	const byKey = `urr_token_refusals_total{kind="entry",reason="invalid"}`
+	f.await(platform.Gateway, byKey, 0)
+	for _, method := range []string{"Check", "VerifySlots", "WatchLines", "GetLoad", "GetSale"} {
+		f.await(platform.Queue, `urr_rpc_server_refusals_total{method="/urr.queue.v1.QueueService/`+method+`",reason="CALLER_REFUSED"}`, 0)
+	}
+
+	f.change(platform.Gateway, entrySecret, entrySecret, newKey) // drop
+	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 0)
+	a, err := f.p.Client(b.user).With("x-queue-entry-token", signedBy(t, oldKey, b)).Call(t.Context(), http.MethodGet, "/api/v1/seats/"+b.event, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
+	refused, err := f.p.Service(platform.Gateway).Metric(t.Context(), 0, byKey)
+	require.NoError(t, err)
+	require.Positive(t, refused)
+}
+
+// signedBy is an entry token of the buyer's, as the queue would sign it with the key.
+func signedBy(t *testing.T, key string, b *buyer) string {
+	t.Helper()
+	keys, err := token.ParseKeySet(config.Secret(key))
+	require.NoError(t, err)
+	now := time.Now()
+	signed, err := keys.Sign(claims.NewEntry(b.event, b.user, "slot", 1, now.Add(time.Hour), now))
+	require.NoError(t, err)
+	return signed
+}

@@ -1,0 +1,160 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/scripts/platform"
+)
+
+// realm is a run's part of the checkout's backends: databases, a Redis database and prefixes that
+// nobody else uses, so that runs and `make up` work side by side on one set of servers.
+type realm struct {
+	checkout platform.Layout
+	number   int
+	family   string // begins every name of this number's runs
+	name     string // begins every name of this run
+}
+
+// openRealm makes the databases, and removes what a run of the same number left when it was killed.
+func openRealm(ctx context.Context, checkout platform.Layout, number int) (*realm, error) {
+	family := "run" + strconv.Itoa(number) + "x"
+	r := &realm{checkout: checkout, number: number, family: family, name: family + strings.ToLower(rand.Text()[:6])}
+	if err := r.sweep(ctx); err != nil {
+		return nil, err
+	}
+	err := r.postgres(ctx, func(conn *pgx.Conn) error {
+		for _, database := range platform.Databases() {
+			if _, err := conn.Exec(ctx, "CREATE DATABASE "+r.database(database)); err != nil {
+				return fmt.Errorf("create a database of the run: %w", err)
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// database is the run's database in place of the development run's.
+func (r *realm) database(name string) string { return r.name + "_" + name }
+
+// wire points the services at the realm.
+func (r *realm) wire(w *platform.Wiring) {
+	shared := r.checkout.Wiring(w.Secrets)
+	w.DatabaseURL = func(s platform.Service) string { return r.checkout.DatabaseURL(r.database(s.Database)) }
+	w.RedisAddrs, w.RedisDB = shared.RedisAddrs, r.number
+	w.KafkaBrokers, w.KafkaPrefix = shared.KafkaBrokers, r.name+"."
+	w.DynamoDBEndpoint, w.DynamoDBPrefix = shared.DynamoDBEndpoint, r.name
+	w.SQSEndpoint = shared.SQSEndpoint
+}
+
+// sweep removes everything that runs of this number have stored.
+func (r *realm) sweep(ctx context.Context) error {
+	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx))
+	if err != nil {
+		return fmt.Errorf("remove what the run %s stored: %w", r.family, err)
+	}
+	return nil
+}
+
+func (r *realm) postgres(ctx context.Context, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, r.checkout.DatabaseURL("postgres"))
+	if err != nil {
+		return fmt.Errorf("connect to postgres: %w", err)
+	}
+	return errors.Join(do(conn), conn.Close(ctx))
+}
+
+func (r *realm) sweepPostgres(ctx context.Context) error {
+	return r.postgres(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", r.family)
+		if err != nil {
+			return err
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if _, err := conn.Exec(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r *realm) sweepRedis(ctx context.Context) error {
+	client := redis.NewClient(&redis.Options{Addr: r.checkout.RedisAddr(), DB: r.number})
+	return errors.Join(client.FlushDB(ctx).Err(), client.Close())
+}
+
+func (r *realm) sweepKafka(ctx context.Context) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.checkout.KafkaBroker()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	if names := r.ours(topics.Names()); len(names) > 0 {
+		if _, err := admin.DeleteTopics(ctx, names...); err != nil {
+			return fmt.Errorf("delete topics: %w", err)
+		}
+	}
+	groups, err := admin.ListGroups(ctx)
+	if err != nil {
+		return fmt.Errorf("list groups: %w", err)
+	}
+	if names := r.ours(groups.Groups()); len(names) > 0 {
+		if _, err := admin.DeleteGroups(ctx, names...); err != nil {
+			return fmt.Errorf("delete groups: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *realm) sweepDynamoDB(ctx context.Context) error {
+	client := dynamodb.New(dynamodb.Options{
+		Region: "local", BaseEndpoint: aws.String(r.checkout.DynamoDBEndpoint()),
+		Credentials: credentials.NewStaticCredentialsProvider("development", "development", ""),
+	})
+	pages := dynamodb.NewListTablesPaginator(client, &dynamodb.ListTablesInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list tables: %w", err)
+		}
+		for _, name := range r.ours(page.TableNames) {
+			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				return fmt.Errorf("delete table %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// ours picks the names that runs of this number have made.
+func (r *realm) ours(names []string) []string {
+	var ours []string
+	for _, name := range names {
+		if strings.HasPrefix(name, r.family) {
+			ours = append(ours, name)
+		}
+	}
+	return ours
+}

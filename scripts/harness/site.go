@@ -1,0 +1,159 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
+)
+
+// site is where a run lives: a name with a folder, ports, secrets, and what it has of the backends.
+type site struct {
+	layout   platform.Layout
+	number   int // of the name
+	secrets  platform.Secrets
+	backends *backends.Set // of its own; nil: it has a realm on the checkout's
+	realm    *realm
+	lock     *os.File     // held for the life of the site: the name is taken
+	ports    net.Listener // likewise: its ports are
+
+	mu       sync.Mutex
+	migrated map[string]bool // by the path of the program
+}
+
+// maxSites are the runs of a checkout at one time: a Redis has databases for so many guests.
+const maxSites = 15
+
+// claim takes the first name that no other run of the checkout has, and free ports. The lock of the
+// name ends with the process at the latest.
+func claim(checkout platform.Layout) (*site, error) {
+	for number := 1; number <= maxSites; number++ {
+		name := "harness-" + strconv.Itoa(number)
+		layout := checkout.Run(name, 0)
+		if err := os.MkdirAll(layout.State(), 0o755); err != nil {
+			return nil, fmt.Errorf("make a folder for the run: %w", err)
+		}
+		f, err := os.OpenFile(layout.State("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open the run's lock: %w", err)
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			if err := f.Close(); err != nil {
+				return nil, fmt.Errorf("close the run's lock: %w", err)
+			}
+			continue
+		}
+		offset, ports, err := claimPorts()
+		if err == nil {
+			// What the provider of an earlier run has charged is of payments that are gone.
+			err = errors.Join(os.RemoveAll(layout.State("logs")), os.RemoveAll(layout.State("data", platform.Sandbox)))
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return &site{
+			layout: checkout.Run(name, offset), number: number, secrets: platform.NewSecrets(), lock: f, ports: ports,
+			migrated: map[string]bool{},
+		}, nil
+	}
+	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxSites)
+}
+
+// leave gives up a site on the checkout's backends, with all that its run has stored there.
+func (s *site) leave(ctx context.Context) error {
+	return errors.Join(s.realm.sweep(ctx), s.ports.Close(), s.lock.Close())
+}
+
+// wiring is where the run's processes find each other and the backends.
+func (s *site) wiring() platform.Wiring {
+	w := s.layout.Wiring(s.secrets)
+	if s.realm != nil {
+		s.realm.wire(&w)
+	}
+	return w
+}
+
+// migrate brings the tables and topics of a service to what its program expects, once per site and
+// program.
+func (s *site) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
+	if s.isMigrated(program) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "migrate")
+	cmd.Env = env
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s migrate: %w\n%s", service.Name, err, out.String())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.migrated[program] = true
+	return nil
+}
+
+func (s *site) isMigrated(program string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.migrated[program]
+}
+
+// heal brings back every backend of the site's own that a test has killed or paused.
+func (s *site) heal() error {
+	for _, name := range Backends() {
+		if s.backends.Running(name) {
+			if err := s.backends.Signal(name, syscall.SIGCONT); err != nil {
+				return err
+			}
+		}
+	}
+	return s.backends.Start(context.Background())
+}
+
+// claimPorts finds ports for a whole platform, below those that the kernel gives to outgoing
+// connections and above those of checkouts side by side. A name on the machine keeps them from the
+// runs of other checkouts while one of ours is down: no two steps apart are two of our ports.
+func claimPorts() (offset int, claim net.Listener, err error) {
+	const lowest, step, steps = 5000, 100, 79
+	for _, i := range rand.Perm(steps) {
+		offset = lowest + i*step
+		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // abstract: it leaves no file
+		if err != nil {
+			continue
+		}
+		if allFree(platform.Ports(), offset) {
+			return offset, claim, nil
+		}
+		if err := claim.Close(); err != nil {
+			return 0, nil, fmt.Errorf("give ports back: %w", err)
+		}
+	}
+	return 0, nil, errors.New("no free ports for the platform")
+}
+
+func allFree(bases []int, offset int) bool {
+	for _, base := range bases {
+		for i := range maxReplicas {
+			l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.%d:%d", 1+i, base+offset))
+			if err != nil {
+				return false
+			}
+			if l.Close() != nil {
+				return false
+			}
+		}
+	}
+	return true
+}

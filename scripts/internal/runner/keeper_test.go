@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBackoffGrowsUntilSomethingHasLivedForAWhile(t *testing.T) {
+	t.Parallel()
+	var b backoff
+	var waits []time.Duration
+	for range 8 {
+		waits = append(waits, b.after(time.Second))
+	}
+	const ms = time.Millisecond
+	require.Empty(t, cmp.Diff([]time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10000 * ms, 10000 * ms}, waits))
+	require.Equal(t, 200*ms, b.after(31*time.Second))
+	require.Equal(t, 400*ms, b.after(30*time.Second))
+}
+
+// mortal is a backend that dies when its time has come and fails to come back as often as it is told to.
+type mortal struct {
+	born, dies time.Time
+	dead       bool
+	stopped    atomic.Bool
+	lives      []time.Duration // of the next revivals; 0: it does not come back
+	revived    []time.Duration // since the beginning
+	beginning  time.Time
+}
+
+func (m *mortal) Died(string) (time.Time, bool) {
+	return m.born, !m.stopped.Load() && (m.dead || !time.Now().Before(m.dies))
+}
+
+func (m *mortal) Revive(context.Context, string) (bool, error) {
+	if m.stopped.Load() {
+		return false, nil
+	}
+	m.revived = append(m.revived, time.Since(m.beginning))
+	next := m.lives[0]
+	m.lives = m.lives[1:]
+	m.born, m.dies = time.Now(), time.Now().Add(next)
+	if m.dead = next == 0; m.dead {
+		return false, errors.New("its port is taken")
+	}
+	return true, nil
+}
+
+func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		const steady, never = time.Minute, 24 * time.Hour
+		m := &mortal{born: start, dies: start.Add(steady), beginning: start, lives: []time.Duration{0, 0, steady, never}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			k := &keeper{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
+			k.run(ctx)
+		}()
+		time.Sleep(time.Hour) // of the bubble
+		cancel()
+		<-done
+		const ms = time.Millisecond
+		want := []time.Duration{
+			steady + 200*ms,             // it had lived for a while
+			steady + 600*ms,             // it did not come back
+			steady + 1400*ms,            // nor the second time
+			2*steady + 1400*ms + 200*ms, // it has lived for a while again, and is seen dead at the next look
+		}
+		require.Len(t, m.revived, len(want))
+		for i, at := range m.revived {
+			require.GreaterOrEqual(t, at, want[i])
+			require.Less(t, at, want[i]+lookEvery)
+		}
+	})
+}
+
+func TestABackendThatIsStoppedWhileItIsDeadStaysStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &mortal{born: time.Now(), dies: time.Now()}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			k := &keeper{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
+			k.run(ctx)
+		}()
+		synctest.Wait() // it waits before the first restart
+		m.stopped.Store(true)
+		time.Sleep(time.Hour)
+		cancel()
+		<-done
+		require.Empty(t, m.revived)
+	})
+}

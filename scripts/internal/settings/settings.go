@@ -1,0 +1,235 @@
+// Package settings describes the variables that the services read, by the source of their Config
+// structs: names, types, bounds and defaults from the tags, meanings from the comments.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Setting is one variable.
+type Setting struct {
+	Name     string
+	Takes    string // "duration, 1s–10m"
+	Default  string // empty: none
+	Required bool   // whatever other settings say
+	Meaning  string
+}
+
+// module begins the import path of every package of the checkout.
+const module = "urr.guru/"
+
+// Read describes the struct Config of a service, in the order of its fields. A variable whose field
+// has no comment is an error.
+func Read(root, service string) ([]Setting, error) {
+	r := reader{root: root}
+	all, err := r.structure(filepath.Join("services", service, "internal", "app"), "Config", "")
+	return all, errors.Join(err, r.undescribed(all))
+}
+
+type reader struct{ root string }
+
+func (reader) undescribed(all []Setting) error {
+	var errs []error
+	for _, s := range all {
+		if s.Meaning == "" {
+			errs = append(errs, fmt.Errorf("%s: its field has no comment", s.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// structure reads a struct type of the package in dir; prefix begins its variables.
+func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
+	file, typ, err := r.find(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	variables := names(typ, prefix)
+	var all []Setting
+	for _, f := range typ.Fields.List {
+		tag, prefixOfField := tagOf(f)
+		if variable := variables[nameOf(f)]; variable != "" {
+			all = append(all, describe(f, tag, variable, variables))
+			continue
+		}
+		inner, innerName := r.origin(file, dir, f.Type)
+		if inner == "" || !exported(f) {
+			continue
+		}
+		more, err := r.structure(inner, innerName, prefix+prefixOfField)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	// Where a secret comes from is said of all of them at once.
+	return slices.DeleteFunc(all, func(s Setting) bool {
+		return strings.HasSuffix(s.Name, "_FILE") && slices.ContainsFunc(all, func(o Setting) bool { return o.Name+"_FILE" == s.Name })
+	}), nil
+}
+
+// find parses a package's files until one declares the struct.
+func (r reader) find(dir, name string) (*ast.File, *ast.StructType, error) {
+	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the sources of %s: %w", dir, err)
+	}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read settings: %w", err)
+		}
+		for _, decl := range file.Decls {
+			general, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range general.Specs {
+				t, ok := spec.(*ast.TypeSpec)
+				if !ok || t.Name.Name != name {
+					continue
+				}
+				if s, ok := t.Type.(*ast.StructType); ok {
+					return file, s, nil
+				}
+			}
+		}
+	}
+	return nil, nil, fmt.Errorf("%s declares no struct %s", dir, name)
+}
+
+// origin is the folder and the name of a struct that a field has; the folder is empty for what is
+// none of the checkout's.
+func (reader) origin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
+	switch t := t.(type) {
+	case *ast.Ident:
+		if t.IsExported() {
+			return dir, t.Name
+		}
+	case *ast.SelectorExpr:
+		pkg, ok := t.X.(*ast.Ident)
+		if !ok {
+			return "", ""
+		}
+		for _, imported := range file.Imports {
+			path := strings.Trim(imported.Path.Value, `"`)
+			if local, found := strings.CutPrefix(path, module); found && filepath.Base(path) == pkg.Name {
+				return local, t.Sel.Name
+			}
+		}
+	}
+	return "", ""
+}
+
+func exported(f *ast.Field) bool { return len(f.Names) == 0 || f.Names[0].IsExported() }
+
+func nameOf(f *ast.Field) string {
+	if len(f.Names) == 0 {
+		return ""
+	}
+	return f.Names[0].Name
+}
+
+// tagOf is a field's tag, and the prefix that it gives to the variables inside.
+func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
+	if f.Tag == nil {
+		return "", ""
+	}
+	tag = reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
+	return tag, option(tag, "prefix=")
+}
+
+// names are the variables of a struct's own fields, by the field.
+func names(t *ast.StructType, prefix string) map[string]string {
+	found := map[string]string{}
+	for _, f := range t.Fields.List {
+		tag, _ := tagOf(f)
+		if name, _, _ := strings.Cut(tag.Get("env"), ","); name != "" {
+			found[nameOf(f)] = prefix + name
+		}
+	}
+	return found
+}
+
+// option is what follows a name in the tag env: default=…, prefix=….
+func option(tag reflect.StructTag, name string) string {
+	_, options, _ := strings.Cut(tag.Get("env"), ",")
+	for o := range strings.SplitSeq(options, ",") {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(o), name); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func describe(f *ast.Field, tag reflect.StructTag, variable string, siblings map[string]string) Setting {
+	return Setting{
+		Name: variable, Takes: takes(f.Type, tag), Default: option(tag, "default="),
+		Required: strings.Contains(tag.Get("env"), ", required"),
+		Meaning:  meaning(nameOf(f), f.Doc.Text(), siblings),
+	}
+}
+
+// takes says in words what a variable may be.
+func takes(t ast.Expr, tag reflect.StructTag) string {
+	if set := tag.Get("oneof"); set != "" {
+		return strings.Join(strings.Fields(set), ", ")
+	}
+	words := map[string]string{
+		"string": "text", "bool": "true or false", "time.Duration": "duration", "config.Secret": "**secret**",
+		"[]string": "list", "map[string]config.Secret": "**secrets** by name", "float64": "number",
+	}
+	of := words[source(t)]
+	if of == "" {
+		of = "whole number"
+	}
+	low, high := tag.Get("min"), tag.Get("max")
+	switch {
+	case low != "" && high != "":
+		return of + ", " + low + " to " + high
+	case low != "":
+		return of + ", from " + low
+	default:
+		return of
+	}
+}
+
+// source writes a type as in the source.
+func source(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.Ident:
+		return t.Name
+	case *ast.SelectorExpr:
+		return source(t.X) + "." + t.Sel.Name
+	case *ast.ArrayType:
+		return "[]" + source(t.Elt)
+	case *ast.MapType:
+		return "map[" + source(t.Key) + "]" + source(t.Value)
+	default:
+		return fmt.Sprintf("%T", t)
+	}
+}
+
+var verb = regexp.MustCompile(`^(is|are) `)
+
+// meaning makes a cell of a table from a field's comment: without the field's own name at the begin,
+// and with variables in place of the names of its siblings.
+func meaning(field, comment string, siblings map[string]string) string {
+	text := strings.Join(strings.Fields(comment), " ")
+	if rest, ok := strings.CutPrefix(text, field+" "); ok {
+		text = verb.ReplaceAllString(rest, "")
+	}
+	for name, variable := range siblings {
+		text = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(text, "`"+variable+"`")
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(text, "."), "|", `\|`)
+}

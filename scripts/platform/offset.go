@@ -1,0 +1,108 @@
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"urr.guru/scripts/internal/process"
+)
+
+// OffsetVariable shifts every port of a checkout, so that two checkouts run side by side.
+const OffsetVariable = "URR_PORT_OFFSET"
+
+const (
+	// maxOffset keeps the highest port (SQS, 19324) below 65536.
+	maxOffset = 46000
+	// offsetStep is between the offsets that are suggested.
+	offsetStep = 1000
+)
+
+// ParseOffset reads a value of URR_PORT_OFFSET; the empty one is 0. An offset that would put
+// something that is opened in a browser where none opens it is refused.
+func ParseOffset(value string) (int, error) {
+	if value == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxOffset {
+		return 0, fmt.Errorf("%s is %q: it must be a number between 0 and %d", OffsetVariable, value, maxOffset)
+	}
+	if name, port := blocked(n); name != "" {
+		return 0, fmt.Errorf("%s is %d: browsers open no page on port %d, where %s would listen%s",
+			OffsetVariable, n, port, name, OtherPorts("; take another", n))
+	}
+	return n, nil
+}
+
+// blocked finds what people open in a browser and what an offset would put on a port that browsers
+// refuse; the name is empty when there is nothing.
+func blocked(offset int) (name string, port int) {
+	for _, s := range Services() {
+		for _, base := range s.browserPorts() {
+			if slices.Contains(badPorts(), base+offset) {
+				return s.Name, base + offset
+			}
+		}
+	}
+	return "", 0
+}
+
+// browserPorts are those that speak HTTP: the pages, the sandbox's ledger, figures and profiles.
+func (s Service) browserPorts() []int {
+	if s.Name == Gateway || s.Name == Sandbox {
+		return []int{s.Port, s.OpsPort}
+	}
+	return []int{s.OpsPort}
+}
+
+// OtherPorts is the end of a sentence about an offset that does not work: the given words and the
+// next one that does, as (URR_PORT_OFFSET=3000). It is empty when there is none.
+func OtherPorts(words string, offset int) string {
+	other, found := OtherOffset(offset, process.Free)
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s=%d)", words, OffsetVariable, other)
+}
+
+// OtherOffset is the next offset, upwards and then from 0, at which a whole platform finds its ports
+// free and browsers open its pages.
+func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
+	works := func(offset int) bool {
+		name, _ := blocked(offset)
+		return name == "" && !slices.ContainsFunc(Ports(), func(base int) bool { return !free(base + offset) })
+	}
+	for offset = from + offsetStep; offset <= maxOffset; offset += offsetStep {
+		if works(offset) {
+			return offset, true
+		}
+	}
+	for offset = 0; offset < from; offset += offsetStep {
+		if works(offset) {
+			return offset, true
+		}
+	}
+	return 0, false
+}
+
+// Ports lists the base ports of a platform: of its backends, without the Redis Cluster of the tests,
+// and of its services.
+func Ports() []int {
+	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
+	for _, s := range Services() {
+		ports = append(ports, s.Port, s.OpsPort)
+	}
+	return ports
+}
+
+// badPorts are those on which browsers open nothing: https://fetch.spec.whatwg.org/#port-blocking.
+func badPorts() []int {
+	return []int{
+		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
+		101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179,
+		389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601,
+		636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566,
+		6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+	}
+}
