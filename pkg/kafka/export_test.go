@@ -57,3 +57,9 @@ func (c *Consumer) Paused() int {
 	}
 	return n
 }
+
+// Settled repeats an attempt until the brokers agree.
+func Settled(ctx context.Context, attempt func() error) error { return settled(ctx, attempt) }
+
+// SettleWithin is how long it does.
+const SettleWithin = settleWithin

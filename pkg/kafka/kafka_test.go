@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -64,6 +65,28 @@ func TestEnsureTopicsIsRepeatable(t *testing.T) {
 	}
 	err := kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic, Partitions: 6})
 	require.ErrorContains(t, err, "has 3 partitions, not 6")
+}
+
+// While a broker is being restarted, or was silent for a while, the controller counts it as absent.
+func TestTopicsWaitForAnAbsentBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Now().Add(kafka.SettleWithin - time.Second)
+		require.NoError(t, kafka.Settled(t.Context(), func() error {
+			if time.Now().Before(back) {
+				return fmt.Errorf("create: %w", kerr.InvalidReplicationFactor)
+			}
+			return nil
+		}), "it comes back")
+
+		refuse := func(err error) (waited time.Duration) {
+			began := time.Now()
+			require.ErrorIs(t, kafka.Settled(t.Context(), func() error { return err }), err)
+			return time.Since(began)
+		}
+		require.GreaterOrEqual(t, refuse(kerr.InvalidReplicationFactor), kafka.SettleWithin, "it never was there")
+		require.Zero(t, refuse(kerr.TopicAuthorizationFailed), "what will not change")
+	})
 }
 
 func TestPublishToAMissingTopicFails(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
 )
 
 const defaultPartitions = 3
@@ -49,12 +50,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 }
 
 func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
-	forever := "-1" // so that figures can be rebuilt from offset 0
-	// With three replicas one may be away for maintenance; acks=all then still means two copies.
-	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
-	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
-		"retention.ms": &forever, "min.insync.replicas": &insync,
-	}, t.Name)
+	err := settled(ctx, func() error { return createTopic(ctx, admin, cfg, t) })
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		var known *kerr.Error
 		if errors.As(err, &known) {
@@ -63,6 +59,16 @@ func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 		return errs.ErrUnavailable.Wrap(fmt.Errorf("create topic %s: %w", t.Name, err))
 	}
 	return checkTopic(ctx, admin, t)
+}
+
+func createTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
+	forever := "-1" // so that figures can be rebuilt from offset 0
+	// With three replicas one may be away for maintenance; acks=all then still means two copies.
+	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
+	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
+		"retention.ms": &forever, "min.insync.replicas": &insync,
+	}, t.Name)
+	return err //nolint:wrapcheck // by ensureTopic
 }
 
 func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
@@ -76,28 +82,46 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	return nil
 }
 
-// describeEvery is the pause between two questions for a topic, and the age up to which the client itself remembers the answer.
-const describeEvery = 50 * time.Millisecond
+const (
+	// describeEvery is the pause between two questions for a topic, and the age up to which the client itself remembers the answer.
+	describeEvery = 50 * time.Millisecond
+	// settleWithin is how long the brokers are given to agree: one that was stalled or restarted counts as absent until it is back.
+	settleWithin = 30 * time.Second
+)
 
 // partitions counts them. A topic that has just been made exists for the controller, which refuses a second one, before the brokers can
 // describe it.
-func partitions(ctx context.Context, admin *kadm.Client, topic string) (int, error) {
-	const longest = 10 * time.Second
-	for deadline := time.Now().Add(longest); ; {
+func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
+	err = settled(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
 		if err == nil {
 			err = details[topic].Err
 		}
-		switch {
-		case err == nil:
-			return len(details[topic].Partitions), nil
-		case !errors.Is(err, kerr.UnknownTopicOrPartition) || time.Now().After(deadline):
-			return 0, fmt.Errorf("describe topic %s: %w", topic, err)
+		n = len(details[topic].Partitions)
+		return err //nolint:wrapcheck // below
+	})
+	if err != nil {
+		return 0, fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	return n, nil
+}
+
+// settled repeats what the brokers refuse while they have not agreed yet, for settleWithin.
+func settled(ctx context.Context, attempt func() error) error {
+	for deadline := time.Now().Add(settleWithin); ; {
+		err := attempt()
+		if err == nil || !unsettled(err) || time.Now().After(deadline) {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("describe topic %s: %w", topic, ctx.Err())
-		case <-time.After(describeEvery):
+		if !loop.Sleep(ctx, describeEvery) {
+			return err
 		}
 	}
+}
+
+// unsettled tells whether the brokers' answer may be another one in a moment. Too few brokers for the wanted replicas are either
+// absent for a while or never were there.
+func unsettled(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.LeaderNotAvailable) ||
+		errors.Is(err, kerr.NotController) || errors.Is(err, kerr.InvalidReplicationFactor)
 }
