@@ -41,6 +41,7 @@ type tab struct {
 	ctx  context.Context //nolint:containedctx // to chromedp, a tab is its context
 	base string
 	lang string
+	asks *traffic
 
 	mu          sync.Mutex
 	problems    []string
@@ -54,7 +55,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, base: base, lang: lang}
+	b := &tab{t: t, ctx: ctx, base: base, lang: lang, asks: newTraffic()}
 	require.NoError(t, chromedp.Do(ctx), "open a tab")
 	t.Cleanup(b.reportProblems)
 	require.NoError(t, chromedp.Listen(ctx, b.watch))
@@ -77,6 +78,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 // watch runs in the tab's own loop, which must not block: it takes notes, and answers dialogs from
 // another goroutine.
 func (b *tab) watch(event any) {
+	b.asks.note(event)
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
@@ -118,7 +120,7 @@ func (b *tab) addProblem(problem string) {
 }
 
 // reportProblems ends the test of a tab: with what the page did wrong, and with a picture and the
-// text of the page when the test has failed.
+// text of the page, and what it asked of the server, when the test has failed.
 func (b *tab) reportProblems() {
 	b.mu.Lock()
 	problems := slices.Clone(b.problems)
@@ -134,6 +136,7 @@ func (b *tab) reportProblems() {
 	defer cancel()
 	says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
 	b.t.Logf("the page %s (%v)", says, err)
+	b.t.Log(b.asks)
 	b.screenshot(ctx, "failed")
 }
 
