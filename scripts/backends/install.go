@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/apt"
 	"urr.guru/scripts/internal/process"
 )
@@ -44,15 +46,30 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if err := os.RemoveAll(partial); err != nil {
 		return "", fmt.Errorf("clear %s: %w", partial, err)
 	}
-	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", s.pom(name),
-		"dependency:copy-dependencies", "-DoutputDirectory="+partial)
-	if err := apt.RunLogged(cmd, s.layout.Log("maven")); err != nil {
-		return "", fmt.Errorf("fetching the jars failed: %w", err)
+	if err := s.maven(ctx, mvn, "-f", s.pom(name), "dependency:copy-dependencies", "-DoutputDirectory="+partial); err != nil {
+		return "", err
 	}
 	if err := os.Rename(partial, dir); err != nil {
 		return "", fmt.Errorf("keep jars: %w", err)
 	}
 	return dir, nil
+}
+
+// maven runs it, and once more when it fails: Maven gives up at the first answer of a repository that
+// is overloaded, and keeps what it has fetched.
+func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
+	const pause = 5 * time.Second
+	run := func() error {
+		return apt.RunLogged(exec.CommandContext(ctx, mvn, append([]string{"-q", "-B", "-U"}, args...)...), s.layout.Log("maven"))
+	}
+	err := run()
+	if err != nil && loop.Sleep(ctx, pause) {
+		err = run()
+	}
+	if err != nil {
+		return fmt.Errorf("fetching the jars failed: %w", err)
+	}
+	return nil
 }
 
 // jarFolder is named after the pom's content, so that a changed pom is fetched anew.

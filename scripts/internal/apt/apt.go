@@ -72,7 +72,8 @@ func (i *Installer) install(ctx context.Context, pkg string) error {
 func (i *Installer) aptGet(ctx context.Context, args ...string) error {
 	// RUNLEVEL=1 keeps the package's own server from being started: we run ours, on our ports.
 	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1",
-		"apt-get", "-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine updates itself just then
+		"apt-get", "-o", "Acquire::Retries=3",
+		"-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine updates itself just then
 	if os.Geteuid() != 0 {
 		command = append([]string{"sudo"}, command...)
 	}
