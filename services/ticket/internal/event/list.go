@@ -42,7 +42,7 @@ func (s *Service) loadPage(ctx context.Context, k pageKey) (page Page, err error
 	if k.after != (Cursor{}) {
 		after = &k.after
 	}
-	err = s.lists.do(ctx, func() error {
+	err = s.lists.Do(ctx, func() error {
 		page, err = s.reader.ListEvents(ctx, k.limit, after)
 		return err
 	})
@@ -50,7 +50,7 @@ func (s *Service) loadPage(ctx context.Context, k pageKey) (page Page, err error
 }
 
 func (s *Service) loadCount(ctx context.Context, k countKey) (counts Counts, err error) {
-	err = s.lists.do(ctx, func() error {
+	err = s.lists.Do(ctx, func() error {
 		counts, err = s.reader.Taken(ctx, k.id, k.seating)
 		return err
 	})

@@ -88,7 +88,7 @@ func (s *Service) Standings(ctx context.Context, ids []string) (found map[string
 }
 
 func (s *Service) loadStandings(ctx context.Context, ids []string) (found map[string]Standing, err error) {
-	err = s.sales.do(ctx, func() error {
+	err = s.sales.Do(ctx, func() error {
 		found, err = s.reader.Standings(ctx, ids)
 		return err
 	})

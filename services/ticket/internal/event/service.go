@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/limit"
 )
 
 // Ages of what is read once for everybody.
@@ -56,17 +57,18 @@ type Page struct {
 // Writer changes events.
 type Writer interface {
 	// PutEvent creates the event when it is absent; else it changes it as far as what is held or sold allows (ErrLocked), if it still is
-	// what spec.IfMatch demands (ErrChanged). It returns the event as it is then. once, unless nil, makes a repetition return what the
-	// first call returned.
-	PutEvent(ctx context.Context, e Event, spec *Spec, once *idempotency.Key) (Event, error)
-	// Settings returns all that operators have put for an event; ErrNotFound.
-	Settings(ctx context.Context, id string) (Settings, error)
+	// what spec.IfMatch demands (ErrChanged). It returns the event as it is then. A repetition with the same key, unless nil, returns the
+	// event that the first call made.
+	PutEvent(ctx context.Context, e Event, spec *Spec, key *idempotency.Key) (Event, error)
 }
 
-// Lines keeps the settings of waiting lines.
-type Lines interface {
+// SettingsStore keeps what operators have set for events and waiting lines.
+type SettingsStore interface {
+	// Settings returns all that is in force of an event, as it is now; ErrNotFound.
+	Settings(ctx context.Context, id string) (Settings, error)
 	// LineSettings returns defaults where nobody has set anything; ErrNotFound for an id that neither an event nor settings have.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
+	// ChangeLine changes a line's settings and returns them all.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
 }
 
@@ -76,18 +78,19 @@ type Cursor struct {
 	ID       string
 }
 
-// Service answers what is on sale.
+// Service answers what is on sale. Settings are not cached: it offers the methods of their store as they are.
 type Service struct {
+	SettingsStore
+
 	reader    Reader
 	writer    Writer
-	lines     Lines
 	snapshots *fresh[string, Snapshot]
 	heads     *fresh[string, Event]
 	pages     *fresh[pageKey, Page]
 	counts    *fresh[countKey, Counts]
 	standings *fresh[string, Standing]
-	lists     *gate
-	sales     *gate
+	lists     *limit.Limiter
+	sales     *limit.Limiter
 }
 
 type pageKey struct {
@@ -103,13 +106,13 @@ type countKey struct {
 }
 
 // NewService makes a Service.
-func NewService(reader Reader, writer Writer, lines Lines) *Service {
+func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 	s := &Service{
-		reader: reader, writer: writer, lines: lines,
+		SettingsStore: settings, reader: reader, writer: writer,
 		snapshots: newFresh(snapshotAge, maxRemembered, reader.Snapshot),
 		heads:     newFresh(headAge, maxRemembered, reader.FindEvent),
-		lists:     newGate(listLoads, listQueue),
-		sales:     newGate(saleLoads, saleQueue),
+		lists:     limit.New(listLoads, listQueue),
+		sales:     limit.New(saleLoads, saleQueue),
 	}
 	s.pages = newFresh(pageAge, maxRemembered, s.loadPage)
 	s.counts = newFresh(countAge, maxRemembered, s.loadCount)
@@ -127,20 +130,20 @@ func (s *Service) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 func (s *Service) Head(ctx context.Context, id string) (Event, error) { return s.heads.get(ctx, id) }
 
 // Create makes a new event with an id of its own.
-func (s *Service) Create(ctx context.Context, spec Spec, once *idempotency.Key) (Snapshot, error) {
+func (s *Service) Create(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	spec.ID = uuid.Must(uuid.NewV7()).String()
-	return s.put(ctx, spec, once)
+	return s.put(ctx, spec, key)
 }
 
 // Put creates the event or changes it; putting again what is there already changes nothing.
 func (s *Service) Put(ctx context.Context, spec Spec) (Snapshot, error) { return s.put(ctx, spec, nil) }
 
-func (s *Service) put(ctx context.Context, spec Spec, once *idempotency.Key) (Snapshot, error) {
+func (s *Service) put(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	e, err := spec.Event()
 	if err != nil {
 		return Snapshot{}, err
 	}
-	e, err = s.writer.PutEvent(ctx, e, &spec, once)
+	e, err = s.writer.PutEvent(ctx, e, &spec, key)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -149,19 +152,4 @@ func (s *Service) put(ctx context.Context, spec Spec, once *idempotency.Key) (Sn
 	s.standings.forget(e.ID)
 	s.pages.forgetAll()
 	return s.reader.Snapshot(ctx, e.ID)
-}
-
-// Settings returns all that is in force of an event, as it is now; ErrNotFound.
-func (s *Service) Settings(ctx context.Context, id string) (Settings, error) {
-	return s.writer.Settings(ctx, id)
-}
-
-// LineSettings returns a line's settings; ErrNotFound.
-func (s *Service) LineSettings(ctx context.Context, eventID string) (LineSettings, error) {
-	return s.lines.LineSettings(ctx, eventID)
-}
-
-// ChangeLine changes a line's settings and returns them all.
-func (s *Service) ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error) {
-	return s.lines.ChangeLine(ctx, eventID, change)
 }

@@ -44,9 +44,9 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.events = append(r.events, Event{Type: t, Reservation: seen, Reason: reason, PaymentID: payment, At: now})
 }
 
-// RejectUnknown is the event of a payment whose reservation does not exist: it has to be refunded like every other that cannot be
+// rejectUnknown is the event of a payment whose reservation does not exist: it has to be refunded like every other that cannot be
 // honoured.
-func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
+func rejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
 		Type: PaymentWasRefused, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
 		Reservation: Reservation{

@@ -13,10 +13,10 @@ import (
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
 	SeatIDs                 []string
-	// Impatient requests do not wait for a seat that someone else is just about: it is taken then.
-	Impatient bool
-	// Once is nil without an Idempotency-Key.
-	Once *idempotency.Key
+	// SkipLocked: a seat that another transaction has locked counts as taken; else the request waits for it.
+	SkipLocked bool
+	// IdempotencyKey is nil when the client sent none.
+	IdempotencyKey *idempotency.Key
 }
 
 // BestRequest asks for a number of places of a section: the best that are free, or general admissions.
@@ -26,7 +26,8 @@ type BestRequest struct {
 	Quantity                int
 	// Adjacent seats stand next to each other in one row. It means nothing for general admission.
 	Adjacent bool
-	Once     *idempotency.Key
+	// IdempotencyKey is nil when the client sent none.
+	IdempotencyKey *idempotency.Key
 }
 
 // CheckLimit is ErrLimitExceeded when a user who has bought or holds used places may not have want more.

@@ -13,8 +13,8 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
-	// GivenBack: it is known to have been refunded since.
-	GivenBack bool
+	// AlreadyRefunded: it is known to have been refunded since.
+	AlreadyRefunded bool
 }
 
 // Cause says why a payment was refunded.
@@ -38,7 +38,7 @@ func (r *Reservation) Paid(p Payment, now time.Time) {
 	r.Expire(now)
 	switch {
 	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
-	case p.GivenBack:
+	case p.AlreadyRefunded:
 		r.refuse(p, ReasonRefunded, now)
 	case r.Status == Confirmed:
 		r.refuse(p, ReasonAlreadyPaid, now)
@@ -75,26 +75,4 @@ func (r *Reservation) Refund(payment uuid.UUID, cause Cause, now time.Time) {
 	r.Status, r.Reason = Refunded, ReasonRefunded
 	r.Version++
 	r.emit(WasCancelled, ReasonRefunded, uuid.Nil, now)
-}
-
-// PaymentEvent is what payment tells of a payment: taken, or refunded.
-type PaymentEvent struct {
-	// Key is the event's own id: one that comes again is not settled again.
-	Key           string
-	ReservationID uuid.UUID
-	Payment       Payment
-	// Version of the payment after what is told.
-	Version int64
-	// Refunded: the payment was given back for the Cause, else it was taken.
-	Refunded bool
-	Cause    Cause
-}
-
-// Settle does to the reservation what the event means for it.
-func (e PaymentEvent) Settle(r *Reservation, now time.Time) {
-	if e.Refunded {
-		r.Refund(e.Payment.ID, e.Cause, now)
-		return
-	}
-	r.Paid(e.Payment, now)
 }

@@ -79,25 +79,6 @@ type Reservation struct {
 	events []Event
 }
 
-// Seat is one seat of a reservation.
-type Seat struct {
-	ID      string
-	Section string
-	Row     string
-	Number  int
-	// Price in the currency's minor unit.
-	Price int64
-}
-
-// SeatIDs lists the seats' ids.
-func (r *Reservation) SeatIDs() []string {
-	ids := make([]string, len(r.Seats))
-	for i, s := range r.Seats {
-		ids[i] = s.ID
-	}
-	return ids
-}
-
 // NewID makes a reservation's id: a UUIDv7, so that ids sort by time.
 func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
@@ -136,8 +117,8 @@ func (r Reservation) At(now time.Time) Reservation {
 	return r
 }
 
-// AsMade is the reservation as it was when it was made: the answer that a repeated request gets.
-func (r Reservation) AsMade() *Reservation {
+// AsCreated is the reservation as it was created: the answer that a repeated request gets.
+func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
 	return &r
 }

@@ -26,9 +26,9 @@ type Holder interface {
 	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
 	// HoldGeneral holds a number of general admissions; ErrSoldOut.
 	HoldGeneral(ctx context.Context, req BestRequest) (*Reservation, error)
-	// Made returns what an earlier request with the key made, as it was then; nil when there was none, idempotency.ErrInProgress while
-	// it runs.
-	Made(ctx context.Context, key *idempotency.Key) (*Reservation, error)
+	// Replay returns the reservation that an earlier request with the key made, as it was created; nil when there was none,
+	// idempotency.ErrInProgress while it runs.
+	Replay(ctx context.Context, key *idempotency.Key) (*Reservation, error)
 	// CountFree counts the free seats of a section with assigned seating.
 	CountFree(ctx context.Context, eventID, section string) (int64, error)
 }
@@ -42,30 +42,34 @@ type Store interface {
 	// Change locks a reservation with its seats, lets fn change it, and writes what it changed together with the events. An error of fn
 	// is returned and nothing is written.
 	Change(ctx context.Context, id uuid.UUID, fn func(r *Reservation, now time.Time) error) (*Reservation, time.Time, error)
-	// Settle applies payment events in one transaction, in their order, each once: those that the
-	// group has settled before are passed over.
+}
+
+// Settler applies payment events.
+type Settler interface {
+	// Settle applies events by Settlement.Apply in one transaction, each once: those that the group has settled before are left out.
 	Settle(ctx context.Context, group string, events []PaymentEvent) error
 }
 
 // Service holds seats, and leads reservations to their end.
 type Service struct {
-	events Events
-	holder Holder
-	store  Store
-	picker *picker
+	events  Events
+	holder  Holder
+	store   Store
+	settler Settler
+	picker  *picker
 	// extension is by how much payments may extend a hold in all.
 	extension time.Duration
 }
 
 // NewService makes a Service; extension is by how much payments may extend a hold in all, however often they are declined and begun
 // again: at least PayWithin.
-func NewService(events Events, holder Holder, store Store, extension time.Duration) *Service {
-	return &Service{events: events, holder: holder, store: store, picker: newPicker(), extension: extension}
+func NewService(events Events, holder Holder, store Store, settler Settler, extension time.Duration) *Service {
+	return &Service{events: events, holder: holder, store: store, settler: settler, picker: newPicker(), extension: extension}
 }
 
-// Settle applies what payment tells of payments, each event once, whoever of the group hears it.
+// Settle applies payment events, each once in the consumer group.
 func (s *Service) Settle(ctx context.Context, group string, events []PaymentEvent) error {
-	return s.store.Settle(ctx, group, events)
+	return s.settler.Settle(ctx, group, events)
 }
 
 // HoldSeats holds the named seats.
@@ -84,10 +88,10 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		return s.holder.HoldGeneral(ctx, req)
 	}
 	// Before anything is picked: once the section is sold out, a repeated request would no longer come as far as the transaction.
-	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
-	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, Once: req.Once, Impatient: true}
+	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true}
 	var snap event.Snapshot
 	for try := range maxTries {
 		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {
@@ -112,7 +116,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	}
 	why := s.whyNone(ctx, req, &snap)
 	// Its own twin may have been faster: a double click is answered by the hold that it made.
-	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
 	return nil, why

@@ -33,7 +33,7 @@ func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
 	return event.NewAssigned(h.event(), noon, h.taken, 0), nil
 }
 
-func (h *hall) Made(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
+func (h *hall) Replay(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
 	return nil, nil //nolint:nilnil // nothing was made
 }
 
@@ -57,7 +57,7 @@ func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &hall{taken: c.taken}
-			_, err := reservation.NewService(h, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
+			_, err := reservation.NewService(h, h, nil, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
 				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
 			})
 			require.ErrorIs(t, err, c.want)

@@ -115,13 +115,13 @@ func TestEventsCarryTheReservationOfTheirMoment(t *testing.T) {
 	require.Empty(t, r.TakeEvents())
 }
 
-func TestAsMade(t *testing.T) {
+func TestAsCreated(t *testing.T) {
 	t.Parallel()
 	r := held()
-	first := *r.AsMade()
+	first := *r.AsCreated()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	r.Paid(pay(r), noon)
-	require.Equal(t, first, *r.AsMade())
+	require.Equal(t, first, *r.AsCreated())
 }
 
 // The money of every payment is accounted for, whatever came before it: it confirms the reservation, or is told to be refunded.

@@ -120,7 +120,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 		return reservation.SeatsRequest{}, err
 	}
 	return reservation.SeatsRequest{
-		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, Once: once,
+		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, IdempotencyKey: once,
 	}, nil
 }
 
@@ -139,7 +139,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
 		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
 	}
-	req.Once, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
+	req.IdempotencyKey, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
 		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
 	return req, err
 }

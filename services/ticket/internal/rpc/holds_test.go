@@ -152,18 +152,18 @@ func TestHoldsAreCounted(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
-	before := holds(t)
+	before := holdCounts(t)
 	c.holdSeats(t, "u", "A-1-1")
 	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{Caller: inside("v", "e"), EventId: "e", SeatIds: []string{"A-1-1"}}}})
 	require.NoError(t, err)
 	require.NotNil(t, res.GetResults()[0].GetProblem())
-	after := holds(t)
+	after := holdCounts(t)
 	require.Greater(t, after["HELD"], before["HELD"])
 	require.Greater(t, after["SEAT_TAKEN"], before["SEAT_TAKEN"])
 }
 
-// holds reads urr_holds_total by result.
-func holds(t *testing.T) map[string]float64 {
+// holdCounts reads urr_holds_total by result.
+func holdCounts(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
 	require.NoError(t, err)
