@@ -2,7 +2,8 @@ package event
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next page, nil when there is none. What is
@@ -22,16 +23,22 @@ func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot
 		next = &Cursor{StartsAt: events[limit-1].StartsAt, ID: events[limit-1].ID}
 	}
 	list := make([]Snapshot, len(events))
-	err = parallel(listLoads, len(events), func(i int) error {
-		e := events[i]
-		counts, err := s.counts.get(ctx, countKey{id: e.ID, version: e.Version, seating: e.Seating})
-		if err != nil {
-			return err
-		}
-		list[i] = NewCounted(e, page.At, counts)
-		return nil
-	})
-	if err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(listLoads)
+	for i, e := range events {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil { // another count failed
+				return err
+			}
+			counts, err := s.counts.get(ctx, countKey{id: e.ID, version: e.Version, seating: e.Seating})
+			if err != nil {
+				return err
+			}
+			list[i] = NewCounted(e, page.At, counts)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
 	return list, next, nil
@@ -55,35 +62,4 @@ func (s *Service) loadCount(ctx context.Context, k countKey) (counts Counts, err
 		return err
 	})
 	return counts, err
-}
-
-// parallel calls fn with 0 to n-1, up to width at once, and returns the first error; after one no more are begun.
-func parallel(width, n int, fn func(i int) error) error {
-	var (
-		mu    sync.Mutex
-		next  int
-		first error
-		wg    sync.WaitGroup
-	)
-	take := func() (i int, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		i, next = next, next+1
-		return i, i < n && first == nil
-	}
-	for range min(width, n) {
-		wg.Go(func() {
-			for i, ok := take(); ok; i, ok = take() {
-				if err := fn(i); err != nil {
-					mu.Lock()
-					if first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return first
 }

@@ -145,7 +145,7 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Create(ctx, toSpec(req), once)
+	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold}), once)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	spec := toSpec(req)
+	spec := toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold})
 	spec.ID = req.GetEventId()
 	var err error
 	if spec.IfMatch, err = toMatch(req.GetCaller().GetIfMatch()); err != nil {
