@@ -31,7 +31,8 @@ type soldGauge struct {
 
 func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, soldEvery, g.update) }
 
-// update sets each figure in one step, so that a scrape always finds all of them. When they cannot be read, the last ones stay.
+// update sets each figure in one step, so that a scrape always finds all of them. When they cannot
+// be read, the last ones stay.
 func (g *soldGauge) update(ctx context.Context) {
 	counts, err := g.count(ctx, soldEvents)
 	if err != nil {

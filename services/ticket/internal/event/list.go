@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next page, nil when there is none. What is
-// free of them is at most 5 s old; their snapshots have no bitmap.
+// List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next
+// page, nil after the last. Their free places are at most 5 s old; the snapshots have no bitmap.
 //
-// Anybody may ask for any page, so a page costs the events it shows and no more: their places are counted event by event, each once for
-// all pages.
+// Anyone may request any page, so the cost of a page is bounded by the events it shows: places are
+// counted per event, and the counts are shared by all pages.
 func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot, *Cursor, error) {
 	page, err := s.pages.get(ctx, pageKey{limit: limit + 1, after: after})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// catalogue is a Reader of events that start one after the other, e0 the last; each read takes a second.
+// catalogue is a Reader of events that start one after the other, e0 the last; each read takes a
+// second.
 type catalogue struct {
 	Reader
 
@@ -68,7 +69,7 @@ func (c *catalogue) Taken(ctx context.Context, id string, _ Seating) (Counts, er
 	return Counts{"A": {Taken: 3}}, c.read(ctx)
 }
 
-func TestAPageCountsWhatItShows(t *testing.T) {
+func TestListCountsOnlyItsEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalogue{events: 5}
@@ -125,7 +126,7 @@ func TestListsAreBounded(t *testing.T) {
 	})
 }
 
-func TestAListFailsWithItsCounts(t *testing.T) {
+func TestListFailsWhenACountFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalogue{events: 3}

@@ -14,7 +14,8 @@ import (
 // retryAfter is when a refused caller may try again.
 const retryAfter = time.Second
 
-// Limiter runs functions of its callers, a bounded number at once; the others wait in the order of their arrival.
+// Limiter runs functions of its callers, a bounded number at once; the others wait in the order of
+// their arrival.
 type Limiter struct {
 	running *semaphore.Weighted
 	// most is the most calls accepted at once: those that run and those that wait.
@@ -31,8 +32,8 @@ func New(running, waiting int) *Limiter {
 	return &Limiter{running: semaphore.NewWeighted(int64(running)), most: running + waiting, idle: make(chan struct{})}
 }
 
-// Do runs fn in its turn and returns its error; errs.ErrOverloaded when too many wait already, errs.ErrUnavailable after Close, and the
-// context's error when ctx ends before it is fn's turn.
+// Do runs fn in its turn and returns its error; errs.ErrOverloaded when too many wait already,
+// errs.ErrUnavailable after Close, and the context's error when ctx ends before it is fn's turn.
 func (l *Limiter) Do(ctx context.Context, fn func() error) error {
 	if err := l.accept(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// whileLocked runs fn while a transaction holds the rows that sql locks, waits until fn waits for them, runs check and the statements of
-// release, commits, and returns what fn returned.
+// whileLocked runs fn while a transaction holds the rows that sql locks, waits until fn waits for
+// them, runs check and the statements of release, commits, and returns what fn returned.
 func whileLocked(t *testing.T, svc *storetest.Service, sql string, fn func() error, check func(), release ...string) error {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -45,7 +45,8 @@ func requireUnlocked(t *testing.T, svc *storetest.Service, sql string) {
 const advisoryLocks = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 	WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted`
 
-// The order is (event, user) → seats → reservation: whoever waits for one has not taken a later one yet.
+// The order is (event, user) → seats → reservation: a transaction that waits for one lock has not
+// taken a later one yet.
 func TestLockOrderOfSeats(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -92,8 +93,8 @@ func TestLockOrderOfGeneralAdmission(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A hold is seen to be over, but its payment had begun in time and only commits now: it is not taken over.
-func TestTakeoverYieldsToAPaymentThatCameFirst(t *testing.T) {
+// A hold looks expired, but its payment began in time and commits only now: it is not taken over.
+func TestTakeoverYieldsToAnEarlierPayment(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
@@ -109,7 +110,7 @@ func TestTakeoverYieldsToAPaymentThatCameFirst(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Who chooses the best seats does not wait for those that others are just about.
+// Requests for the best seats do not wait for locked seats.
 func TestBestSeatsDoNotWait(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -130,7 +131,7 @@ func TestBestSeatsDoNotWait(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-func TestSweeperPassesOverWhatIsLocked(t *testing.T) {
+func TestExpireDueSkipsLockedSeats(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 5)))

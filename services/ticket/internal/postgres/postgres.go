@@ -1,9 +1,11 @@
-// Package postgres is the service's database. The packages below it are its stores, one per thing that is stored; this one has what
-// they share: the migrations, the transactions, the clock, and the locks of users.
+// Package postgres is the service's database. The packages below it are its stores, one per thing
+// that is stored; this one has what they share: the migrations, the transactions, the clock, and
+// the locks of users.
 //
-// Every transaction that changes a reservation takes its locks in one order: the advisory lock of (event, user), then seats by their
-// index (sections with general admission), then reservations by id. Time is the database's everywhere, so that replicas need not agree
-// on theirs; tests may set it.
+// Every transaction that changes a reservation takes its locks in one order: the advisory lock of
+// (event, user), then seats by their index (sections with general admission), then reservations by
+// id. Time is the database's everywhere, so that replicas need not agree on theirs; tests may set
+// it.
 package postgres
 
 import (
@@ -39,9 +41,11 @@ type Database struct {
 
 // Options of a Database.
 type Options struct {
-	// Reads is the pool of what visitors read of events, apart from the one that holds and payments use; nil: the same.
+	// Reads is the pool of what visitors read of events, apart from the one that holds and payments
+	// use; nil: the same.
 	Reads *pgxpool.Pool
-	// Published is called after each commit that wrote events; nil: the relay finds them by polling.
+	// Published is called after each commit that wrote events; nil: the relay finds them by
+	// polling.
 	Published func()
 	// Now is the clock that rules are judged by; nil, as in production: the database's.
 	Now func() time.Time
@@ -58,8 +62,8 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, reads: opts.Reads, published: opts.Published, clock: opts.Now}
 }
 
-// Queries are the statements of one transaction, or of reads outside of one, with the time that they are given. A nil time, as in
-// production, means the database's clock.
+// Queries are the statements of one transaction, or of reads outside of one, with the time that
+// they are given. A nil time, as in production, means the database's clock.
 type Queries struct {
 	*db.Queries
 
@@ -96,7 +100,8 @@ type Tx struct {
 	*Queries
 }
 
-// InTx runs fn in a transaction, again when PostgreSQL aborted it for another one's sake. The error of the commit is returned.
+// InTx runs fn in a transaction, again when PostgreSQL aborted it for another one's sake. The error
+// of the commit is returned.
 func (d *Database) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	return postgres.InTxRetry(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return fn(ctx, &Tx{Tx: tx, Queries: d.queries(tx)})
@@ -132,7 +137,8 @@ func OrNotFound(err, notFound error) error {
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 
-// ExpectRows makes an error of a write that changed another number of rows than are locked: its transaction must not be committed.
+// ExpectRows makes an error of a write that changed another number of rows than are locked: its
+// transaction must not be committed.
 func ExpectRows(changed int64, want int, what string, err error) error {
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 
 type holdFunc func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error)
 
-// shopper is a user who holds places, and does with them whatever buyers and payment may do, in any order.
+// shopper is a user who holds places, and does with them whatever buyers and payment may do, in any
+// order.
 type shopper struct {
 	*storetest.Service
 
@@ -68,7 +69,8 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// While shoppers and the sweeper work on two replicas, every snapshot of the database obeys every invariant.
+// While shoppers and the sweeper work on two replicas, every snapshot of the database obeys every
+// invariant.
 func TestInvariantsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	best := func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {
@@ -102,7 +104,8 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 	}
 }
 
-// requireInvariantsDuringVisits checks the invariants again and again while a dozen shoppers visit the replicas.
+// requireInvariantsDuringVisits checks the invariants again and again while a dozen shoppers visit
+// the replicas.
 func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, hold holdFunc) {
 	t.Helper()
 	const shoppers = 12

@@ -12,7 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// hall is one section of four seats, some of which are taken, and counts how often its seats are counted.
+// hall is one section of four seats, some of which are taken, and counts how often its seats are
+// counted.
 type hall struct {
 	reservation.Holder
 
@@ -42,8 +43,8 @@ func (h *hall) CountFree(context.Context, string, string) (int64, error) {
 	return 4 - int64(len(h.taken)), nil
 }
 
-// Once a section is sold out, those who still ask are most of all: they must not cost a look at every seat each.
-func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
+// Most requests come after a section is sold out: they must not each count all of its seats.
+func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		taken  []int32

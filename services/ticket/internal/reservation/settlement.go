@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PaymentEvent is what payment tells of a payment: taken, or refunded.
+// PaymentEvent says that a payment was taken or refunded.
 type PaymentEvent struct {
 	// Key is the event's own id: a repeated one is not applied again.
 	Key           string
@@ -19,20 +19,22 @@ type PaymentEvent struct {
 	Cause    Cause
 }
 
-// Settlement is what payment events are applied to: the reservations that they name, whose rows are locked.
+// Settlement is what payment events are applied to: the reservations that they name, whose rows are
+// locked.
 type Settlement struct {
 	// Find returns a reservation, nil when it does not exist.
 	Find func(id uuid.UUID) *Reservation
-	// Refunds are the payments that are known to be refunded: the payment's version after the refund, by its id.
+	// Refunds are the payments that are known to be refunded: the payment's version after the
+	// refund, by its id.
 	Refunds map[uuid.UUID]int64
 	Now     time.Time
 }
 
-// Apply changes the reservations in the order of the events. It returns the events of payments whose reservation does not exist; those of
-// the others are with their reservations.
+// Apply changes the reservations in the order of the events. It returns the events of payments
+// whose reservation does not exist; those of the others are with their reservations.
 //
-// A confirmation that is delivered after its payment's refund (it was in the dead-letter topic meanwhile) confirms nothing. Of all that
-// payment tells of one payment, this is the only order that matters.
+// A confirmation that is delivered after the refund of its payment (it was in the dead-letter topic
+// meanwhile) confirms nothing. The order of other events of one payment does not matter.
 func (s *Settlement) Apply(events []PaymentEvent) (rejected []Event) {
 	for _, e := range events {
 		if e.Refunded {

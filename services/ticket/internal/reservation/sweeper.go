@@ -17,21 +17,23 @@ const (
 
 // Expirer ends reservations whose time is over.
 type Expirer interface {
-	// ExpireDue ends up to max due reservations and returns how many. The error also names those that contradict other rows, once each
-	// time they are tried.
+	// ExpireDue ends up to max due reservations and returns how many. The error also names those
+	// that contradict other rows, once each time they are tried.
 	ExpireDue(ctx context.Context, max int) (int, error)
-	// Inconsistent is the number of reservations that contradict other rows, as far as this process has found.
+	// Inconsistent is the number of reservations that contradict other rows, as far as this process
+	// has found.
 	Inconsistent() int
 }
 
-// Sweeper ends holds whose time is over. No buyer waits for it, since the seats of such a hold may be
-// taken at once; it is there so that their former holders, the queue and the figures hear of it.
+// Sweeper ends holds whose time is over, so that their events are published: for their former
+// holders, queue and stats. The seats of such a hold can be taken before it is swept.
 type Sweeper struct {
 	Expirer Expirer
 	// Prune removes the answers of idempotency keys that are older than 24 hours.
 	Prune func(context.Context) error
 	Every time.Duration
-	// ObserveInconsistent is called after each sweep with the number of reservations that cannot be expired.
+	// ObserveInconsistent is called after each sweep with the number of reservations that cannot be
+	// expired.
 	ObserveInconsistent func(int)
 	Log                 *slog.Logger
 }

@@ -28,8 +28,9 @@ func limitOf(limit int32) int {
 	return int(limit)
 }
 
-// ofEvent returns the signed-in user of a caller whose verified entry token opens exactly this event.
-func ofEvent(c *commonv1.Caller, eventID string) (user string, err error) {
+// userInEvent returns the signed-in user of a caller whose verified entry token opens exactly this
+// event.
+func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":
 		return "", errs.ErrUnauthenticated

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// specRequest is what the requests that create and put an event have in common, except for its optional settings: their getters do not
-// tell 0 from absent.
+// specRequest is what the requests that create and put an event have in common, except for its
+// optional settings: their getters do not tell 0 from absent.
 type specRequest interface {
 	GetTitle() string
 	GetArtist() string
@@ -117,7 +117,7 @@ func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 	return out
 }
 
-func fromStanding(eventID string, s event.Standing) *ticketv1.SaleStatus {
+func fromSaleStatus(eventID string, s event.SaleStatus) *ticketv1.SaleStatus {
 	return &ticketv1.SaleStatus{
 		EventId: eventID, Status: string(s.Status), OpensAt: timestamppb.New(s.OpensAt), ClosesAt: timestamppb.New(s.ClosesAt),
 		MeasuredAgoMs: s.Age.Milliseconds(),

@@ -27,7 +27,8 @@ type Holder interface {
 
 var _ Holder = (*reservation.Service)(nil)
 
-// Holds implements HoldService. The items of a call have nothing to do with each other: each is answered by itself, in its place.
+// Holds implements HoldService. The items of a call have nothing to do with each other: each is
+// answered by itself, in its place.
 type Holds struct {
 	ticketv1.UnimplementedHoldServiceServer
 
@@ -59,7 +60,8 @@ func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*t
 	}), nil
 }
 
-// each runs the items side by side. What they wait for is bounded behind Holder, which refuses what is too much.
+// each runs the items side by side. What they wait for is bounded behind Holder, which refuses what
+// is too much.
 func each[I any](items []I, fn func(I) (*reservation.Reservation, error)) *ticketv1.HoldResponse {
 	res := &ticketv1.HoldResponse{Results: make([]*ticketv1.HoldResult, len(items))}
 	run := func(i int) {
@@ -144,12 +146,12 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// buyer is ofEvent for an item, whose ids no validation has seen yet.
+// buyer is userInEvent for an item, whose ids no validation has seen yet.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.Event(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
 	}
-	return ofEvent(c, eventID)
+	return userInEvent(c, eventID)
 }
 
 func invalid(path, message string) error {

@@ -179,7 +179,7 @@ func holdCounts(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// Without its database the service says so at once, item by item.
+// Without its database the service refuses each item at once.
 func TestWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

@@ -72,7 +72,7 @@ func TestPayablesOverRPC(t *testing.T) {
 }
 
 // A replica that has not looked yet must not say that nothing waits.
-func TestASettlementThatIsNotKnown(t *testing.T) {
+func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.NewPayables(nil, age(0)).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)

@@ -139,7 +139,7 @@ func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1
 	return res.GetResults()[0].GetReservation()
 }
 
-// age is how far ticket is behind with what payment tells it.
+// age is the age of the oldest payment event that is not applied.
 type age time.Duration
 
 func (a age) Age() (oldest, measuredAgo time.Duration, known bool) {

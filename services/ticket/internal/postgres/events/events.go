@@ -1,4 +1,5 @@
-// Package events stores what is on sale: events with their sections and seats, and the settings of waiting lines.
+// Package events stores what is on sale: events with their sections and seats, and the settings of
+// waiting lines.
 package events
 
 import (
@@ -109,14 +110,14 @@ func takenAdmissions(ctx context.Context, q *postgres.Queries, id string) (event
 	return taken, pkgpostgres.Err(err)
 }
 
-// Standings implements event.Reader.
-func (s *Store) Standings(ctx context.Context, ids []string) (map[string]event.Standing, error) {
+// SaleStatuses implements event.Reader.
+func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]event.SaleStatus, error) {
 	q := s.database.ReadQueries()
 	rows, err := q.SaleStandings(ctx, db.SaleStandingsParams{EventIds: ids, Now: q.AsOf})
-	found := make(map[string]event.Standing, len(rows))
+	found := make(map[string]event.SaleStatus, len(rows))
 	for _, r := range rows {
 		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
-		found[r.EventID] = event.Standing{Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt}
+		found[r.EventID] = event.SaleStatus{Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt}
 	}
 	return found, pkgpostgres.Err(err)
 }

@@ -87,7 +87,7 @@ func TestPutEventBeforeTheSale(t *testing.T) {
 	require.Equal(t, event.StatusScheduled, snap.Status())
 }
 
-func TestPutEventNeverTouchesWhatIsHeldOrSold(t *testing.T) {
+func TestPutEventKeepsHeldAndSoldPlaces(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10))

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Whatever cursors visitors make up, no event's seats are counted more often than once in five seconds.
-func TestListingCountsAnEventOnce(t *testing.T) {
+// Whatever cursors visitors invent, the seats of an event are counted at most once in five seconds.
+func TestListsShareTheirCounts(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	const events = 4
@@ -35,8 +35,8 @@ func TestListingCountsAnEventOnce(t *testing.T) {
 	require.LessOrEqual(t, svc.Statements.Sent("CountTaken")-before, most)
 }
 
-// Visitors who read must never take the connections that holds and payments need.
-func TestReadingTakesNoConnectionOfTheHolds(t *testing.T) {
+// Visitors who read must not take the connections that holds and payments need.
+func TestReadsUseTheirOwnPool(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
@@ -56,8 +56,9 @@ func TestReadingTakesNoConnectionOfTheHolds(t *testing.T) {
 	require.Equal(t, before, svc.Pool.Stat().AcquireCount())
 }
 
-// What a list says of an event's places is counted apart from the list, so it may be of another moment, but never nonsense.
-func TestAListedEventHasNothingFree(t *testing.T) {
+// A list counts places apart from reading events, so the counts may be of another moment, but they
+// never exceed the capacity.
+func TestListShowsSoldOutEvents(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 1), storetest.Rows("B", 70, 1, 1)))

@@ -58,8 +58,8 @@ func putEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec *ev
 	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
 }
 
-// changeEvent locks the event's row, so that operators change one after the other. Buyers never wait for it. What the spec leaves out
-// stays as it is in force.
+// changeEvent locks the event's row, so that operators' changes are serialized. Buyers never wait
+// for it. Settings that the spec leaves out stay as they are.
 func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec *event.Spec) error {
 	now, old, err := lockSettings(ctx, q, e.ID)
 	if err != nil {
@@ -96,7 +96,8 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec 
 	})
 }
 
-// lockSettings reads what is in force of an event that exists, and keeps everybody else from changing it, by whichever route.
+// lockSettings reads the settings in force of an existing event, and locks them against changes by
+// either route.
 func lockSettings(ctx context.Context, q *postgres.Queries, id string) (time.Time, event.Settings, error) {
 	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
 	if err != nil {
@@ -113,7 +114,8 @@ func lockSettings(ctx context.Context, q *postgres.Queries, id string) (time.Tim
 	return row.Now, event.Settings{Event: toEvent(row.Event, sections), Line: line}, err
 }
 
-// replacePlaces makes all seats and sections anew. Once the sale has opened, or anything is held, they stay: visitors have the map.
+// replacePlaces replaces all seats and sections. Once the sale has opened, or anything is held,
+// they stay: visitors have the map.
 func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {
@@ -130,7 +132,7 @@ func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event
 	if err != nil {
 		return err
 	}
-	// A hold that came in between keeps its seat, and with it the whole layout.
+	// A hold that was made meanwhile keeps its seat, and so the whole layout.
 	if seats != int64(old.Layout().Seats) || sections != int64(len(old.Sections)) {
 		return event.ErrLocked.With("member", "sections")
 	}
@@ -179,7 +181,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 	return err
 }
 
-// given reports whether a setting is there and differs from what is in force.
+// given reports whether a setting is set and differs from the one in force.
 func given[T comparable](setting, live *T) bool {
 	return setting != nil && (live == nil || *setting != *live)
 }

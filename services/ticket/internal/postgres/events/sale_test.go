@@ -14,7 +14,7 @@ import (
 // statuses reads the statuses of sales, by id.
 func statuses(t *testing.T, svc *storetest.Service, ids ...string) map[string]event.Status {
 	t.Helper()
-	found, err := svc.EventStore.Standings(t.Context(), ids)
+	found, err := svc.EventStore.SaleStatuses(t.Context(), ids)
 	require.NoError(t, err)
 	byID := make(map[string]event.Status, len(found))
 	for id, s := range found {
@@ -23,7 +23,7 @@ func statuses(t *testing.T, svc *storetest.Service, ids ...string) map[string]ev
 	return byID
 }
 
-func TestWhereASaleStands(t *testing.T) {
+func TestSaleStatuses(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	ids := []string{"soon", "on", "paused", "over", "cancelled", "nowhere", "campaign"}
@@ -46,17 +46,17 @@ func TestWhereASaleStands(t *testing.T) {
 		"soon": event.StatusScheduled, "on": event.StatusOnSale, "paused": event.StatusPaused, "over": event.StatusClosed,
 		"cancelled": event.StatusCancelled,
 	}, statuses(t, svc, ids...))
-	found, err := svc.EventStore.Standings(t.Context(), ids[:1])
+	found, err := svc.EventStore.SaleStatuses(t.Context(), ids[:1])
 	require.NoError(t, err)
-	require.Equal(t, map[string]event.Standing{
+	require.Equal(t, map[string]event.SaleStatus{
 		"soon": {Status: event.StatusScheduled, OpensAt: storetest.Start.Add(time.Hour), ClosesAt: storetest.Start.Add(24 * time.Hour)},
 	}, found)
 	svc.Clock.Advance(time.Hour)
 	require.Equal(t, event.StatusOnSale, statuses(t, svc, "soon")["soon"])
 }
 
-// A sale is sold out when nothing can come back by itself: what is held may.
-func TestASaleIsSoldOut(t *testing.T) {
+// A sale is sold out when no place can become free by itself. Held places can.
+func TestSoldOut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 1), storetest.Rows("B", 70, 1, 1)))
@@ -100,8 +100,8 @@ func TestASaleIsSoldOut(t *testing.T) {
 	says(event.StatusOnSale)
 }
 
-// However many lines there are, they cost one statement, and no connection of the holds.
-func TestSalesAreReadTogether(t *testing.T) {
+// The statuses of all sales cost one statement, and no connection of the holds.
+func TestSaleStatusesAreReadTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	ids := []string{"a", "b", "c", "d"}
@@ -109,7 +109,7 @@ func TestSalesAreReadTogether(t *testing.T) {
 		svc.Put(t, storetest.Spec(id, event.General, storetest.Admissions("A", 70, 2)))
 	}
 	before := svc.Pool.Stat().AcquireCount()
-	found, _, err := svc.Events.Standings(t.Context(), ids)
+	found, _, err := svc.Events.SaleStatuses(t.Context(), ids)
 	require.NoError(t, err)
 	require.Len(t, found, 3)
 	require.Equal(t, 1, svc.Statements.Sent("SaleStandings"))

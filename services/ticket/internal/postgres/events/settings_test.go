@@ -25,7 +25,8 @@ func setThreshold(t *testing.T, svc *storetest.Service, n int64) {
 	require.NoError(t, err)
 }
 
-// An operator who mends a title during a sale must not open the floodgate: what a PUT leaves out stays as it is in force.
+// A change of a title during a sale must not change the threshold: settings that a PUT leaves out
+// stay as they are.
 func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -50,8 +51,8 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, line(t, svc)), "the line closes with the sale")
 }
 
-// Of two routes to one setting the later writer wins, whatever each has written before.
-func TestTheLastWriterOfASettingWins(t *testing.T) {
+// Two routes change a setting; the last write wins, whatever was written before.
+func TestLastWriteOfASettingWins(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
@@ -70,8 +71,8 @@ func TestTheLastWriterOfASettingWins(t *testing.T) {
 	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
 }
 
-// Whoever set up the line before the event was there meant it.
-func TestANewEventKeepsItsLinesSettings(t *testing.T) {
+// Settings of a line that exist before its event are kept.
+func TestPutEventKeepsTheLinesSettings(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	setThreshold(t, svc, 5)
@@ -82,9 +83,10 @@ func TestANewEventKeepsItsLinesSettings(t *testing.T) {
 	require.EqualValues(t, 60, *line(t, svc).SlotSeconds)
 }
 
-// The previous release compares what it is given with the event's own columns, and writes both where they differ: while it runs beside
-// this one, it must find nothing there that would make an omitted setting a change.
-func TestPutEventLeavesThePreviousReleaseNothingToUndo(t *testing.T) {
+// The previous release compares what it is given with the event's own columns, and writes both
+// where they differ: while it runs beside this one, it must find nothing there that would make an
+// omitted setting a change.
+func TestPutEventClearsThePreviousReleasesColumns(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
@@ -95,8 +97,9 @@ func TestPutEventLeavesThePreviousReleaseNothingToUndo(t *testing.T) {
 	require.Zero(t, svc.Count(t, `SELECT count(*) FROM events WHERE threshold IS NOT NULL OR slot_seconds IS NOT NULL`))
 }
 
-// A sale ends at its closing time, by the database's clock, or when the event is cancelled; what is no sale never does.
-func TestALineKnowsThatItsSaleHasEnded(t *testing.T) {
+// A line is closed at its sale's closing time, by the database's clock, or when the event is
+// cancelled. A line without a sale never is.
+func TestLineIsClosedAfterItsSale(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
@@ -117,7 +120,8 @@ func TestALineKnowsThatItsSaleHasEnded(t *testing.T) {
 	require.False(t, promotion.Closed)
 }
 
-// Two operators who have read the same settings: the one who comes second must not undo what the first has done, by whichever route.
+// Two operators have read the same settings: the second change must not undo the first, by either
+// route.
 func TestPutEventIfMatch(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -160,7 +164,7 @@ func TestPutEventIfMatch(t *testing.T) {
 	require.ErrorIs(t, put(&event.Match{}), event.ErrChanged, "weak validators only")
 }
 
-// Of all who put with one ETag, one does.
+// Of several PUTs with one ETag, one succeeds.
 func TestPutEventIfMatchConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -28,9 +28,10 @@ type Store struct {
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// ExpireDue implements reservation.Expirer. Reservations that another transaction has locked are left to it, so that any number of replicas
-// may sweep. One that contradicts other rows is skipped, and tried again after a minute, so that it does not block the others; the error
-// then names it, once each time it is tried.
+// ExpireDue implements reservation.Expirer. Reservations that another transaction has locked are
+// left to it, so that any number of replicas may sweep. One that contradicts other rows is skipped,
+// and tried again after a minute, so that it does not block the others; the error then names it,
+// once each time it is tried.
 func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	now, q := s.database.Now(), s.database.Queries()
 	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.stuck.skipped(now)} //nolint:gosec // a batch
@@ -94,8 +95,8 @@ func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 	return expired, nil
 }
 
-// isContradiction reports errors that come of a row's own state: a conditional write that found something else, a violated constraint
-// (SQLSTATE 23), or an impossible value (22).
+// isContradiction reports errors that come of a row's own state: a conditional write that found
+// something else, a violated constraint (SQLSTATE 23), or an impossible value (22).
 func isContradiction(err error) bool {
 	var pe *pgconn.PgError
 	return errors.Is(err, postgres.ErrContradiction) ||

@@ -15,7 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// contradiction is a way in which a due reservation can contradict other rows, as after a manual write.
+// contradiction is a way in which a due reservation can contradict other rows, as after a manual
+// write.
 type contradiction struct {
 	spec           func(id string) event.Spec
 	damage, repair string
@@ -81,7 +82,8 @@ func countExpired(t *testing.T, svc *storetest.Service, ids []uuid.UUID) (n int)
 	return n
 }
 
-// However many reservations cannot be expired, and though they come first in the order, all others are expired.
+// However many reservations cannot be expired, and though they come first in the order, all others
+// are expired.
 func TestExpireDueSkipsContradictions(t *testing.T) {
 	t.Parallel()
 	for name, c := range contradictions {

@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// inconsistentAfter is how often a reservation may be found locked before it counts as inconsistent: some of its seats may not exist,
-	// so that not all of them can be locked. Nine tries take two minutes.
+	// inconsistentAfter is how often a reservation may be found locked before it counts as
+	// inconsistent: some of its seats may not exist, so that not all of them can be locked. Nine
+	// tries take two minutes.
 	inconsistentAfter = 9
 	// maxPause is the longest time until the next try.
 	maxPause = time.Minute
 )
 
-// stuck remembers the due reservations that could not be expired, so that a sweep finds others. Each replica finds out for itself.
+// stuck remembers the due reservations that could not be expired, so that a sweep finds others.
+// Each replica finds out for itself.
 type stuck struct {
 	mu   sync.Mutex
 	rows map[uuid.UUID]stuckRow
@@ -41,8 +43,8 @@ func (s *stuck) skipped(now time.Time) []uuid.UUID {
 	return ids
 }
 
-// retain forgets those that were to be tried but are not due any more. When there may be more due ones than were found, nothing is known
-// of the others.
+// retain forgets those that were to be tried but are not due any more. When there may be more due
+// ones than were found, nothing is known of the others.
 func (s *stuck) retain(due []uuid.UUID, more bool, now time.Time) {
 	if more {
 		return
@@ -52,8 +54,8 @@ func (s *stuck) retain(due []uuid.UUID, more bool, now time.Time) {
 	maps.DeleteFunc(s.rows, func(id uuid.UUID, r stuckRow) bool { return !r.next.After(now) && !slices.Contains(due, id) })
 }
 
-// addLocked notes that another transaction had the reservation locked. That is usually short: it is tried again at once, then after
-// 1, 2, 4 … s.
+// addLocked notes that another transaction had the reservation locked. That is usually short: it is
+// tried again at once, then after 1, 2, 4 … s.
 func (s *stuck) addLocked(id uuid.UUID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func TestHoldBestSeats(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-func TestHoldBestTellsSoldOutFromScattered(t *testing.T) {
+func TestHoldBestRefusals(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)))
@@ -64,8 +64,8 @@ func TestHoldBestTellsSoldOutFromScattered(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A crowd that wants as many seats as there are gets them all; who comes while others are choosing is never told that the hall is sold
-// out.
+// A crowd that wants as many seats as there are gets all of them. A request that meets locked seats
+// is never refused as sold out.
 func TestHoldBestConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,7 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Payments need connections too: however holds are requested, and for however many events, they use no more than they may.
+// Payments need connections too: however holds are requested, and for however many events, they use
+// no more than they may.
 func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 	t.Parallel()
 	const concurrent, crowd, generalEvents = 2, 60, 20
@@ -60,8 +61,8 @@ func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 	}
 }
 
-// putCrowdedSales puts the events "named" and "best" with seats for a crowd, "scattered" with two seats that are not adjacent, and a
-// number of events "general<i>".
+// putCrowdedSales puts the events "named" and "best" with seats for a crowd, "scattered" with two
+// seats that are not adjacent, and a number of events "general<i>".
 func putCrowdedSales(t *testing.T, svc *storetest.Service, crowd int64, generalEvents int) {
 	t.Helper()
 	svc.Put(t, storetest.Spec("named", event.Assigned, storetest.Rows("A", 70, 10, 20)))

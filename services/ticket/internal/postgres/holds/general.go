@@ -28,7 +28,8 @@ func (s *Store) batchOf(eventID string) *generalBatch {
 	if b == nil {
 		b = batch.NewItems(batch.Config{Max: maxBatch, Queue: maxWaiting, Timeout: timeout},
 			func(ctx context.Context, reqs []reservation.BestRequest) (results []result, err error) {
-				// The batch's context, not one detached from it: when it ends all callers get its error, so nothing may be held for them.
+				// The batch's context, not one detached from it: when it ends all callers get its
+				// error, so nothing may be held for them.
 				err = s.limiter.Do(ctx, func() error {
 					results, err = s.holdGeneral(ctx, eventID, reqs)
 					return err
@@ -40,7 +41,8 @@ func (s *Store) batchOf(eventID string) *generalBatch {
 	return b
 }
 
-// holdGeneral decides on requests of one event in one transaction. A refused request fails no other.
+// holdGeneral decides on requests of one event in one transaction. A refused request fails no
+// other.
 func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
 	var results []result
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -89,7 +91,8 @@ func (t *generalTx) run(ctx context.Context) error {
 	return reservations.InsertEvents(ctx, t, t.events)
 }
 
-// replayKnown answers repeated requests by their first answer, and returns the indexes of the others.
+// replayKnown answers repeated requests by their first answer, and returns the indexes of the
+// others.
 func (t *generalTx) replayKnown(ctx context.Context) ([]int, error) {
 	keys := make([]*idempotency.Key, len(t.reqs))
 	for i, r := range t.reqs {
@@ -115,7 +118,8 @@ func (t *generalTx) replayKnown(ctx context.Context) ([]int, error) {
 	return pending, nil
 }
 
-// lock takes the users' locks, then the sections', both in an order that every batch keeps, and reads what the decision needs.
+// lock takes the users' locks, then the sections', both in an order that every batch keeps, and
+// reads what the decision needs.
 func (t *generalTx) lock(ctx context.Context, pending []int) error {
 	users, sections := make(map[string]struct{}), make(map[string]struct{})
 	var locks []postgres.User

@@ -55,7 +55,8 @@ func TestHoldGeneral(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Four hundred people want one to three of 300 places, through two replicas: exactly those that are there are held.
+// Four hundred requests for one to three of 300 places, through two replicas: exactly the 300
+// places are held.
 func TestHoldGeneralConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -24,7 +24,8 @@ import (
 const (
 	// maxBatch bounds the requests of one transaction; the others wait for the next.
 	maxBatch = 500
-	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they are refused with errs.ErrOverloaded.
+	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they
+	// are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
 	// maxReleased is how many expired holds are released at once.
 	maxReleased = 1000
@@ -39,11 +40,13 @@ type (
 
 var _ reservation.Holder = (*Store)(nil)
 
-// Store makes holds. Named seats are rows of their own, so each request for them is a transaction of its own. A section of general
-// admission is one row that every request writes, so requests for an event are batched: one transaction at a time decides on all that
-// arrived while the last one was being committed.
+// Store makes holds. Named seats are rows of their own, so each request for them is a transaction
+// of its own. A section of general admission is one row that every request writes, so requests for
+// an event are batched: one transaction at a time decides on all that arrived while the last one
+// was being committed.
 //
-// All of its transactions and reads go through one limiter, so that payments find connections however many holds are requested.
+// All of its transactions and reads go through one limiter, so that payments find connections
+// however many holds are requested.
 type Store struct {
 	database *postgres.Database
 	holdFor  time.Duration
@@ -53,7 +56,8 @@ type Store struct {
 	batches map[string]*generalBatch // by event; never more than there are events
 }
 
-// NewStore makes a Store for `concurrent` transactions and reads at once; holdFor is how long a hold lives where the event does not say.
+// NewStore makes a Store for `concurrent` transactions and reads at once; holdFor is how long a
+// hold lives where the event does not say.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
 	return &Store{
 		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), batches: make(map[string]*generalBatch),
@@ -71,7 +75,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(err, s.limiter.Close(ctx))
 }
 
-// limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would close the connection.
+// limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would
+// close the connection.
 func limited[T any](ctx context.Context, l *limit.Limiter, fn func(context.Context) (T, error)) (value T, err error) {
 	err = l.Do(ctx, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -96,7 +101,8 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	})
 }
 
-// replay claims the key and returns the reservation that an earlier request with it made, nil when there was none.
+// replay claims the key and returns the reservation that an earlier request with it made, nil when
+// there was none.
 func replay(ctx context.Context, tx *postgres.Tx, key *idempotency.Key) (*reservation.Reservation, error) {
 	answer, err := answers.Claim(ctx, tx, key)
 	if err != nil || answer == "" {

@@ -21,34 +21,34 @@ func key(t *testing.T, user, key string, asked ...string) *idempotency.Key {
 	return k
 }
 
-// holdOnce asks by each of the three ways to hold; what they have in common is tested on all of them.
-var holdOnce = map[string]struct {
+// ways are the three ways to hold; each test of keys runs for all of them.
+var ways = map[string]struct {
 	spec event.Spec
-	hold func(ctx context.Context, svc *storetest.Service, user string, once *idempotency.Key) (*reservation.Reservation, error)
+	hold func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error)
 }{
 	"named seats": {
 		storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 8)),
-		func(ctx context.Context, svc *storetest.Service, user string, once *idempotency.Key) (*reservation.Reservation, error) {
-			return svc.Reservations.HoldSeats(ctx, reservation.SeatsRequest{EventID: "e", UserID: user, SeatIDs: []string{"A-1-1"}, IdempotencyKey: once})
+		func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error) {
+			return svc.Reservations.HoldSeats(ctx, reservation.SeatsRequest{EventID: "e", UserID: user, SeatIDs: []string{"A-1-1"}, IdempotencyKey: key})
 		},
 	},
 	"best seats": {
 		storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 1)),
-		func(ctx context.Context, svc *storetest.Service, user string, once *idempotency.Key) (*reservation.Reservation, error) {
-			return svc.Reservations.HoldBest(ctx, reservation.BestRequest{EventID: "e", UserID: user, Section: "A", Quantity: 1, IdempotencyKey: once})
+		func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error) {
+			return svc.Reservations.HoldBest(ctx, reservation.BestRequest{EventID: "e", UserID: user, Section: "A", Quantity: 1, IdempotencyKey: key})
 		},
 	},
 	"general admission": {
 		storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1)),
-		func(ctx context.Context, svc *storetest.Service, user string, once *idempotency.Key) (*reservation.Reservation, error) {
-			return svc.Reservations.HoldBest(ctx, reservation.BestRequest{EventID: "e", UserID: user, Section: "A", Quantity: 1, IdempotencyKey: once})
+		func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error) {
+			return svc.Reservations.HoldBest(ctx, reservation.BestRequest{EventID: "e", UserID: user, Section: "A", Quantity: 1, IdempotencyKey: key})
 		},
 	},
 }
 
-func TestIdempotencyKeyAnswersAgain(t *testing.T) {
+func TestIdempotencyKeyReplaysTheFirstAnswer(t *testing.T) {
 	t.Parallel()
-	for name, way := range holdOnce {
+	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
@@ -74,11 +74,11 @@ func TestIdempotencyKeyAnswersAgain(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeyIsForgottenAfterADay(t *testing.T) {
+func TestIdempotencyKeyEndsAfterADay(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10)))
-	way := holdOnce["general admission"]
+	way := ways["general admission"]
 	first, err := way.hold(t.Context(), svc, "u", key(t, "u", "k", "body"))
 	require.NoError(t, err)
 	_, err = svc.Pool.Exec(t.Context(), `UPDATE idempotency_keys SET created_at = now() - interval '24 hours'`)
@@ -88,9 +88,9 @@ func TestIdempotencyKeyIsForgottenAfterADay(t *testing.T) {
 	require.NotEqual(t, first.ID, second.ID)
 }
 
-func TestIdempotencyKeyIsRunning(t *testing.T) {
+func TestIdempotencyKeyInProgress(t *testing.T) {
 	t.Parallel()
-	for name, way := range holdOnce {
+	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
@@ -109,10 +109,10 @@ func TestIdempotencyKeyIsRunning(t *testing.T) {
 	}
 }
 
-// A double click is one hold, whichever replicas it reaches.
+// A double click makes one hold, whichever replicas it reaches.
 func TestIdempotencyKeyUnderRaces(t *testing.T) {
 	t.Parallel()
-	for name, way := range holdOnce {
+	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// A payment that begins in the last moment of a hold brings its places over the end. Whoever holds others right after it must not be
-// counted as if those were free: the user's lock is between the two.
+// A payment that begins in the last moment of a hold extends it. A hold that the user requests
+// right after that end must count those places: both take the user's lock.
 func TestLimitAtTheEndOfAHold(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Spec{

@@ -70,7 +70,8 @@ func (s *Store) holdSeats(ctx context.Context, tx *postgres.Tx, req reservation.
 	return held, reservations.InsertEvents(ctx, tx, append(events, held.TakeEvents()...))
 }
 
-// admit takes the user's lock, so that no other request adds to the user's places, and checks what does not depend on the seats.
+// admit takes the user's lock, so that no other request adds to the user's places, and checks what
+// does not depend on the seats.
 func admit(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (db.SaleOfRow, error) {
 	row, used, err := lockUserAndReadSale(ctx, tx, req)
 	if err != nil {
@@ -86,8 +87,8 @@ func admit(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (
 	return row, reservation.CheckLimit(used, len(req.SeatIDs), sale.MaxPerUser)
 }
 
-// lockUserAndReadSale sends two statements at once: the second one still begins after the first has its lock, and sees what was committed
-// until then.
+// lockUserAndReadSale sends two statements at once: the second one still begins after the first has
+// its lock, and sees what was committed until then.
 func lockUserAndReadSale(ctx context.Context, tx *postgres.Tx, req reservation.SeatsRequest) (row db.SaleOfRow, used int64, err error) {
 	var b pgx.Batch
 	b.Queue(db.LockUser, postgres.User{EventID: req.EventID, UserID: req.UserID}.LockKey())
@@ -115,7 +116,8 @@ func claimSeats(
 	return rows, err
 }
 
-// addClaimed completes the hold with its seats and their prices, and returns the reservations that they were taken over from.
+// addClaimed completes the hold with its seats and their prices, and returns the reservations that
+// they were taken over from.
 func addClaimed(hold *reservation.Hold, rows []db.ClaimSeatsRow, req reservation.SeatsRequest) ([]uuid.UUID, error) {
 	if len(rows) != len(req.SeatIDs) {
 		return nil, event.ErrSeatNotFound.With("seatIds", strings.Join(missing(rows, req.SeatIDs), ","))

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-func TestHoldSeatsTellsAndKeepsWhatItHolds(t *testing.T) {
+func TestHoldSeatsStoresAndPublishesTheHold(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 12), storetest.Rows("B", 50, 1, 4)))
@@ -39,7 +39,8 @@ func TestHoldSeatsTellsAndKeepsWhatItHolds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// putClosedSales puts events that admit no holds of seats: "early", "late", "PAUSED", "CANCELLED" and "general".
+// putClosedSales puts events that admit no holds of seats: "early", "late", "PAUSED", "CANCELLED"
+// and "general".
 func putClosedSales(t *testing.T, svc *storetest.Service) {
 	t.Helper()
 	early := storetest.Spec("early", event.Assigned, storetest.Rows("A", 70, 1, 10))
@@ -56,7 +57,8 @@ func putClosedSales(t *testing.T, svc *storetest.Service) {
 	}
 }
 
-// requireOnlyReservation fails unless there is one reservation, and it has all the seats that are not free.
+// requireOnlyReservation fails unless there is one reservation, and it has all the seats that are
+// not free.
 func requireOnlyReservation(t *testing.T, svc *storetest.Service, seats int64) {
 	t.Helper()
 	require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM reservations`))
@@ -123,7 +125,8 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Two hundred people want overlapping seats in different orders: every seat goes to one, all of a request or none.
+// Two hundred requests for overlapping seats in different orders: each seat goes to one, each
+// request gets all of its seats or none.
 func TestHoldSeatsConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -205,7 +208,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Takers, payers and the sweeper meet at holds that have just ended.
+// Takeovers, payments and the sweeper meet at holds that have just ended.
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

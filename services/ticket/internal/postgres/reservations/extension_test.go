@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// The visitor has declined payments for so long that the hold could not be extended by another one.
-func TestAHoldIsNotExtendedForEver(t *testing.T) {
+// After enough declined payments the hold could not be extended by another one.
+func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Spec{
 		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)),
@@ -53,8 +53,9 @@ func TestAHoldIsNotExtendedForEver(t *testing.T) {
 	}
 }
 
-// As after a restart with a shorter extension: a payment that could not have its whole time is not begun.
-func TestBeginPaymentRefusesWhatWouldLastTooLong(t *testing.T) {
+// As after a restart with a shorter extension: a payment that could not have its whole time is
+// refused.
+func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))

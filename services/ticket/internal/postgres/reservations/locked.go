@@ -49,7 +49,8 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
-// Lock locks reservations in the order that holds everywhere, their users' locks included, and reads them.
+// Lock locks reservations in the order that holds everywhere, their users' locks included, and
+// reads them.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if err := lockUsersOf(ctx, tx, ids); err != nil {
 		return nil, err
@@ -67,8 +68,8 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error
 	return lockRows(ctx, tx, ids, seats)
 }
 
-// LockAvailable is Lock for transactions that only end reservations: it leaves out reservations of which another transaction has a seat
-// locked, and takes no users' locks.
+// LockAvailable is Lock for transactions that only end reservations: it leaves out reservations of
+// which another transaction has a seat locked, and takes no users' locks.
 func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	locked, err := tx.LockFreeSeatsOf(ctx, ids)
 	if err != nil {
@@ -89,8 +90,9 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf takes the locks of the reservations' users: a payment may extend a hold beyond its end, and a transaction that counts the
-// user's places must not take them for free at the same time.
+// lockUsersOf takes the locks of the reservations' users: a payment may extend a hold beyond its
+// end, and a transaction that counts the user's places must not take them for free at the same
+// time.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
@@ -103,7 +105,8 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
 	return tx.LockUsers(ctx, users)
 }
 
-// withAllSeats keeps the reservations all of whose seats were locked. locked names a reservation once per seat.
+// withAllSeats keeps the reservations all of whose seats were locked. locked names a reservation
+// once per seat.
 func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
 	count := make(map[uuid.UUID]int, len(ids))
 	for _, id := range locked {
@@ -133,7 +136,8 @@ func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[u
 	return l, nil
 }
 
-// Save writes what the domain changed, every status by a write that names the one it expects, and returns what happened.
+// Save writes what the domain changed, every status by a write that names the one it expects, and
+// returns what happened.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
 	var changed []*change
 	for _, c := range l.changes {
@@ -155,7 +159,8 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	return takeEvents(changed), nil
 }
 
-// ExpireTakenOver ends reservations whose seats the caller's transaction has taken over or freed already, and returns what happened.
+// ExpireTakenOver ends reservations whose seats the caller's transaction has taken over or freed
+// already, and returns what happened.
 func ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -188,7 +193,8 @@ func takeEvents(changed []*change) []reservation.Event {
 	return events
 }
 
-// changeTickets issues the tickets of reservations that were confirmed, and refunds those of refunded ones.
+// changeTickets issues the tickets of reservations that were confirmed, and refunds those of
+// refunded ones.
 func changeTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var confirmed []*reservation.Reservation
 	var refunded []uuid.UUID

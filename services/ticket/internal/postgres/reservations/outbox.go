@@ -42,7 +42,7 @@ func payload(e *reservation.Event) *eventsv1.ReservationEvent {
 	if e.Reason != "" {
 		p.Reason = proto.String(e.Reason)
 	}
-	if e.Type == reservation.Created {
+	if e.Type == reservation.EventCreated {
 		p.ExpiresAt = timestamppb.New(r.ExpiresAt)
 	}
 	return p

@@ -1,5 +1,5 @@
-// Package reservations stores reservations: it reads them, locks them, and writes what the domain changed, with everything that follows
-// from it: seats, counters, tickets and events.
+// Package reservations stores reservations: it reads them, locks them, and writes what the domain
+// changed, with everything that follows from it: seats, counters, tickets and events.
 package reservations
 
 import (

@@ -92,7 +92,8 @@ func settle(ctx context.Context, tx *postgres.Tx, events []reservation.PaymentEv
 	return reservations.InsertEvents(ctx, tx, append(happened, rejected...))
 }
 
-// refundsOf reads the known refunds of the events' payments: the payment's version by its id. The reservations must be locked.
+// refundsOf reads the known refunds of the events' payments: the payment's version by its id. The
+// reservations must be locked.
 func refundsOf(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) (map[uuid.UUID]int64, error) {
 	ids := make([]uuid.UUID, len(events))
 	for i, e := range events {
@@ -109,7 +110,8 @@ func refundsOf(ctx context.Context, q *postgres.Queries, events []reservation.Pa
 	return refunds, nil
 }
 
-// saveRefunds keeps which payments were refunded, for a confirmation that is delivered after its refund.
+// saveRefunds keeps which payments were refunded, for a confirmation that is delivered after its
+// refund.
 func saveRefunds(ctx context.Context, q *postgres.Queries, events []reservation.PaymentEvent) error {
 	var refunds db.SaveRefundsParams
 	for _, e := range events {

@@ -55,7 +55,7 @@ func TestPaid(t *testing.T) {
 	})
 }
 
-func TestPaidAfterItsTime(t *testing.T) {
+func TestPaidAfterExpiry(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
@@ -69,7 +69,7 @@ func TestPaidAfterItsTime(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-func TestPaidWrongly(t *testing.T) {
+func TestPaidAWrongAmount(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
@@ -125,8 +125,9 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// The confirmation was put aside, its payment was given back by hand, and then the confirmation is delivered after all.
-func TestAConfirmationOlderThanItsRefund(t *testing.T) {
+// The confirmation was in the dead-letter topic, its payment was refunded by hand, and then the
+// confirmation is delivered.
+func TestConfirmationAfterItsRefund(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent){
 		"together": func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent) {

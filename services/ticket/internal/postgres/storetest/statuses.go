@@ -28,7 +28,8 @@ func paid(t *testing.T, s *Service, held *reservation.Reservation) reservation.P
 	return p
 }
 
-// transitions bring a new hold into a status, and return the payment that did, else one that could be made now.
+// transitions bring a new hold into a status, and return the payment that did, else one that could
+// be made now.
 var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment{
 	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) reservation.Payment {
 		return Payment(held)
@@ -65,7 +66,8 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	},
 }
 
-// InStatus is a reservation in a status, and the payment that brought it there, else one that could be made now.
+// InStatus is a reservation in a status, and the payment that brought it there, else one that could
+// be made now.
 type InStatus struct {
 	*Service
 

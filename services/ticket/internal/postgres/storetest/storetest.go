@@ -1,4 +1,5 @@
-// Package storetest runs all stores and the domain's services on a database of its own, for the tests of the stores.
+// Package storetest runs all stores and the domain's services on a database of its own, for the
+// tests of the stores.
 package storetest
 
 import (
@@ -36,8 +37,8 @@ const (
 	HoldFor = 5 * time.Minute
 )
 
-// Start is when the clock of every test starts: far from the real time, so that a statement which asks the database for the time instead
-// of the clock is noticed.
+// Start is when the clock of every test starts: far from the real time, so that a statement which
+// asks the database for the time instead of the clock is noticed.
 var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 // Service is one process: all stores and services on a database, with a clock that its test sets.
@@ -60,7 +61,8 @@ type Service struct {
 // New makes a service on a fresh database.
 func New(t *testing.T) *Service {
 	t.Helper()
-	// Tests hold locks until another session is seen to wait for them, which takes as long as the machine needs.
+	// Tests hold locks until another session is seen to wait for them, which takes as long as the
+	// machine needs.
 	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
 	statements := &Statements{}
 	s := &Service{Clock: clocktest.New(Start), Statements: statements, Connections: &Connections{Statements: statements}}

@@ -58,7 +58,8 @@ func toTicket(r db.Ticket) ticket.Ticket {
 	return t
 }
 
-// Issue writes the tickets of reservations that were confirmed. The reservations' rows must be locked.
+// Issue writes the tickets of reservations that were confirmed. The reservations' rows must be
+// locked.
 func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Reservation) error {
 	var arg db.InsertTicketsParams
 	for _, r := range confirmed {
@@ -87,7 +88,8 @@ func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
 	arg.Currencies = append(arg.Currencies, t.Currency)
 }
 
-// Refund marks the tickets of reservations that were refunded. The reservations' rows must be locked.
+// Refund marks the tickets of reservations that were refunded. The reservations' rows must be
+// locked.
 func Refund(ctx context.Context, q *postgres.Queries, reservations []uuid.UUID) error {
 	if len(reservations) == 0 {
 		return nil

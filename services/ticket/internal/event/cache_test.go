@@ -18,20 +18,20 @@ type outcome[V any] struct {
 }
 
 // getting reads a key in the background.
-func getting[V any](ctx context.Context, f *fresh[string, V], key string) <-chan outcome[V] {
+func getting[V any](ctx context.Context, c *cache[string, V], key string) <-chan outcome[V] {
 	read := make(chan outcome[V], 1)
 	go func() {
-		value, err := f.get(ctx, key)
+		value, err := c.get(ctx, key)
 		read <- outcome[V]{value, err}
 	}()
 	return read
 }
 
-func TestFreshLoadsOnceForEverybody(t *testing.T) {
+func TestCacheLoadsOncePerKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int64
-		f := newFresh(100*time.Millisecond, 10, func(_ context.Context, key string) (int64, error) {
+		c := newCache(100*time.Millisecond, 10, func(_ context.Context, key string) (int64, error) {
 			time.Sleep(10 * time.Millisecond)
 			return loads.Add(1), nil
 		})
@@ -39,7 +39,7 @@ func TestFreshLoadsOnceForEverybody(t *testing.T) {
 			t.Helper()
 			var readers []<-chan outcome[int64]
 			for range 50 {
-				readers = append(readers, getting(t.Context(), f, "k"))
+				readers = append(readers, getting(t.Context(), c, "k"))
 			}
 			for _, r := range readers {
 				require.Equal(t, outcome[int64]{value: want}, <-r)
@@ -51,19 +51,19 @@ func TestFreshLoadsOnceForEverybody(t *testing.T) {
 		read(1)
 		time.Sleep(time.Millisecond)
 		read(2)
-		f.forget("k")
+		c.invalidate("k")
 		read(3)
-		f.forgetAll()
+		c.invalidateAll()
 		read(4)
 	})
 }
 
 // Readers of several keys share what others of them load or have loaded.
-func TestFreshLoadsTogetherWhatIsMissing(t *testing.T) {
+func TestCacheLoadsMissingKeysTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		loads := make(chan []string, 10)
-		f := newFreshBatch(time.Second, 10, func(_ context.Context, keys []string) (map[string]string, error) {
+		c := newBatchCache(time.Second, 10, func(_ context.Context, keys []string) (map[string]string, error) {
 			loads <- keys
 			time.Sleep(100 * time.Millisecond)
 			if keys[0] == "bad" {
@@ -76,49 +76,49 @@ func TestFreshLoadsTogetherWhatIsMissing(t *testing.T) {
 			return found, nil
 		})
 		began := time.Now()
-		other := make(chan outcome[[]dated[string]], 1)
+		other := make(chan outcome[[]loaded[string]], 1)
 		go func() {
-			values, err := f.getAll(t.Context(), []string{"a", "b", "b"})
-			other <- outcome[[]dated[string]]{values, err}
+			values, err := c.getAll(t.Context(), []string{"a", "b", "b"})
+			other <- outcome[[]loaded[string]]{values, err}
 		}()
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
-		values, err := f.getAll(t.Context(), []string{"c", "b", "d", "a"})
+		values, err := c.getAll(t.Context(), []string{"c", "b", "d", "a"})
 		require.NoError(t, err)
 		later := began.Add(time.Millisecond)
-		require.Equal(t, []dated[string]{{"", later}, {"b!", began}, {"d!", later}, {"", began}}, values)
-		require.Equal(t, outcome[[]dated[string]]{value: []dated[string]{{"", began}, {"b!", began}, {"b!", began}}}, <-other)
+		require.Equal(t, []loaded[string]{{"", later}, {"b!", began}, {"d!", later}, {"", began}}, values)
+		require.Equal(t, outcome[[]loaded[string]]{value: []loaded[string]{{"", began}, {"b!", began}, {"b!", began}}}, <-other)
 		require.Equal(t, [][]string{{"a", "b"}, {"c", "d"}}, [][]string{<-loads, <-loads})
-		_, err = f.getAll(t.Context(), []string{"bad", "e"})
+		_, err = c.getAll(t.Context(), []string{"bad", "e"})
 		require.Error(t, err)
-		_, err = f.getAll(t.Context(), []string{"a", "b", "c", "d", "e"})
+		_, err = c.getAll(t.Context(), []string{"a", "b", "c", "d", "e"})
 		require.NoError(t, err)
 		require.Equal(t, [][]string{{"bad", "e"}, {"e"}}, [][]string{<-loads, <-loads}, "what does not exist is known too, for as long")
 	})
 }
 
-func TestFreshKeepsNoErrors(t *testing.T) {
+func TestCacheKeepsNoErrors(t *testing.T) {
 	t.Parallel()
 	fail := errors.New("no")
-	f := newFresh(time.Hour, 10, func(context.Context, string) (int, error) {
+	c := newCache(time.Hour, 10, func(context.Context, string) (int, error) {
 		if fail != nil {
 			return 0, fail
 		}
 		return 7, nil
 	})
-	_, err := f.get(t.Context(), "k")
+	_, err := c.get(t.Context(), "k")
 	require.ErrorIs(t, err, fail)
-	require.Empty(t, f.entries)
+	require.Empty(t, c.entries)
 	fail = nil
-	got, err := f.get(t.Context(), "k")
+	got, err := c.get(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, 7, got)
 }
 
-func TestFreshReadersMayLeave(t *testing.T) {
+func TestCacheLoadOutlivesItsFirstReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFresh(time.Second, 10, func(ctx context.Context, _ string) (int, error) {
+		c := newCache(time.Second, 10, func(ctx context.Context, _ string) (int, error) {
 			select {
 			case <-time.After(time.Second):
 				return 1, nil
@@ -127,39 +127,39 @@ func TestFreshReadersMayLeave(t *testing.T) {
 			}
 		})
 		first, leave := context.WithCancel(t.Context())
-		loader := getting(first, f, "k")
+		loader := getting(first, c, "k")
 		synctest.Wait()
 		second, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		leaver, stayer := getting(second, f, "k"), getting(t.Context(), f, "k")
+		cancelled, waiting := getting(second, c, "k"), getting(t.Context(), c, "k")
 		synctest.Wait()
 		leave()
-		require.ErrorIs(t, (<-leaver).err, context.DeadlineExceeded)
-		require.Equal(t, outcome[int]{value: 1}, <-stayer)
+		require.ErrorIs(t, (<-cancelled).err, context.DeadlineExceeded)
+		require.Equal(t, outcome[int]{value: 1}, <-waiting)
 		require.Equal(t, outcome[int]{value: 1}, <-loader, "its load is everybody's")
 	})
 }
 
-func TestFreshForgetsWhatIsOld(t *testing.T) {
+func TestCacheEvictsExpiredEntries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFresh(time.Second, 3, func(_ context.Context, k int) (int, error) { return k, nil })
+		c := newCache(time.Second, 3, func(_ context.Context, k int) (int, error) { return k, nil })
 		for k := range 3 {
-			_, err := f.get(t.Context(), k)
+			_, err := c.get(t.Context(), k)
 			require.NoError(t, err)
 		}
 		time.Sleep(2 * time.Second)
-		_, err := f.get(t.Context(), 3)
+		_, err := c.get(t.Context(), 3)
 		require.NoError(t, err)
-		require.Len(t, f.entries, 1)
+		require.Len(t, c.entries, 1)
 	})
 }
 
-func TestFreshSurvivesAPanic(t *testing.T) {
+func TestCacheSurvivesAPanic(t *testing.T) {
 	t.Parallel()
-	f := newFresh(time.Second, 3, func(context.Context, int) (int, error) { panic("boom") })
+	c := newCache(time.Second, 3, func(context.Context, int) (int, error) { panic("boom") })
 	for range 2 {
-		require.Panics(t, func() { _, _ = f.get(t.Context(), 1) })
+		require.Panics(t, func() { _, _ = c.get(t.Context(), 1) })
 	}
-	require.Empty(t, f.entries, "nobody waits for it")
+	require.Empty(t, c.entries, "nobody waits for it")
 }
