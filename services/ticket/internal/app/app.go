@@ -90,12 +90,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command on events whose key is parked.
+// Outbox is the operators' command for parked events.
 func Outbox() lifecycle.Extra[Config] {
 	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate brings the tables and the topic of this service up to date.
+// Migrate creates and updates the tables and the topic of this service.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

@@ -29,7 +29,7 @@ type cache[K comparable, V any] struct {
 type entry[V any] struct {
 	value   V
 	err     error
-	began   time.Time     // when the load did
+	began   time.Time     // when the load began
 	done    chan struct{} // closed when the load has ended
 	settled bool
 }

@@ -11,12 +11,12 @@ import (
 // aisle is the space between two sections on the map, in seats.
 const aisle = 2
 
-// Layout is the seat map: where everything stands, not what is free.
+// Layout is the seat map: the places of all seats, whether free or not.
 type Layout struct {
 	Sections []LayoutSection
 	// Seats in all; the length of the availability bitmap.
 	Seats int
-	// ETag changes whenever anything on the map does.
+	// ETag changes with every change of the map.
 	ETag string
 }
 

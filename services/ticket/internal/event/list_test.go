@@ -95,7 +95,8 @@ func TestListCountsOnlyItsEvents(t *testing.T) {
 	})
 }
 
-// However many pages are asked for, four reads run at once, and what cannot wait is turned away.
+// However many pages are requested, at most four reads run at once, and requests that cannot wait
+// are refused.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

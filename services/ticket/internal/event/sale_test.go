@@ -61,7 +61,7 @@ func TestSaleStatusHasItsAge(t *testing.T) {
 	})
 }
 
-// A statement that fails, since it is cancelled or reads too much, takes few others with it.
+// A statement that fails, because it is cancelled or reads too much, fails only its own sales.
 func TestSaleStatusesAreReadFiftyAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

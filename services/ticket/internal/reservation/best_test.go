@@ -81,7 +81,7 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 			p.release("e", []int{sec.First + 4})
 			require.Equal(t, []int{sec.First + 4}, p.pick(&snap, sec, 1, false, 0))
 		}
-		// A newer snapshot knows what became of them.
+		// A newer snapshot shows whether they were held.
 		newer, _ := snapshotOf(snapshotTime.Add(time.Millisecond), "xxxxxxxxxx", ".xxxxxxxxx")
 		require.Equal(t, []int{sec.First + 10}, p.pick(&newer, sec, 1, adjacent, 0))
 	}

@@ -15,10 +15,10 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// roleAdmin is what operators' calls need; the gateway has checked it too.
+// roleAdmin is required for operators' calls; the gateway has checked it too.
 const roleAdmin = "admin"
 
-// defaultLimit is a page's length when the request does not say.
+// defaultLimit is a page's length when the request has none.
 const defaultLimit = 20
 
 func limitOf(limit int32) int {

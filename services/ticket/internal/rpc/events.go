@@ -141,11 +141,11 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	once, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
+	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold}), once)
+	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold}), key)
 	if err != nil {
 		return nil, err
 	}

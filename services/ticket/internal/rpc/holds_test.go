@@ -108,7 +108,7 @@ func TestHoldBestAnswersEachItemInItsPlace(t *testing.T) {
 	}
 	require.Equal(t, [2]int{7, 2}, [2]int{held, soldOut}, "28 of 30 places in fours")
 
-	// What is adjacent unless the buyer says otherwise.
+	// Adjacent is the default.
 	scattered := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
 	require.NotNil(t, scattered)
 }

@@ -108,7 +108,7 @@ func (s *Reservations) ListMyReservations(
 	return res, nil
 }
 
-// parseID reads an id that the validation has let pass already.
+// parseID parses an id that was validated already.
 func parseID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {

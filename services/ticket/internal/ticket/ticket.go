@@ -18,8 +18,7 @@ var (
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
 )
 
-// Status is where a ticket is in its life: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING →
-// REFUNDED or back.
+// Status of a ticket: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING → REFUNDED or back.
 type Status string
 
 // The statuses of a ticket.
@@ -45,7 +44,7 @@ type Ticket struct {
 	Price    int64
 	Currency string
 	Status   Status
-	// Serial grows with every new code, which voids those before it.
+	// Serial grows with every new code, which invalidates the codes before it.
 	Serial   int
 	IssuedAt time.Time
 }
@@ -76,7 +75,7 @@ type Store interface {
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
 }
 
-// Service shows holders their tickets.
+// Service reads the tickets of their holders.
 type Service struct {
 	store Store
 	keys  atomic.Pointer[Keys]
@@ -89,7 +88,7 @@ func NewService(store Store, keys Keys) *Service {
 	return s
 }
 
-// Rekey signs codes by other keys from now on.
+// Rekey replaces the signing keys.
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
 // Get returns a user's own ticket; ErrNotFound for any other user.

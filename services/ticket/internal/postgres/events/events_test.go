@@ -106,7 +106,7 @@ func TestPutEventKeepsHeldAndSoldPlaces(t *testing.T) {
 		change(&changed)
 		_, err := svc.Events.Put(t.Context(), changed)
 		require.ErrorIs(t, err, event.ErrLocked, name)
-		// Not even when the sale is put off again.
+		// Nor when the sale is postponed again.
 		changed.SalesOpenAt = storetest.Start.Add(time.Hour)
 		_, err = svc.Events.Put(t.Context(), changed)
 		require.ErrorIs(t, err, event.ErrLocked, name)

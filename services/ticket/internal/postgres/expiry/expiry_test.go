@@ -82,8 +82,7 @@ func countExpired(t *testing.T, svc *storetest.Service, ids []uuid.UUID) (n int)
 	return n
 }
 
-// However many reservations cannot be expired, and though they come first in the order, all others
-// are expired.
+// All due reservations are expired, however many inconsistent ones come before them in the order.
 func TestExpireDueSkipsContradictions(t *testing.T) {
 	t.Parallel()
 	for name, c := range contradictions {

@@ -131,7 +131,7 @@ func TestIdempotencyKeyUnderRaces(t *testing.T) {
 				return err
 			})
 			storetest.CountSucceeded(t, results, idempotency.ErrInProgress)
-			// All of the crowd may have met another one at work; who asks again is answered.
+			// All calls may have met another one in progress; the next one is answered.
 			_, err := way.hold(t.Context(), svc, "u", k)
 			require.NoError(t, err)
 			require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM reservations`))

@@ -149,7 +149,7 @@ func TestHoldSeatsConcurrently(t *testing.T) {
 	held := storetest.CountSucceeded(t, results, reservation.ErrSeatTaken)
 	require.EqualValues(t, held*2, svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
 	svc.RequireNoDeadlocks(t)
-	// Nobody can hold a pair any more: every free seat has taken neighbours.
+	// No pair can be held any more: every free seat has taken neighbours.
 	require.Zero(t, svc.Count(t, `SELECT count(*) FROM seats x JOIN seats y ON y.idx = x.idx + 1 WHERE x.status = 'FREE' AND y.status = 'FREE'`))
 	svc.RequireInvariants(t)
 }

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// After enough declined payments the hold could not be extended by another one.
+// After enough declined payments another one would extend the hold too far.
 func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Spec{

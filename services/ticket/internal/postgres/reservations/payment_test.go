@@ -111,7 +111,7 @@ func TestCancel(t *testing.T) {
 		require.NoError(t, svc.Reservations.Cancel(t.Context(), r.UserID, "e", r.ID))
 		require.Equal(t, reservation.Cancelled, svc.Find(t, r.ID).Status)
 		if status == reservation.Held {
-			require.Len(t, svc.OutboxEvents(t, r.ID), before+1, "told once")
+			require.Len(t, svc.OutboxEvents(t, r.ID), before+1, "published once")
 			require.Equal(t, "USER", svc.OutboxEvents(t, r.ID)[before].Reason)
 		}
 	})

@@ -82,9 +82,9 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, all []*reser
 	return h, all
 }
 
-// The inbox forgets after a while, and a group that lost its offsets reads its topic from the
-// start: the reservations themselves must show what each event has done. Only a rejection may be
-// published again, which payment recognises.
+// The inbox forgets events after a while, and a group that lost its offsets reads its topic from
+// the start: the reservations themselves must show what each event has done. Only a rejection may
+// be published again, which payment recognises.
 func TestEventsReplayedAfterInboxPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
