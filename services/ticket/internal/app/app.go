@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
@@ -15,6 +16,12 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/events"
+	"urr.guru/services/ticket/internal/postgres/expiry"
+	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/settlement"
+	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/ticket"
@@ -40,19 +47,25 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	store := postgres.NewStore(pool, postgres.Options{Reads: reads, HoldFor: cfg.holdFor(), Published: relay.Signal})
-	holds := postgres.NewHolds(store, cfg.HoldConcurrency)
-	a.OnClose("holds", holds.Close)
-	events := event.NewService(store, store, store)
-	reservations := reservation.NewService(events, holds, store, cfg.HoldMaxExtension)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, reservations, log)
+	database := postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal})
+	eventStore := events.NewStore(database)
+	eventService := event.NewService(eventStore, eventStore, eventStore)
+	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdFor())
+	a.OnClose("holds", holder.Close)
+	reservationService := reservation.NewService(
+		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), cfg.HoldMaxExtension)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, reservationService, log)
 	if err != nil {
 		return err
 	}
 	unapplied := pkgkafka.NewUnapplied(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
-	sweeper := &reservation.Sweeper{Store: store, Every: cfg.SweepInterval, Inconsistent: observeInconsistent, Log: log}
+	sweeper := &reservation.Sweeper{
+		Expirer: expiry.NewStore(database), Prune: func(ctx context.Context) error { return answers.Prune(ctx, pool) },
+		Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
+	}
+	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
-	a.Go("sold", store.MeasureSold(log))
+	a.Go("sold", soldPlaces.run)
 	a.Go("consumer", consumer.Run)
 	a.Go("unapplied", unapplied.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
@@ -61,28 +74,28 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	ticketv1.RegisterEventServiceServer(server, rpc.NewEvents(events))
-	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(events))
-	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservations))
-	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservations))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservations, unapplied))
-	tickets := ticket.NewService(store, cfg.keys)
-	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(tickets))
+	ticketv1.RegisterEventServiceServer(server, rpc.NewEvents(eventService))
+	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
+	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
+	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservationService, unapplied))
+	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
+	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		tickets.Rekey(next.keys)
+		ticketService.Rekey(next.keys)
 		log.InfoContext(ctx, "ticket codes are signed", "public_keys", next.keys.Public())
 		return server.Rekey(next.RPC.Accept)
 	})
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command on events whose key is parked.
+// Outbox is the operators' command for parked events.
 func Outbox() lifecycle.Extra[Config] {
 	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate brings the tables and the topic of this service up to date.
+// Migrate creates and updates the tables and the topic of this service.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestService(t *testing.T) {
 	p := s.start("")
 	t.Run("serves", func(t *testing.T) {
 		for name, test := range map[string]func(s *service){
-			"journey": journey, "holds end by themselves": holdsEndByThemselves, "poison": poisonGoesToTheDeadLetters,
+			"reservationLife": reservationLife, "a hold expires": holdExpires, "poison": poisonIsDeadLettered,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -39,7 +39,7 @@ func TestService(t *testing.T) {
 }
 
 // A reservation's whole life.
-func journey(s *service) {
+func reservationLife(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 2, 10))
 	r := s.mustHold("ann", "A-1-1", "A-1-2")
@@ -49,14 +49,14 @@ func journey(s *service) {
 	})
 	require.NoError(s.t, err)
 	paid := s.pay(r, payment)
-	s.becomes(r, "CONFIRMED")
+	s.waitForStatus(r, "CONFIRMED")
 	require.Len(s.t, s.ticketsOf("ann"), 2)
 
 	second := uuid.NewString()
 	paidAgain := s.pay(r, second)
 	compensated := s.refund(r, second, "COMPENSATION")
 	refunded := s.refund(r, payment, "USER")
-	s.becomes(r, "REFUNDED")
+	s.waitForStatus(r, "REFUNDED")
 	s.settled(paid, paidAgain, compensated, refunded) // the two payments are in different partitions
 	for _, tk := range s.ticketsOf("ann") {
 		require.Equal(s.t, "REFUNDED", tk.GetStatus())
@@ -66,21 +66,21 @@ func journey(s *service) {
 	require.Equal(s.t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, got[:2])
 }
 
-func holdsEndByThemselves(s *service) {
+func holdExpires(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 1, 10))
 	r := s.mustHold("bob", "A-1-1")
-	s.lapse(r)
-	s.becomes(r, "EXPIRED")
+	s.endHold(r)
+	s.waitForStatus(r, "EXPIRED")
 	s.pay(r, uuid.NewString())
-	s.becomes(r, "REJECTED")
+	s.waitForStatus(r, "REJECTED")
 	require.Empty(s.t, s.ticketsOf("bob"))
 	require.Equal(s.t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED"}, s.published(r))
 	s.mustHold("cat", "A-1-1")
 }
 
-// What cannot be settled is put aside, and keeps nobody behind it waiting.
-func poisonGoesToTheDeadLetters(s *service) {
+// Events that cannot be settled go to the dead-letter topic and do not block those behind them.
+func poisonIsDeadLettered(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 1, 10))
 	r := s.mustHold("dan", "A-1-1")
@@ -93,7 +93,7 @@ func poisonGoesToTheDeadLetters(s *service) {
 		s.publishRaw("order-"+payment, []byte(value), nil) // the partition of the payment below
 	}
 	s.pay(r, payment)
-	s.becomes(r, "CONFIRMED")
+	s.waitForStatus(r, "CONFIRMED")
 
 	var letters []kafka.Record
 	waittest.Until(s.t, func() bool {

@@ -18,24 +18,28 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
-	// ReadMaxConns bounds the connections for what visitors read of events, beside those of holds and payments. Lists take up to four.
+	// ReadMaxConns bounds the connections for visitors' reads of events, beside those of holds and
+	// payments. Lists use up to four.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"5" max:"1000"`
-	// HoldSeconds is how long a hold lives where the event does not say, in seconds.
+	// HoldSeconds is how long a hold lives, in seconds, where the event has no time of its own.
 	HoldSeconds int `env:"HOLD_SECONDS, default=300" min:"5" max:"3600"`
-	// HoldMaxExtension is by how much payments may extend a hold in all, however often they are declined; a payment alone may take 10 min.
+	// HoldMaxExtension is by how much payments may extend a hold in all, however often they are
+	// declined; a payment alone may take 10 min.
 	HoldMaxExtension time.Duration `env:"HOLD_MAX_EXTENSION, default=30m" min:"10m" max:"24h"`
-	// HoldConcurrency is how many connections holds take at once, in whatever way they are asked for; below DATABASE_MAX_CONNS, so that
-	// payments find one too. 0: three quarters of them. 5,000 more requests may wait, then OVERLOADED.
+	// HoldConcurrency is how many connections holds use at once; below DATABASE_MAX_CONNS, so that
+	// payments find one too. 0: three quarters of them. 5,000 more requests may wait, then
+	// OVERLOADED.
 	HoldConcurrency int `env:"HOLD_CONCURRENCY, default=0" min:"0" max:"999"`
-	// SweepInterval is how often holds are looked for whose time is over.
+	// SweepInterval is the time between two sweeps for expired holds.
 	SweepInterval time.Duration `env:"SWEEP_INTERVAL, default=1s" min:"100ms" max:"1m"`
-	// TicketCodeKey are the Ed25519 seeds that sign ticket codes, required: kid:seed[,kid:seed…], 32 bytes each in base64; the first signs, all verify.
+	// TicketCodeKey are the Ed25519 seeds that sign ticket codes, required: kid:seed[,kid:seed…],
+	// 32 bytes each in base64; the first signs, all verify.
 	TicketCodeKey config.Secret `env:"TICKET_CODE_KEY"`
 
 	keys ticket.Keys
 }
 
-// Validate checks what needs more than one variable, or more than a range.
+// Validate checks rules between variables.
 func (c *Config) Validate() error {
 	keys, err := ticket.ParseKeys(c.TicketCodeKey.Reveal())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The service can load the configuration that its chart renders.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.Development[app.Config](t, "ticket")

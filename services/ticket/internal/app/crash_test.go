@@ -23,16 +23,16 @@ func newReadyService(t *testing.T) *service {
 	return s
 }
 
-// dies waits until the process has died at its failpoint.
-func (s *service) dies(p *processtest.Process) {
+// waitForCrash waits until the process has died at its failpoint.
+func (s *service) waitForCrash(p *processtest.Process) {
 	s.t.Helper()
 	require.ErrorContains(s.t, p.Wait(), "killed")
-	s.evict()
+	s.leaveGroup()
 }
 
-// evict takes the consumer of a killed process out of its group. The broker would do so too, but
-// only after the 10 seconds of its session.
-func (s *service) evict() {
+// leaveGroup takes the consumer of a killed process out of its group. The broker would do so too,
+// but only after the 10 seconds of its session.
+func (s *service) leaveGroup() {
 	s.t.Helper()
 	client, name := s.client(), s.kafka.GroupPrefix+group
 	groups, err := kadm.NewClient(client).DescribeGroups(s.t.Context(), name)
@@ -48,7 +48,7 @@ func (s *service) evict() {
 	require.NoError(s.t, err)
 }
 
-// Whoever's answer was lost with the process asks again, and gets the hold that was made.
+// A client whose answer was lost in the crash repeats its request and gets the hold that was made.
 func TestCrashAfterAHold(t *testing.T) {
 	t.Parallel()
 	general := int64(10)
@@ -73,7 +73,7 @@ func TestCrashAfterAHold(t *testing.T) {
 			s.putSale(c.seating, c.section)
 			_, err := c.hold(s)
 			require.Error(t, err)
-			s.dies(p)
+			s.waitForCrash(p)
 			require.Equal(t, 1, s.count(`SELECT count(*) FROM reservations`))
 
 			s.start("")
@@ -86,8 +86,7 @@ func TestCrashAfterAHold(t *testing.T) {
 	}
 }
 
-// Wherever the process dies on the way, a payment ends in its tickets, once, and everybody hears
-// of it.
+// At whichever point the process dies, a payment leads to its tickets and its event, once.
 func TestCrashWhileConfirming(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
@@ -104,9 +103,9 @@ func TestCrashWhileConfirming(t *testing.T) {
 
 			p = s.start(point + "@1=exit")
 			s.pay(r, uuid.NewString())
-			s.dies(p)
+			s.waitForCrash(p)
 			s.start("")
-			s.becomes(r, "CONFIRMED")
+			s.waitForStatus(r, "CONFIRMED")
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, s.published(r))
 			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID'`))
 			require.Equal(t, 2, s.count(`SELECT count(*) FROM seats WHERE status = 'SOLD'`))

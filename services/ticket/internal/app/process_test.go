@@ -103,7 +103,7 @@ func (s *service) dial(address string) {
 	s.payables = ticketv1.NewPayableServiceClient(payment)
 }
 
-// in is the same service in another test, which sells an event of its own.
+// in is the same service in another test, with an event of its own.
 func (s *service) in(t *testing.T, event string) *service {
 	t.Helper()
 	own := *s
@@ -183,9 +183,9 @@ func (s *service) ticketsOf(user string) []*ticketv1.Ticket {
 	return page.GetItems()
 }
 
-// lapse puts the end of a hold into the past. The clock of a process is the database's, which no
-// test can move.
-func (s *service) lapse(r *ticketv1.Reservation) {
+// endHold puts the end of a hold into the past: the clock of a process is the database's, which no
+// test can set.
+func (s *service) endHold(r *ticketv1.Reservation) {
 	s.t.Helper()
 	_, err := s.db.Exec(s.t.Context(), `
 		WITH r AS (UPDATE reservations SET expires_at = now() WHERE reservation_id = $1 RETURNING expires_at)
@@ -193,8 +193,8 @@ func (s *service) lapse(r *ticketv1.Reservation) {
 	require.NoError(s.t, err)
 }
 
-// becomes waits until the reservation has the status.
-func (s *service) becomes(r *ticketv1.Reservation, status string) {
+// waitForStatus waits until the reservation has the status.
+func (s *service) waitForStatus(r *ticketv1.Reservation, status string) {
 	s.t.Helper()
 	id := uuid.MustParse(r.GetReservationId())
 	waittest.Until(s.t, func() bool {

@@ -2,7 +2,7 @@ package event
 
 import "urr.guru/pkg/errs"
 
-// What can be wrong with an event or its sale.
+// Why a request for an event or its sale is refused.
 var (
 	ErrNotFound        = errs.ErrEventNotFound
 	ErrLocked          = errs.ErrEventLocked

@@ -14,7 +14,7 @@ const (
 	General  Seating = "GENERAL"  // a number of admissions per section
 )
 
-// State is what operators did to a sale.
+// State is set by operators.
 type State string
 
 // The states of a sale.
@@ -24,7 +24,7 @@ const (
 	Cancelled State = "CANCELLED"
 )
 
-// Status is what visitors see: the state, the clock and the free seats together.
+// Status is what visitors see; it follows from the state, the clock and the sold places.
 type Status string
 
 // The statuses of an event.
@@ -71,11 +71,11 @@ type Section struct {
 // Count is how many places of a section are not free, and how many of them are sold.
 type Count struct{ Taken, Sold int64 }
 
-// Counts are an event's, by section; one without any may be missing.
+// Counts are the counts of an event by section; a section with none may be missing.
 type Counts map[string]Count
 
-// Free returns the sections' free places, in their order. What was counted at another moment
-// than the sections were read may not fit them; then nothing is free.
+// Free returns the sections' free places, in their order. Counts and sections that were read at
+// different moments may not match; free is then at least 0.
 func (e *Event) Free(counts Counts) []int64 {
 	free := make([]int64, len(e.Sections))
 	for i, s := range e.Sections {

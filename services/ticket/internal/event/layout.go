@@ -11,12 +11,12 @@ import (
 // aisle is the space between two sections on the map, in seats.
 const aisle = 2
 
-// Layout is the seat map: where everything stands, not what is free.
+// Layout is the seat map: the places of all seats, whether free or not.
 type Layout struct {
 	Sections []LayoutSection
 	// Seats in all; the length of the availability bitmap.
 	Seats int
-	// ETag changes whenever anything on the map does.
+	// ETag changes with every change of the map.
 	ETag string
 }
 
@@ -34,8 +34,8 @@ type LayoutRow struct {
 	X, Y  int
 }
 
-// Layout draws the map. It follows from the sections alone, so that it never has to be stored: sections stand side by side in bands,
-// each band centred, the first sections nearest to the stage.
+// Layout draws the map. It follows from the sections alone, so that it never has to be stored:
+// sections stand side by side in bands, each band centred, the first sections nearest to the stage.
 func (e *Event) Layout() Layout {
 	l := Layout{Sections: make([]LayoutSection, len(e.Sections))}
 	for i, s := range e.Sections {
@@ -61,7 +61,8 @@ func (e *Event) Layout() Layout {
 // band is a run of sections that stand side by side.
 type band struct{ from, to, width, height int }
 
-// bands fills one band after the other up to a width that makes the whole about half as deep again as a square.
+// bands fills one band after the other up to a width that makes the whole about half as deep again
+// as a square.
 func (e *Event) bands() (bands []band, width int) {
 	area := 0
 	for _, s := range e.Sections {

@@ -2,14 +2,15 @@ package event
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next page, nil when there is none. What is
-// free of them is at most 5 s old; their snapshots have no bitmap.
+// List returns up to limit events behind the cursor, at most 1 s old, and the cursor of the next
+// page, nil after the last. Their free places are at most 5 s old; the snapshots have no bitmap.
 //
-// Anybody may ask for any page, so a page costs the events it shows and no more: their places are counted event by event, each once for
-// all pages.
+// Anyone may request any page, so the cost of a page is bounded by the events it shows: places are
+// counted per event, and the counts are shared by all pages.
 func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot, *Cursor, error) {
 	page, err := s.pages.get(ctx, pageKey{limit: limit + 1, after: after})
 	if err != nil {
@@ -22,16 +23,22 @@ func (s *Service) List(ctx context.Context, limit int, after Cursor) ([]Snapshot
 		next = &Cursor{StartsAt: events[limit-1].StartsAt, ID: events[limit-1].ID}
 	}
 	list := make([]Snapshot, len(events))
-	err = parallel(listLoads, len(events), func(i int) error {
-		e := events[i]
-		counts, err := s.counts.get(ctx, countKey{id: e.ID, version: e.Version, seating: e.Seating})
-		if err != nil {
-			return err
-		}
-		list[i] = NewCounted(e, page.At, counts)
-		return nil
-	})
-	if err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(listLoads)
+	for i, e := range events {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil { // another count failed
+				return err
+			}
+			counts, err := s.counts.get(ctx, countKey{id: e.ID, version: e.Version, seating: e.Seating})
+			if err != nil {
+				return err
+			}
+			list[i] = NewCounted(e, page.At, counts)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
 	return list, next, nil
@@ -42,7 +49,7 @@ func (s *Service) loadPage(ctx context.Context, k pageKey) (page Page, err error
 	if k.after != (Cursor{}) {
 		after = &k.after
 	}
-	err = s.lists.do(ctx, func() error {
+	err = s.lists.Do(ctx, func() error {
 		page, err = s.reader.ListEvents(ctx, k.limit, after)
 		return err
 	})
@@ -50,40 +57,9 @@ func (s *Service) loadPage(ctx context.Context, k pageKey) (page Page, err error
 }
 
 func (s *Service) loadCount(ctx context.Context, k countKey) (counts Counts, err error) {
-	err = s.lists.do(ctx, func() error {
+	err = s.lists.Do(ctx, func() error {
 		counts, err = s.reader.Taken(ctx, k.id, k.seating)
 		return err
 	})
 	return counts, err
-}
-
-// parallel calls fn with 0 to n-1, up to width at once, and returns the first error; after one no more are begun.
-func parallel(width, n int, fn func(i int) error) error {
-	var (
-		mu    sync.Mutex
-		next  int
-		first error
-		wg    sync.WaitGroup
-	)
-	take := func() (i int, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		i, next = next, next+1
-		return i, i < n && first == nil
-	}
-	for range min(width, n) {
-		wg.Go(func() {
-			for i, ok := take(); ok; i, ok = take() {
-				if err := fn(i); err != nil {
-					mu.Lock()
-					if first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return first
 }

@@ -15,7 +15,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// catalogue is a Reader of events that start one after the other, e0 the last; each read takes a second.
+// catalogue is a Reader of events that start one after the other, e0 the last; each read takes a
+// second.
 type catalogue struct {
 	Reader
 
@@ -68,7 +69,7 @@ func (c *catalogue) Taken(ctx context.Context, id string, _ Seating) (Counts, er
 	return Counts{"A": {Taken: 3}}, c.read(ctx)
 }
 
-func TestAPageCountsWhatItShows(t *testing.T) {
+func TestListCountsOnlyItsEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalogue{events: 5}
@@ -94,7 +95,8 @@ func TestAPageCountsWhatItShows(t *testing.T) {
 	})
 }
 
-// However many pages are asked for, four reads run at once, and what cannot wait is turned away.
+// However many pages are requested, at most four reads run at once, and requests that cannot wait
+// are refused.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +127,7 @@ func TestListsAreBounded(t *testing.T) {
 	})
 }
 
-func TestAListFailsWithItsCounts(t *testing.T) {
+func TestListFailsWhenACountFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalogue{events: 3}

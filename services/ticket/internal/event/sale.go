@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sale is what a hold needs to know of an event's sale.
+// Sale is what decides whether a hold is admitted.
 type Sale struct {
 	State      State
 	OpenAt     time.Time
@@ -18,7 +18,8 @@ func (e *Event) Sale() Sale {
 	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
 }
 
-// Admits is nil while the sale is on; else ErrCancelled, or ErrSaleNotOpen with saleStatus and salesOpenAt.
+// Admits is nil while the sale is on; else ErrCancelled, or ErrSaleNotOpen with saleStatus and
+// salesOpenAt.
 func (s Sale) Admits(now time.Time) error {
 	status := s.Status(now, false)
 	if status == StatusCancelled {
@@ -30,8 +31,8 @@ func (s Sale) Admits(now time.Time) error {
 	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
 }
 
-// Status is the sale's at a moment; soldOut says that every place is sold. What is held may come
-// back, so it is not sold.
+// Status is the status of a sale at a moment; soldOut: every place is sold. Held places are not
+// sold, since they may become free again.
 func (s Sale) Status(now time.Time, soldOut bool) Status {
 	switch {
 	case s.State == Cancelled:
@@ -49,32 +50,33 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 	}
 }
 
-// Standing is where a sale stands, for those who wait for it.
-type Standing struct {
+// SaleStatus is the status of a sale, for those who wait for it.
+type SaleStatus struct {
 	Status Status
-	// OpensAt is from when somebody may buy, ClosesAt until when.
+	// OpensAt is when the sale opens, ClosesAt when it closes.
 	OpensAt, ClosesAt time.Time
-	// Age is how long ago it was measured, as Service.Standings answers it.
+	// Age is how long ago it was measured, as Service.SaleStatuses answers it.
 	Age time.Duration
 }
 
-// lasts is how old a standing may be. Only a hall that is sold out is read whole to find that.
-func (s Standing) lasts() time.Duration {
+// maxAge is how old a sale status may be. Only a sold-out hall is read whole, so that status is
+// read less often.
+func (s SaleStatus) maxAge() time.Duration {
 	if s.Status == StatusSoldOut {
 		return soldOutAge
 	}
-	return standingAge
+	return saleStatusAge
 }
 
-// Standings returns where sales stand, by id, each at most 1 s old, one that is sold out at most 5 s;
-// ids that have none are left out, and `missing` is how long ago that was measured of the oldest of
-// them. What nobody has asked for within that time is read in statements of standingsAtOnce.
-func (s *Service) Standings(ctx context.Context, ids []string) (found map[string]Standing, missing time.Duration, err error) {
-	list, err := s.standings.getAll(ctx, ids)
+// SaleStatuses returns the statuses of sales by id, each at most 1 s old, SOLD_OUT at most 5 s. Ids
+// without a sale are left out; missing is how long ago that was measured, for the oldest of them.
+// What is not cached is read by queries of statusesPerQuery sales.
+func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
+	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {
 		return nil, 0, err
 	}
-	found = make(map[string]Standing, len(ids))
+	found = make(map[string]SaleStatus, len(ids))
 	for i, st := range list {
 		age := time.Since(st.began)
 		if st.value.Status == "" {
@@ -87,9 +89,9 @@ func (s *Service) Standings(ctx context.Context, ids []string) (found map[string
 	return found, missing, nil
 }
 
-func (s *Service) loadStandings(ctx context.Context, ids []string) (found map[string]Standing, err error) {
-	err = s.sales.do(ctx, func() error {
-		found, err = s.reader.Standings(ctx, ids)
+func (s *Service) loadSaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, err error) {
+	err = s.sales.Do(ctx, func() error {
+		found, err = s.reader.SaleStatuses(ctx, ids)
 		return err
 	})
 	return found, err

@@ -19,32 +19,32 @@ type salesReader struct {
 	read     [][]string
 }
 
-func (r *salesReader) Standings(_ context.Context, ids []string) (map[string]Standing, error) {
+func (r *salesReader) SaleStatuses(_ context.Context, ids []string) (map[string]SaleStatus, error) {
 	time.Sleep(100 * time.Millisecond)
 	r.read = append(r.read, ids)
-	found := make(map[string]Standing)
+	found := make(map[string]SaleStatus)
 	for _, id := range ids {
 		if id == "bad" {
 			return nil, errors.New("no")
 		}
 		if s := r.statuses[id]; s != "" {
-			found[id] = Standing{Status: s}
+			found[id] = SaleStatus{Status: s}
 		}
 	}
 	return found, nil
 }
 
-// Whoever asks several replicas has to tell which answer is the newest, so each says how old it is.
-func TestAStandingSaysHowOldItIs(t *testing.T) {
+// A caller that asks several replicas uses the newest answer, so each answer says how old it is.
+func TestSaleStatusHasItsAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &salesReader{statuses: map[string]Status{"on": StatusOnSale, "sold": StatusSoldOut}}
 		s := NewService(r, nil, nil)
 		ask := func(on, sold, none time.Duration) {
 			t.Helper()
-			found, missing, err := s.Standings(t.Context(), []string{"on", "sold", "none"})
+			found, missing, err := s.SaleStatuses(t.Context(), []string{"on", "sold", "none"})
 			require.NoError(t, err)
-			require.Equal(t, map[string]Standing{"on": {Status: StatusOnSale, Age: on}, "sold": {Status: StatusSoldOut, Age: sold}}, found)
+			require.Equal(t, map[string]SaleStatus{"on": {Status: StatusOnSale, Age: on}, "sold": {Status: StatusSoldOut, Age: sold}}, found)
 			require.Equal(t, none, missing)
 		}
 		const load = 100 * time.Millisecond
@@ -61,8 +61,8 @@ func TestAStandingSaysHowOldItIs(t *testing.T) {
 	})
 }
 
-// A statement that fails, since it is cancelled or reads too much, takes few others with it.
-func TestSalesAreReadInStatementsOfFifty(t *testing.T) {
+// A statement that fails, because it is cancelled or reads too much, fails only its own sales.
+func TestSaleStatusesAreReadFiftyAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &salesReader{}
@@ -72,10 +72,10 @@ func TestSalesAreReadInStatementsOfFifty(t *testing.T) {
 			ids[i] = fmt.Sprint(i)
 		}
 		ids[60] = "bad"
-		_, _, err := s.Standings(t.Context(), ids)
+		_, _, err := s.SaleStatuses(t.Context(), ids)
 		require.Error(t, err)
 		require.Equal(t, [][]string{ids[:50], ids[50:100], ids[100:]}, r.read)
-		_, _, err = s.Standings(t.Context(), append(ids[:50:50], ids[100:]...))
+		_, _, err = s.SaleStatuses(t.Context(), append(ids[:50:50], ids[100:]...))
 		require.NoError(t, err)
 		require.Len(t, r.read, 3, "the others are known")
 	})

@@ -7,29 +7,31 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/limit"
 )
 
-// Ages of what is read once for everybody.
+// How old cached values may be.
 const (
-	snapshotAge = 100 * time.Millisecond
-	headAge     = time.Second
-	pageAge     = time.Second
-	standingAge = time.Second
-	soldOutAge  = 5 * time.Second
-	// countAge is the age of the free places that a list shows. They are counted event by event, whatever pages are asked for.
+	snapshotAge   = 100 * time.Millisecond
+	headAge       = time.Second
+	pageAge       = time.Second
+	saleStatusAge = time.Second
+	soldOutAge    = 5 * time.Second
+	// countAge is for the free places that a list shows. They are counted event by event, whichever
+	// pages are requested.
 	countAge = 5 * time.Second
-	// maxRemembered bounds each of the five.
-	maxRemembered = 4096
-	// listLoads is how many pages and counts are read at once, so that lists leave connections for those who are about to buy; listQueue is
-	// how many more may wait.
+	// maxCached bounds the entries of each cache.
+	maxCached = 4096
+	// listLoads is how many pages and counts are read at once, so that lists leave connections for
+	// buyers; listQueue is how many more may wait.
 	listLoads = 4
 	listQueue = 1000
-	// saleLoads and saleQueue are the same for where sales stand, which every replica of queue asks
+	// saleLoads and saleQueue are the same for sale statuses, which every replica of queue requests
 	// once a second.
 	saleLoads = 1
 	saleQueue = 100
-	// standingsAtOnce is how many sales one statement reads; when it fails, it fails for these.
-	standingsAtOnce = 50
+	// statusesPerQuery is how many sales one query reads. When it fails, it fails for all of them.
+	statusesPerQuery = 50
 )
 
 // Reader reads events.
@@ -38,12 +40,13 @@ type Reader interface {
 	FindEvent(ctx context.Context, id string) (Event, error)
 	// Snapshot reads what is free now; ErrNotFound.
 	Snapshot(ctx context.Context, id string) (Snapshot, error)
-	// ListEvents returns up to limit events behind the cursor (nil: from the beginning), the latest to start first.
+	// ListEvents returns up to limit events behind the cursor (nil: from the beginning), the latest
+	// to start first.
 	ListEvents(ctx context.Context, limit int, after *Cursor) (Page, error)
 	// Taken counts the places of an event that are not free, by section.
 	Taken(ctx context.Context, id string, seating Seating) (Counts, error)
-	// Standings returns where sales stand, by id; those that do not exist are left out.
-	Standings(ctx context.Context, ids []string) (map[string]Standing, error)
+	// SaleStatuses returns the statuses of sales by id; ids without a sale are left out.
+	SaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error)
 }
 
 // Page is a part of the list of events.
@@ -55,18 +58,21 @@ type Page struct {
 
 // Writer changes events.
 type Writer interface {
-	// PutEvent creates the event when it is absent; else it changes it as far as what is held or sold allows (ErrLocked), if it still is
-	// what spec.IfMatch demands (ErrChanged). It returns the event as it is then. once, unless nil, makes a repetition return what the
-	// first call returned.
-	PutEvent(ctx context.Context, e Event, spec *Spec, once *idempotency.Key) (Event, error)
-	// Settings returns all that operators have put for an event; ErrNotFound.
-	Settings(ctx context.Context, id string) (Settings, error)
+	// PutEvent creates the event when it is absent. Else it changes the event as far as held and
+	// sold places allow (ErrLocked), if the settings still match spec.IfMatch (ErrChanged). It
+	// returns the stored event. A repetition with the same key, unless nil, returns the event that
+	// the first call created.
+	PutEvent(ctx context.Context, e Event, spec *Spec, key *idempotency.Key) (Event, error)
 }
 
-// Lines keeps the settings of waiting lines.
-type Lines interface {
-	// LineSettings returns defaults where nobody has set anything; ErrNotFound for an id that neither an event nor settings have.
+// SettingsStore keeps what operators have set for events and waiting lines.
+type SettingsStore interface {
+	// Settings returns all that is in force of an event, as it is now; ErrNotFound.
+	Settings(ctx context.Context, id string) (Settings, error)
+	// LineSettings returns defaults for settings that are not set; ErrNotFound for an id that has
+	// neither an event nor settings.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
+	// ChangeLine changes a line's settings and returns them all.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
 }
 
@@ -76,18 +82,20 @@ type Cursor struct {
 	ID       string
 }
 
-// Service answers what is on sale.
+// Service answers what is on sale. Settings are not cached: it offers the methods of their store as
+// they are.
 type Service struct {
-	reader    Reader
-	writer    Writer
-	lines     Lines
-	snapshots *fresh[string, Snapshot]
-	heads     *fresh[string, Event]
-	pages     *fresh[pageKey, Page]
-	counts    *fresh[countKey, Counts]
-	standings *fresh[string, Standing]
-	lists     *gate
-	sales     *gate
+	SettingsStore
+
+	reader       Reader
+	writer       Writer
+	snapshots    *cache[string, Snapshot]
+	heads        *cache[string, Event]
+	pages        *cache[pageKey, Page]
+	counts       *cache[countKey, Counts]
+	saleStatuses *cache[string, SaleStatus]
+	lists        *limit.Limiter
+	sales        *limit.Limiter
 }
 
 type pageKey struct {
@@ -95,7 +103,7 @@ type pageKey struct {
 	after Cursor
 }
 
-// countKey has the version, since other sections need other counts.
+// countKey includes the version, since a change of the sections changes the counts.
 type countKey struct {
 	id      string
 	version int64
@@ -103,18 +111,18 @@ type countKey struct {
 }
 
 // NewService makes a Service.
-func NewService(reader Reader, writer Writer, lines Lines) *Service {
+func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 	s := &Service{
-		reader: reader, writer: writer, lines: lines,
-		snapshots: newFresh(snapshotAge, maxRemembered, reader.Snapshot),
-		heads:     newFresh(headAge, maxRemembered, reader.FindEvent),
-		lists:     newGate(listLoads, listQueue),
-		sales:     newGate(saleLoads, saleQueue),
+		SettingsStore: settings, reader: reader, writer: writer,
+		snapshots: newCache(snapshotAge, maxCached, reader.Snapshot),
+		heads:     newCache(headAge, maxCached, reader.FindEvent),
+		lists:     limit.New(listLoads, listQueue),
+		sales:     limit.New(saleLoads, saleQueue),
 	}
-	s.pages = newFresh(pageAge, maxRemembered, s.loadPage)
-	s.counts = newFresh(countAge, maxRemembered, s.loadCount)
-	s.standings = newFreshBatch(standingAge, maxRemembered, s.loadStandings)
-	s.standings.lasts, s.standings.atOnce = Standing.lasts, standingsAtOnce
+	s.pages = newCache(pageAge, maxCached, s.loadPage)
+	s.counts = newCache(countAge, maxCached, s.loadCount)
+	s.saleStatuses = newBatchCache(saleStatusAge, maxCached, s.loadSaleStatuses)
+	s.saleStatuses.maxAgeOf, s.saleStatuses.maxKeysPerLoad = SaleStatus.maxAge, statusesPerQuery
 	return s
 }
 
@@ -123,45 +131,31 @@ func (s *Service) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	return s.snapshots.get(ctx, id)
 }
 
-// Head returns an event without what is free, at most 1 s old: for what hardly ever changes, as title and seating.
+// Head returns an event without its free places, at most 1 s old: for what rarely changes, as title
+// and seating.
 func (s *Service) Head(ctx context.Context, id string) (Event, error) { return s.heads.get(ctx, id) }
 
 // Create makes a new event with an id of its own.
-func (s *Service) Create(ctx context.Context, spec Spec, once *idempotency.Key) (Snapshot, error) {
+func (s *Service) Create(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	spec.ID = uuid.Must(uuid.NewV7()).String()
-	return s.put(ctx, spec, once)
+	return s.put(ctx, spec, key)
 }
 
 // Put creates the event or changes it; putting again what is there already changes nothing.
 func (s *Service) Put(ctx context.Context, spec Spec) (Snapshot, error) { return s.put(ctx, spec, nil) }
 
-func (s *Service) put(ctx context.Context, spec Spec, once *idempotency.Key) (Snapshot, error) {
+func (s *Service) put(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	e, err := spec.Event()
 	if err != nil {
 		return Snapshot{}, err
 	}
-	e, err = s.writer.PutEvent(ctx, e, &spec, once)
+	e, err = s.writer.PutEvent(ctx, e, &spec, key)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s.snapshots.forget(e.ID)
-	s.heads.forget(e.ID)
-	s.standings.forget(e.ID)
-	s.pages.forgetAll()
+	s.snapshots.invalidate(e.ID)
+	s.heads.invalidate(e.ID)
+	s.saleStatuses.invalidate(e.ID)
+	s.pages.invalidateAll()
 	return s.reader.Snapshot(ctx, e.ID)
-}
-
-// Settings returns all that is in force of an event, as it is now; ErrNotFound.
-func (s *Service) Settings(ctx context.Context, id string) (Settings, error) {
-	return s.writer.Settings(ctx, id)
-}
-
-// LineSettings returns a line's settings; ErrNotFound.
-func (s *Service) LineSettings(ctx context.Context, eventID string) (LineSettings, error) {
-	return s.lines.LineSettings(ctx, eventID)
-}
-
-// ChangeLine changes a line's settings and returns them all.
-func (s *Service) ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error) {
-	return s.lines.ChangeLine(ctx, eventID, change)
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// LineSettings are the durable settings of a waiting line. Any event id may have them, also one that is not on sale here.
+// LineSettings are the durable settings of a waiting line. Any event id may have them, also one
+// that is not on sale here.
 type LineSettings struct {
 	EventID string
 	// Threshold is how many may be inside at once, SlotSeconds how long; nil: the queue's default.
@@ -22,7 +23,8 @@ type LineSettings struct {
 	Closed bool
 }
 
-// LineChange changes those settings of a line that are not nil; BlockUser, unless empty, joins the blocked ones.
+// LineChange changes those settings of a line that are not nil; BlockUser, unless empty, joins the
+// blocked ones.
 type LineChange struct {
 	Threshold *int64
 	Paused    *bool
@@ -48,7 +50,8 @@ func (s *Settings) ETag() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Match is what a client demands of the settings that its PUT replaces (If-Match, RFC 9110 §13.1.1).
+// Match is what a client demands of the settings that its PUT replaces (If-Match, RFC 9110
+// §13.1.1).
 type Match struct {
 	// Any: that they are there at all.
 	Any   bool

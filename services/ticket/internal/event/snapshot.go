@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// Snapshot is an event at one moment: which places are free, holds whose time is over counted as free.
+// Snapshot is an event at one moment, with its free places. Expired holds count as free.
 type Snapshot struct {
 	Event Event
 	// At is the database's clock when it was taken.
 	At time.Time
-	// Bitmap has bit i (most significant first within a byte) set when the seat of index i is free; empty for general admission.
+	// Bitmap has bit i (most significant first within a byte) set when the seat of index i is free;
+	// empty for general admission.
 	Bitmap []byte
 	// Free places by section, in the event's order.
 	Free []int64
@@ -24,7 +25,7 @@ type Snapshot struct {
 }
 
 // NewAssigned makes the snapshot of an event with assigned seating from the indexes of the seats
-// that are not free, so many of which are sold.
+// that are not free, of which `sold` are sold.
 func NewAssigned(e Event, at time.Time, taken []int32, sold int64) Snapshot {
 	seats := 0
 	for _, s := range e.Sections {

@@ -8,7 +8,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// MaxSeats is the largest venue with assigned seating. Its seats are made by one statement, which must end well within 5 s.
+// MaxSeats is the largest venue with assigned seating. Its seats are made by one statement, which
+// must end well within 5 s.
 const MaxSeats = 100_000
 
 // Spec is an event as an operator puts it.
@@ -23,7 +24,8 @@ type Spec struct {
 	Seating      Seating
 	Currency     string
 	MaxPerUser   int
-	// Nil leaves what is in force; for a new event that is the service's default (HoldSeconds) or the queue's.
+	// Nil leaves what is in force; for a new event that is the service's default (HoldSeconds) or
+	// the queue's.
 	HoldSeconds *int32
 	SlotSeconds *int64
 	Threshold   *int64
@@ -41,8 +43,8 @@ type SectionSpec struct {
 	Capacity    *int64
 }
 
-// Event checks what the members demand of each other, and returns the event that the spec describes. The error is ErrInvalid with a
-// field for everything that is wrong.
+// Event checks what the members demand of each other, and returns the event that the spec
+// describes. The error is ErrInvalid with a field for everything that is wrong.
 func (s *Spec) Event() (Event, error) {
 	fields := s.times()
 	sections, more := s.sections()
@@ -60,7 +62,8 @@ func (s *Spec) Event() (Event, error) {
 	return e, nil
 }
 
-// stored is t as the database keeps it: to the microsecond. Otherwise a repeated PUT with nanoseconds would look like a change.
+// stored is t as the database keeps it: to the microsecond. Otherwise a repeated PUT with
+// nanoseconds would look like a change.
 func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 func (s *Spec) times() []errs.Field {
@@ -122,7 +125,7 @@ func (s *Section) setRows(spec SectionSpec, path string) []errs.Field {
 	return nil
 }
 
-// Changes says what of a stored event a new version of it may touch.
+// Changes says which parts of a stored event a new version of it changes.
 type Changes struct {
 	// Structure: seating, currency, and which places there are.
 	Structure bool
@@ -130,8 +133,9 @@ type Changes struct {
 	Any bool
 }
 
-// Compare tells what differs between the stored event and what an operator puts in its place. New prices and more (or, down to what is
-// held and sold, less) general admission are no change of structure: holds keep the amount they were made with.
+// Compare returns the differences between the stored event and its new version. New prices and
+// capacities are no change of structure: holds keep the amount with which they were made, and the
+// store refuses a capacity below what is held and sold.
 func Compare(old, new *Event) Changes {
 	var c Changes
 	c.Structure = old.Seating != new.Seating || old.Currency != new.Currency || !samePlaces(old, new)

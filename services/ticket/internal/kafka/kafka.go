@@ -1,4 +1,4 @@
-// Package kafka consumes what payment tells of payments.
+// Package kafka consumes the events of payments.
 package kafka
 
 import (
@@ -17,7 +17,7 @@ import (
 // Group is the consumer group of all replicas.
 const Group = "ticket-service-group"
 
-// maxBatch bounds the payments of one transaction, and with them the seats it has locked.
+// maxBatch bounds the payments of one transaction, and so the seats that it locks.
 const maxBatch = 200
 
 // Settler applies payment events, each once.
@@ -30,8 +30,8 @@ func NewConsumer(cfg kafka.Config, s Settler, log *slog.Logger) (*kafka.Consumer
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(s)), log)
 }
 
-// Handle settles records of payment-events. A record that cannot be read is poison; so is one of a payment type that this service does
-// not sell, since nobody else would give the money back.
+// Handle settles records of payment-events. A record that cannot be read is poison. So is one of a
+// payment type that this service does not sell: no other service would refund it.
 func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]reservation.PaymentEvent, 0, len(recs))
@@ -46,8 +46,8 @@ func Handle(s Settler) func(context.Context, []kafka.Record) error {
 	}
 }
 
-// paidForReservation is the payment type of what is sold here; an absent one means the same.
-const paidForReservation = "reservation"
+// typeReservation is the payment type that is sold here; an absent type means the same.
+const typeReservation = "reservation"
 
 func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
@@ -57,7 +57,7 @@ func decode(rec kafka.Record) (reservation.PaymentEvent, error) {
 	bad := func(format string, args ...any) (reservation.PaymentEvent, error) {
 		return reservation.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
 	}
-	if t := p.GetPaymentType(); t != "" && t != paidForReservation {
+	if t := p.GetPaymentType(); t != "" && t != typeReservation {
 		return bad("payment type %q is not sold here", t)
 	}
 	if t := p.GetType(); t != events.PaymentConfirmed && t != events.PaymentRefunded {

@@ -33,7 +33,7 @@ func record(id, value string) kafka.Record {
 	return kafka.Record{Topic: "payment-events", EventID: id, Value: []byte(value)}
 }
 
-func TestHandleReadsWhatPaymentWrites(t *testing.T) {
+func TestHandleDecodesPaymentEvents(t *testing.T) {
 	t.Parallel()
 	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
 	var s settler

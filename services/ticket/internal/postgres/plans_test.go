@@ -7,7 +7,8 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 )
 
-// The exceptions: a page of events is read along the index that gives its order, and once in ten seconds all events are looked over.
+// The exceptions: a page of events is read along the index of its order, and all events are scanned
+// once in ten seconds.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t), "ListEvents events", "SoldByEvent events")

@@ -9,44 +9,46 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// maxTries is how often the best seats are picked before the caller is told to try again: once, and five other times.
-const maxTries = 6
+// maxAttempts is how often seats are picked before the request is refused with ErrTryAgain.
+const maxAttempts = 6
 
-// picker chooses seats from snapshots. Requests that choose from the same snapshot at the same time would all choose the same seats, so
-// it remembers what it gave away since the snapshot was taken; other replicas' choices are met by choosing at random among more and more
+// picker chooses seats from snapshots. Concurrent requests would all choose the same seats of a
+// snapshot, so it remembers which seats it handed out since the snapshot was taken. Conflicts with
+// other replicas become rarer with each attempt: it chooses at random among more and more
 // candidates.
 type picker struct {
 	mu     sync.Mutex
-	events map[string]*given
+	events map[string]*handedOut
 }
 
-// given are the seats (indexes) handed out since a snapshot.
-type given struct {
+// handedOut are the seats (indexes) handed out since a snapshot.
+type handedOut struct {
 	since time.Time
 	seats map[int]struct{}
 }
 
-func newPicker() *picker { return &picker{events: make(map[string]*given)} }
+func newPicker() *picker { return &picker{events: make(map[string]*handedOut)} }
 
-// pick returns n seats (indexes) of the section that are free in the snapshot and not given to anyone else, nil when there are none. try
-// counts from 0: the first one takes the best, later ones any of the best 4, 16, 64…
+// pick returns n seats (indexes) of the section that are free in the snapshot and not handed out
+// yet, nil when there are none. Attempt 0 takes the best seats, later attempts any of the best 4,
+// 16, 64 and so on.
 func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, try int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.events[snap.Event.ID]
 	if g == nil || g.since.Before(snap.At) {
-		g = &given{since: snap.At, seats: make(map[int]struct{})}
+		g = &handedOut{since: snap.At, seats: make(map[int]struct{})}
 		p.events[snap.Event.ID] = g
 	}
 	free := func(i int) bool {
-		_, gone := g.seats[i]
-		return !gone && snap.IsFree(i)
+		_, handed := g.seats[i]
+		return !handed && snap.IsFree(i)
 	}
 	var seats []int
-	if spread := 1 << (2 * min(try, 5)); adjacent {
-		seats = pickRun(sec, n, spread, free)
+	if candidates := 1 << (2 * min(try, 5)); adjacent {
+		seats = pickAdjacent(sec, n, candidates, free)
 	} else {
-		seats = pickLoose(sec, n, spread, free)
+		seats = pickAny(sec, n, candidates, free)
 	}
 	for _, i := range seats {
 		g.seats[i] = struct{}{}
@@ -54,8 +56,8 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	return seats
 }
 
-// giveBack takes seats back that were picked for a request that then failed for another reason than theirs.
-func (p *picker) giveBack(eventID string, seats []int) {
+// release returns seats whose request failed for a reason other than the seats.
+func (p *picker) release(eventID string, seats []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if g := p.events[eventID]; g != nil {
@@ -65,34 +67,35 @@ func (p *picker) giveBack(eventID string, seats []int) {
 	}
 }
 
-// pickRun chooses n seats next to each other: rows from the front, in a row the run nearest to its middle. A run that would leave a
-// single seat between others is taken only when there is no other: hardly anybody buys those.
-func pickRun(sec event.Section, n, spread int, free func(int) bool) []int {
-	var clean, wasteful []int // the first seat of each candidate
+// pickAdjacent chooses n adjacent seats: rows from the front, in each row the run nearest to the
+// middle. A run that leaves a single free seat beside it is a last resort, since single seats
+// hardly sell.
+func pickAdjacent(sec event.Section, n, candidates int, free func(int) bool) []int {
+	var withoutSingle, withSingle []int // the first seat of each candidate
 	for row := range sec.Rows {
 		first := sec.First + row*sec.SeatsPerRow
 		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && free(i) }
-		for _, offset := range fromTheMiddle(sec.SeatsPerRow - n + 1) {
+		for _, offset := range middleOut(sec.SeatsPerRow - n + 1) {
 			start := first + offset
 			switch {
 			case !allFree(start, n, free):
-			case single(start-1, -1, inRow) || single(start+n, 1, inRow):
-				wasteful = append(wasteful, start)
+			case leavesSingleSeat(start-1, -1, inRow) || leavesSingleSeat(start+n, 1, inRow):
+				withSingle = append(withSingle, start)
 			default:
-				clean = append(clean, start)
+				withoutSingle = append(withoutSingle, start)
 			}
 		}
-		if len(clean) >= spread {
+		if len(withoutSingle) >= candidates {
 			break
 		}
 	}
-	if len(clean) == 0 {
-		clean = wasteful
+	if len(withoutSingle) == 0 {
+		withoutSingle = withSingle
 	}
-	if len(clean) == 0 {
+	if len(withoutSingle) == 0 {
 		return nil
 	}
-	start := clean[rand.N(min(spread, len(clean)))] //nolint:gosec // spreads contention, nothing secret
+	start := withoutSingle[rand.N(min(candidates, len(withoutSingle)))] //nolint:gosec // spreads contention, nothing secret
 	seats := make([]int, n)
 	for i := range seats {
 		seats[i] = start + i
@@ -100,27 +103,29 @@ func pickRun(sec event.Section, n, spread int, free func(int) bool) []int {
 	return seats
 }
 
-// single reports whether seat i is free and its next one in that direction is not.
-func single(i, direction int, free func(int) bool) bool { return free(i) && !free(i+direction) }
+// leavesSingleSeat reports whether seat i is free and its neighbour in that direction is not.
+func leavesSingleSeat(i, direction int, free func(int) bool) bool {
+	return free(i) && !free(i+direction)
+}
 
-// pickLoose chooses any n seats, the best first.
-func pickLoose(sec event.Section, n, spread int, free func(int) bool) []int {
+// pickAny chooses any n seats, the best first.
+func pickAny(sec event.Section, n, candidates int, free func(int) bool) []int {
 	var seats []int
 	for row := range sec.Rows {
 		first := sec.First + row*sec.SeatsPerRow
-		for _, i := range fromTheMiddle(sec.SeatsPerRow) {
+		for _, i := range middleOut(sec.SeatsPerRow) {
 			if free(first + i) {
 				seats = append(seats, first+i)
 			}
 		}
-		if len(seats) >= n+spread-1 {
+		if len(seats) >= n+candidates-1 {
 			break
 		}
 	}
 	if len(seats) < n {
 		return nil
 	}
-	seats = seats[:min(len(seats), n+spread-1)]
+	seats = seats[:min(len(seats), n+candidates-1)]
 	rand.Shuffle(len(seats), func(i, j int) { seats[i], seats[j] = seats[j], seats[i] })
 	seats = seats[:n]
 	slices.Sort(seats)
@@ -136,8 +141,8 @@ func allFree(start, n int, free func(int) bool) bool {
 	return true
 }
 
-// fromTheMiddle lists 0 to n−1 from the middle outwards; nothing for n below 1.
-func fromTheMiddle(n int) []int {
+// middleOut lists 0 to n−1 from the middle outwards; nothing for n below 1.
+func middleOut(n int) []int {
 	if n <= 0 {
 		return nil
 	}

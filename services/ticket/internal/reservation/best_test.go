@@ -78,16 +78,16 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 		if !adjacent {
 			require.Len(t, seen, 20)
 			require.Nil(t, p.pick(&snap, sec, 1, false, 0))
-			p.giveBack("e", []int{sec.First + 4})
+			p.release("e", []int{sec.First + 4})
 			require.Equal(t, []int{sec.First + 4}, p.pick(&snap, sec, 1, false, 0))
 		}
-		// A newer snapshot knows what became of them.
+		// A newer snapshot shows whether they were held.
 		newer, _ := snapshotOf(snapshotTime.Add(time.Millisecond), "xxxxxxxxxx", ".xxxxxxxxx")
 		require.Equal(t, []int{sec.First + 10}, p.pick(&newer, sec, 1, adjacent, 0))
 	}
 }
 
-func TestLaterTriesSpread(t *testing.T) {
+func TestLaterAttemptsSpread(t *testing.T) {
 	t.Parallel()
 	var firsts []int
 	for range 200 {
@@ -102,11 +102,11 @@ func TestLaterTriesSpread(t *testing.T) {
 	require.LessOrEqual(t, len(firsts), 16)
 }
 
-func TestFromTheMiddle(t *testing.T) {
+func TestMiddleOut(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []int{2, 3, 1, 4, 0}, fromTheMiddle(5))
-	require.Equal(t, []int{1, 2, 0, 3}, fromTheMiddle(4))
-	require.Equal(t, []int{0}, fromTheMiddle(1))
-	require.Empty(t, fromTheMiddle(0))
-	require.Empty(t, fromTheMiddle(-3))
+	require.Equal(t, []int{2, 3, 1, 4, 0}, middleOut(5))
+	require.Equal(t, []int{1, 2, 0, 3}, middleOut(4))
+	require.Equal(t, []int{0}, middleOut(1))
+	require.Empty(t, middleOut(0))
+	require.Empty(t, middleOut(-3))
 }

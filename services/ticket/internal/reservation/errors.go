@@ -2,7 +2,7 @@ package reservation
 
 import "urr.guru/pkg/errs"
 
-// What can keep a hold, a reservation or its payment from going on.
+// Why a hold, a reservation or its payment is refused.
 var (
 	ErrSeatTaken         = errs.ErrSeatTaken
 	ErrLimitExceeded     = errs.ErrLimitExceeded

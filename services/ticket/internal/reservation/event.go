@@ -11,27 +11,28 @@ import (
 // EventType names what happened to a reservation.
 type EventType string
 
-// What can happen to a reservation, as others hear of it.
+// The types of events that are published.
 const (
-	Created           EventType = events.ReservationCreated
-	WasConfirmed      EventType = events.ReservationConfirmed
-	WasCancelled      EventType = events.ReservationCancelled
-	HasExpired        EventType = events.ReservationExpired
-	PaymentWasRefused EventType = events.ReservationRejected
+	EventCreated         EventType = events.ReservationCreated
+	EventConfirmed       EventType = events.ReservationConfirmed
+	EventCancelled       EventType = events.ReservationCancelled
+	EventExpired         EventType = events.ReservationExpired
+	EventPaymentRejected EventType = events.ReservationRejected
 )
 
 // Event is one thing that happened, with the reservation as it was right after.
 type Event struct {
 	Type        EventType
 	Reservation Reservation
-	// Reason is why; empty when there is nothing to say.
+	// Reason is why it happened; empty without one.
 	Reason string
 	// PaymentID is the payment that confirmed the reservation or was rejected; zero: none.
 	PaymentID uuid.UUID
 	At        time.Time
 }
 
-// TakeEvents returns what happened since the reservation was read, and forgets it. It is written in the transaction of the change.
+// TakeEvents returns the events since the reservation was read, and forgets them. They are written
+// in the transaction of the change.
 func (r *Reservation) TakeEvents() []Event {
 	taken := r.events
 	r.events = nil
@@ -44,11 +45,11 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.events = append(r.events, Event{Type: t, Reservation: seen, Reason: reason, PaymentID: payment, At: now})
 }
 
-// RejectUnknown is the event of a payment whose reservation does not exist: it has to be refunded like every other that cannot be
-// honoured.
-func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
+// rejectUnknown is the event of a payment whose reservation does not exist: it has to be refunded
+// like every other that cannot be honoured.
+func rejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
-		Type: PaymentWasRefused, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
+		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
 		Reservation: Reservation{
 			ID: id, EventID: p.EventID, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency, Status: Rejected, Version: 1,
 		},

@@ -13,23 +13,27 @@ import (
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
 	SeatIDs                 []string
-	// Impatient requests do not wait for a seat that someone else is just about: it is taken then.
-	Impatient bool
-	// Once is nil without an Idempotency-Key.
-	Once *idempotency.Key
+	// SkipLocked: a seat that another transaction has locked counts as taken; else the request
+	// waits for it.
+	SkipLocked bool
+	// IdempotencyKey is nil when the client sent none.
+	IdempotencyKey *idempotency.Key
 }
 
-// BestRequest asks for a number of places of a section: the best that are free, or general admissions.
+// BestRequest asks for a number of places of a section: the best that are free, or general
+// admissions.
 type BestRequest struct {
 	EventID, UserID, SlotID string
 	Section                 string
 	Quantity                int
-	// Adjacent seats stand next to each other in one row. It means nothing for general admission.
+	// Adjacent: the seats must be next to each other in one row. Ignored for general admission.
 	Adjacent bool
-	Once     *idempotency.Key
+	// IdempotencyKey is nil when the client sent none.
+	IdempotencyKey *idempotency.Key
 }
 
-// CheckLimit is ErrLimitExceeded when a user who has bought or holds used places may not have want more.
+// CheckLimit is ErrLimitExceeded when a user who has bought or holds used places may not have want
+// more.
 func CheckLimit(used int64, want, limit int) error {
 	if used+int64(want) <= int64(limit) {
 		return nil
@@ -37,10 +41,10 @@ func CheckLimit(used int64, want, limit int) error {
 	return ErrLimitExceeded.With("limit", strconv.Itoa(limit)).With("used", strconv.FormatInt(used, 10))
 }
 
-// Taken is ErrSeatTaken with the seats that are, separated by commas.
+// Taken is ErrSeatTaken with the taken seats, separated by commas.
 func Taken(seatIDs []string) error { return ErrSeatTaken.With("seatIds", strings.Join(seatIDs, ",")) }
 
-// GeneralSale is what is known of an event with general admission while its sections are locked.
+// GeneralSale is the state of an event with general admission while its sections are locked.
 type GeneralSale struct {
 	Sale event.Sale
 	Now  time.Time
@@ -50,8 +54,8 @@ type GeneralSale struct {
 	Used map[string]int64
 }
 
-// Allot decides on requests in the order in which they came, taking from what is free. One that is refused takes nothing and stands in
-// nobody's way.
+// Allot decides on requests in their order of arrival and subtracts from the free places. A refused
+// request takes nothing.
 func (g *GeneralSale) Allot(req BestRequest) error {
 	if err := g.Sale.Admits(g.Now); err != nil {
 		return err

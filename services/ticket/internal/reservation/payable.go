@@ -16,8 +16,9 @@ type Payable struct {
 	EventTitle  string
 }
 
-// Payable returns what a user has to pay for a reservation, and until when: ErrReferenceNotFound when it is not that user's,
-// ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled when it cannot be paid any more.
+// Payable returns the amount due for a user's reservation, and until when. ErrReferenceNotFound
+// when it is not that user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled
+// when it cannot be paid any more.
 func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) || (err == nil && r.UserID != userID) {
@@ -39,7 +40,8 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	return &Payable{Reservation: *r, EventTitle: e.Title}, nil
 }
 
-// BeginPayment gives a payment its time (see Reservation.BeginPayment). The provider must not be called before.
+// BeginPayment reserves time for a payment (see Reservation.BeginPayment). The provider must not be
+// called before.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {
@@ -53,7 +55,8 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 	return p, nil
 }
 
-// AbortPayment takes a payment back that was definitely declined (see Reservation.AbortPayment).
+// AbortPayment undoes BeginPayment for a payment that was definitely declined (see
+// Reservation.AbortPayment).
 func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
 	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
 		r.AbortPayment(payment, now, s.extension)

@@ -13,15 +13,15 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
-	// GivenBack: it is known to have been refunded since.
-	GivenBack bool
+	// AlreadyRefunded: it is known to have been refunded since.
+	AlreadyRefunded bool
 }
 
 // Cause says why a payment was refunded.
 type Cause string
 
-// The causes of refunds. After the first two the reservation stays what it is: a compensation refunds a payment that was rejected, and a
-// transfer pays the seller a part of the price.
+// The causes of refunds. The first two do not change the reservation: a compensation refunds a
+// rejected payment, and a transfer pays a part of the price to the seller.
 const (
 	CauseCompensation   Cause = "COMPENSATION"
 	CauseTransfer       Cause = "TRANSFER"
@@ -30,71 +30,50 @@ const (
 	CauseEventCancelled Cause = "EVENT_CANCELLED"
 )
 
-// Paid settles a payment that the provider has taken. Either it confirms the reservation, or it is rejected by an event, whereupon it is
-// refunded: no payment is passed over. Money that comes while the reservation waits for another payment is welcome; the other one is
-// then rejected, should it come too. What was given back before it was heard of is rejected as well: it may have been a part only.
-// Repeating it changes nothing.
+// Paid settles a payment that the provider has taken: it either confirms the reservation, or is
+// rejected by an event and then refunded. A payment is accepted while the reservation waits for
+// another one, which is rejected if it is taken later. A payment that is already refunded is
+// rejected too, since the refund may have been partial. Repeating it changes nothing.
 func (r *Reservation) Paid(p Payment, now time.Time) {
 	r.Expire(now)
 	switch {
 	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
-	case p.GivenBack:
-		r.refuse(p, ReasonRefunded, now)
+	case p.AlreadyRefunded:
+		r.rejectPayment(p, ReasonRefunded, now)
 	case r.Status == Confirmed:
-		r.refuse(p, ReasonAlreadyPaid, now)
+		r.rejectPayment(p, ReasonAlreadyPaid, now)
 	case r.Amount != p.Amount || r.Currency != p.Currency:
-		r.refuse(p, ReasonAmountMismatch, now)
+		r.rejectPayment(p, ReasonAmountMismatch, now)
 	case r.Status.Unpaid():
 		r.Status, r.PaymentID = Confirmed, p.ID
 		r.Version++
-		r.emit(WasConfirmed, "", p.ID, now)
+		r.emit(EventConfirmed, "", p.ID, now)
 	case r.Status == Expired, r.Status == Cancelled:
 		reason := ReasonHoldExpired
 		if r.Status == Cancelled {
 			reason = ReasonCancelled
 		}
 		r.Status, r.PaymentID, r.Reason = Rejected, p.ID, reason
-		r.refuse(p, reason, now)
+		r.rejectPayment(p, reason, now)
 	default: // REJECTED or REFUNDED, and one more payment
-		r.refuse(p, r.Reason, now)
+		r.rejectPayment(p, r.Reason, now)
 	}
 }
 
-// refuse tells payment to refund p; the version grows even where the status stays, so that the event is newer than the one before.
-func (r *Reservation) refuse(p Payment, reason string, now time.Time) {
+// rejectPayment publishes that p must be refunded. The version grows even when the status does not
+// change, so that the event is newer than the one before.
+func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) {
 	r.Version++
-	r.emit(PaymentWasRefused, reason, p.ID, now)
+	r.emit(EventPaymentRejected, reason, p.ID, now)
 }
 
-// Refund settles the refund of a payment. It ends the reservation only if that payment is what confirmed it, and the cause is not one that
-// leaves it alone.
+// Refund settles the refund of a payment. It ends the reservation only if that payment confirmed it
+// and the cause is neither compensation nor transfer.
 func (r *Reservation) Refund(payment uuid.UUID, cause Cause, now time.Time) {
 	if cause == CauseCompensation || cause == CauseTransfer || r.Status != Confirmed || r.PaymentID != payment {
 		return
 	}
 	r.Status, r.Reason = Refunded, ReasonRefunded
 	r.Version++
-	r.emit(WasCancelled, ReasonRefunded, uuid.Nil, now)
-}
-
-// PaymentEvent is what payment tells of a payment: taken, or refunded.
-type PaymentEvent struct {
-	// Key is the event's own id: one that comes again is not settled again.
-	Key           string
-	ReservationID uuid.UUID
-	Payment       Payment
-	// Version of the payment after what is told.
-	Version int64
-	// Refunded: the payment was given back for the Cause, else it was taken.
-	Refunded bool
-	Cause    Cause
-}
-
-// Settle does to the reservation what the event means for it.
-func (e PaymentEvent) Settle(r *Reservation, now time.Time) {
-	if e.Refunded {
-		r.Refund(e.Payment.ID, e.Cause, now)
-		return
-	}
-	r.Paid(e.Payment, now)
+	r.emit(EventCancelled, ReasonRefunded, uuid.Nil, now)
 }

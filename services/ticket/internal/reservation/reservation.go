@@ -1,4 +1,5 @@
-// Package reservation is the life of a reservation: how seats are held, what a payment does to them, and when they are free again.
+// Package reservation is the life of a reservation: how seats are held, what a payment does to
+// them, and when they are free again.
 package reservation
 
 import (
@@ -14,7 +15,8 @@ import (
 //	EXPIRED, CANCELLED → REJECTED            when they were paid all the same
 type Status string
 
-// The statuses. A reservation in one of the first three is live: its seats are nobody else's.
+// The statuses. A reservation in one of the first three is live: no other reservation can have its
+// seats.
 const (
 	Held      Status = "HELD"
 	Paying    Status = "PAYING"
@@ -33,9 +35,10 @@ func (s Status) Unpaid() bool { return s == Held || s == Paying }
 
 // Times of a payment.
 const (
-	// PayWithin is how long a payment that has begun may take; nobody can take the seats away until then.
+	// PayWithin is how long a payment that has begun may take; the seats cannot be taken until
+	// then.
 	PayWithin = 10 * time.Minute
-	// RetryWithin is what is left at least of a hold whose payment was declined.
+	// RetryWithin is the least time that a hold has left after a declined payment.
 	RetryWithin = 2 * time.Minute
 )
 
@@ -50,8 +53,8 @@ const (
 	ReasonUnknown        = "RESERVATION_NOT_FOUND"
 )
 
-// Reservation is a number of places that one user holds or has bought. Its methods are the only way to change its status; they decide
-// by the time given to them, which is always the database's.
+// Reservation is a number of places that one user holds or has bought. Its status changes by its
+// methods only, which decide by the time given to them: the database's.
 type Reservation struct {
 	ID      uuid.UUID
 	EventID string
@@ -67,7 +70,8 @@ type Reservation struct {
 	Currency string
 	Status   Status
 	Reason   string
-	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the end of the hold as it was made.
+	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the end of the hold as
+	// it was made.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
 	// PaymentID is the payment under way, that paid, or that was rejected; zero: none.
@@ -77,25 +81,6 @@ type Reservation struct {
 	CreatedAt time.Time
 
 	events []Event
-}
-
-// Seat is one seat of a reservation.
-type Seat struct {
-	ID      string
-	Section string
-	Row     string
-	Number  int
-	// Price in the currency's minor unit.
-	Price int64
-}
-
-// SeatIDs lists the seats' ids.
-func (r *Reservation) SeatIDs() []string {
-	ids := make([]string, len(r.Seats))
-	for i, s := range r.Seats {
-		ids[i] = s.ID
-	}
-	return ids
 }
 
 // NewID makes a reservation's id: a UUIDv7, so that ids sort by time.
@@ -121,14 +106,14 @@ func NewHeld(h Hold, now time.Time) *Reservation {
 		Section: h.Section, Seats: h.Seats, Quantity: h.Quantity, Amount: h.Amount, Currency: h.Currency,
 		Status: Held, ExpiresAt: end, HoldEndsAt: end, Version: 1, CreatedAt: now,
 	}
-	r.emit(Created, "", uuid.Nil, now)
+	r.emit(EventCreated, "", uuid.Nil, now)
 	return r
 }
 
-// Due reports whether the reservation's time is over, whether or not anybody has expired it yet.
+// Due reports whether the reservation's time is over, whether or not it has been expired yet.
 func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && !now.Before(r.ExpiresAt) }
 
-// At is the reservation as it is seen at a moment: a hold whose time is over has expired.
+// At is the reservation as seen at a moment: a hold whose time is over has expired.
 func (r Reservation) At(now time.Time) Reservation {
 	if r.Due(now) {
 		r.Status, r.Reason = Expired, ReasonHoldExpired
@@ -136,8 +121,8 @@ func (r Reservation) At(now time.Time) Reservation {
 	return r
 }
 
-// AsMade is the reservation as it was when it was made: the answer that a repeated request gets.
-func (r Reservation) AsMade() *Reservation {
+// AsCreated is the reservation as it was created: the answer that a repeated request gets.
+func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
 	return &r
 }

@@ -21,14 +21,14 @@ type Events interface {
 
 // Holder makes holds.
 type Holder interface {
-	// HoldSeats holds all the seats or none: Taken, event.ErrSeatNotFound, ErrLimitExceeded, event.ErrSaleNotOpen… Seats of holds whose
-	// time is over are taken over.
+	// HoldSeats holds all the seats or none: Taken, event.ErrSeatNotFound, ErrLimitExceeded,
+	// event.ErrSaleNotOpen… Seats of expired holds are taken over.
 	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
 	// HoldGeneral holds a number of general admissions; ErrSoldOut.
 	HoldGeneral(ctx context.Context, req BestRequest) (*Reservation, error)
-	// Made returns what an earlier request with the key made, as it was then; nil when there was none, idempotency.ErrInProgress while
-	// it runs.
-	Made(ctx context.Context, key *idempotency.Key) (*Reservation, error)
+	// Replay returns the reservation that an earlier request with the key made, as it was created;
+	// nil when there was none, idempotency.ErrInProgress while it runs.
+	Replay(ctx context.Context, key *idempotency.Key) (*Reservation, error)
 	// CountFree counts the free seats of a section with assigned seating.
 	CountFree(ctx context.Context, eventID, section string) (int64, error)
 }
@@ -39,33 +39,38 @@ type Store interface {
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations, newest first, those older than before (zero: all).
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
-	// Change locks a reservation with its seats, lets fn change it, and writes what it changed together with the events. An error of fn
-	// is returned and nothing is written.
+	// Change locks a reservation with its seats, lets fn change it, and writes what it changed
+	// together with the events. An error of fn is returned and nothing is written.
 	Change(ctx context.Context, id uuid.UUID, fn func(r *Reservation, now time.Time) error) (*Reservation, time.Time, error)
-	// Settle applies payment events in one transaction, in their order, each once: those that the
-	// group has settled before are passed over.
+}
+
+// Settler applies payment events.
+type Settler interface {
+	// Settle applies events by Settlement.Apply in one transaction, each once: those that the group
+	// has settled before are left out.
 	Settle(ctx context.Context, group string, events []PaymentEvent) error
 }
 
-// Service holds seats, and leads reservations to their end.
+// Service holds seats and applies payments and cancellations to reservations.
 type Service struct {
-	events Events
-	holder Holder
-	store  Store
-	picker *picker
+	events  Events
+	holder  Holder
+	store   Store
+	settler Settler
+	picker  *picker
 	// extension is by how much payments may extend a hold in all.
 	extension time.Duration
 }
 
-// NewService makes a Service; extension is by how much payments may extend a hold in all, however often they are declined and begun
-// again: at least PayWithin.
-func NewService(events Events, holder Holder, store Store, extension time.Duration) *Service {
-	return &Service{events: events, holder: holder, store: store, picker: newPicker(), extension: extension}
+// NewService makes a Service; extension is by how much payments may extend a hold in all, however
+// often they are declined and begun again: at least PayWithin.
+func NewService(events Events, holder Holder, store Store, settler Settler, extension time.Duration) *Service {
+	return &Service{events: events, holder: holder, store: store, settler: settler, picker: newPicker(), extension: extension}
 }
 
-// Settle applies what payment tells of payments, each event once, whoever of the group hears it.
+// Settle applies payment events, each once in the consumer group.
 func (s *Service) Settle(ctx context.Context, group string, events []PaymentEvent) error {
-	return s.store.Settle(ctx, group, events)
+	return s.settler.Settle(ctx, group, events)
 }
 
 // HoldSeats holds the named seats.
@@ -73,8 +78,9 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	return s.holder.HoldSeats(ctx, req)
 }
 
-// HoldBest holds the best seats that are free in a section, or general admissions. ErrSoldOut when fewer than that many are free;
-// ErrTryAgain when enough are, but not next to each other, or others were faster each time.
+// HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
+// free; ErrTryAgain when enough are free, but not adjacent, or other requests were faster each
+// time.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -83,13 +89,14 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if e.Seating == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
-	// Before anything is picked: once the section is sold out, a repeated request would no longer come as far as the transaction.
-	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+	// Before seats are picked: once the section is sold out, a repeated request would not reach the
+	// transaction that replays it.
+	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
-	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, Once: req.Once, Impatient: true}
+	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true}
 	var snap event.Snapshot
-	for try := range maxTries {
+	for try := range maxAttempts {
 		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {
 			return nil, err
 		}
@@ -105,23 +112,23 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		r, err := s.holder.HoldSeats(ctx, seats)
 		if err == nil || !errors.Is(err, ErrSeatTaken) {
 			if err != nil {
-				s.picker.giveBack(req.EventID, picked)
+				s.picker.release(req.EventID, picked)
 			}
 			return r, err
 		}
 	}
-	why := s.whyNone(ctx, req, &snap)
-	// Its own twin may have been faster: a double click is answered by the hold that it made.
-	if r, err := s.holder.Made(ctx, req.Once); r != nil || err != nil {
+	why := s.refusalReason(ctx, req, &snap)
+	// A concurrent repetition of the request may have made the hold: a double click gets that hold.
+	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
 	return nil, why
 }
 
-// whyNone explains why nothing was held: the reasons that no seat can mend come first; then a section that is sold out is told, by a
-// count that waits for nobody, from one whose seats change hands too fast. The snapshot is such a count: in a section that is sold out,
-// nobody of all who still ask has the seats counted once more.
-func (s *Service) whyNone(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
+// refusalReason returns why nothing was held. Reasons that no other seats can change come first.
+// Then a count that waits for no lock tells ErrSoldOut from ErrTryAgain. The snapshot is such a
+// count: once a section is sold out in it, requests do not count the seats again.
+func (s *Service) refusalReason(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	if err := snap.Event.Sale().Admits(snap.At); err != nil {
 		return err
 	}
@@ -142,7 +149,8 @@ func (s *Service) whyNone(ctx context.Context, req BestRequest, snap *event.Snap
 	}
 }
 
-// Get returns a user's own reservation as it is now: one whose time is over has expired. Whoever else asks is told ErrNotFound.
+// Get returns a user's own reservation; one whose time is over has expired. ErrNotFound for any
+// other user.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if err != nil {
@@ -155,7 +163,8 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reserv
 	return &seen, nil
 }
 
-// List returns a user's own reservations, newest first, and where the next page begins (zero: there is none).
+// List returns a user's own reservations, newest first, and where the next page begins (zero: there
+// is none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
 	list, now, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil {
@@ -170,7 +179,7 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Cancel gives a user's own hold back; eventID, unless empty, is the only event whose reservations may be reached this way.
+// Cancel ends a user's own hold; eventID, unless empty, must be its event.
 func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
 	_, _, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
 		if r.UserID != userID {

@@ -12,7 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// hall is one section of four seats, some of which are taken, and counts how often its seats are counted.
+// hall is one section of four seats, some of which are taken, and counts how often its seats are
+// counted.
 type hall struct {
 	reservation.Holder
 
@@ -33,7 +34,7 @@ func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
 	return event.NewAssigned(h.event(), noon, h.taken, 0), nil
 }
 
-func (h *hall) Made(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
+func (h *hall) Replay(context.Context, *idempotency.Key) (*reservation.Reservation, error) {
 	return nil, nil //nolint:nilnil // nothing was made
 }
 
@@ -42,8 +43,8 @@ func (h *hall) CountFree(context.Context, string, string) (int64, error) {
 	return 4 - int64(len(h.taken)), nil
 }
 
-// Once a section is sold out, those who still ask are most of all: they must not cost a look at every seat each.
-func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
+// Most requests come after a section is sold out: they must not each count all of its seats.
+func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		taken  []int32
@@ -57,7 +58,7 @@ func TestASoldOutSectionIsNotCountedForEverybody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &hall{taken: c.taken}
-			_, err := reservation.NewService(h, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
+			_, err := reservation.NewService(h, h, nil, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
 				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
 			})
 			require.ErrorIs(t, err, c.want)

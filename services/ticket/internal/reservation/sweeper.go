@@ -11,29 +11,31 @@ import (
 const (
 	// sweepBatch bounds the holds that one transaction ends, and with them the seats it has locked.
 	sweepBatch = 200
-	// pruneEvery is after how many sweeps answers that were remembered long enough are forgotten.
+	// pruneEvery is the number of sweeps from one pruning to the next.
 	pruneEvery = 60
 )
 
-// Due is what a sweeper needs of the store.
-type Due interface {
-	// ExpireDue ends up to max reservations whose time is over and returns how many. The error also
-	// names those that contradict what else the database says, once each time they are looked at.
+// Expirer ends reservations whose time is over.
+type Expirer interface {
+	// ExpireDue ends up to max due reservations and returns how many. The error also names those
+	// that contradict other rows, once each time they are tried.
 	ExpireDue(ctx context.Context, max int) (int, error)
-	// Inconsistent is the number of such reservations.
+	// Inconsistent is the number of reservations that contradict other rows, as far as this process
+	// has found.
 	Inconsistent() int
-	// Prune forgets the answers whose 24 hours are over.
-	Prune(ctx context.Context) error
 }
 
-// Sweeper ends holds whose time is over. Nobody waits for it, since the seats of such a hold may be
-// taken at once; it is there so that their former holders, the queue and the figures hear of it.
+// Sweeper ends holds whose time is over, so that their events are published: for their former
+// holders, queue and stats. The seats of such a hold can be taken before it is swept.
 type Sweeper struct {
-	Store Due
+	Expirer Expirer
+	// Prune removes the answers of idempotency keys that are older than 24 hours.
+	Prune func(context.Context) error
 	Every time.Duration
-	// Inconsistent hears after each sweep how many reservations cannot be expired.
-	Inconsistent func(int)
-	Log          *slog.Logger
+	// ObserveInconsistent is called after each sweep with the number of reservations that cannot be
+	// expired.
+	ObserveInconsistent func(int)
+	Log                 *slog.Logger
 }
 
 // Run sweeps until ctx ends.
@@ -41,9 +43,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	sweeps := 0
 	return loop.Every(ctx, s.Every, func(ctx context.Context) {
 		s.logFailure(ctx, "holds", s.expire(ctx))
-		s.Inconsistent(s.Store.Inconsistent())
+		s.ObserveInconsistent(s.Expirer.Inconsistent())
 		if sweeps%pruneEvery == 0 {
-			s.logFailure(ctx, "answers", s.Store.Prune(ctx))
+			s.logFailure(ctx, "answers", s.Prune(ctx))
 		}
 		sweeps++
 	})
@@ -52,7 +54,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // expire ends holds until it finds less than a full batch.
 func (s *Sweeper) expire(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if n, err := s.Store.ExpireDue(ctx, sweepBatch); err != nil || n < sweepBatch {
+		if n, err := s.Expirer.ExpireDue(ctx, sweepBatch); err != nil || n < sweepBatch {
 			return err
 		}
 	}

@@ -6,19 +6,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Expire ends a reservation whose time is over; false when it is not, or the reservation is not waiting for anything.
+// Expire ends a reservation whose time is over; false when its time is not over, or it is in a
+// final status.
 func (r *Reservation) Expire(now time.Time) bool {
 	if !r.Due(now) {
 		return false
 	}
 	r.Status, r.Reason, r.PaymentID = Expired, ReasonHoldExpired, uuid.Nil
 	r.Version++
-	r.emit(HasExpired, ReasonHoldExpired, uuid.Nil, now)
+	r.emit(EventExpired, ReasonHoldExpired, uuid.Nil, now)
 	return true
 }
 
-// Cancel gives a hold back. Repeating it is fine. ErrHoldExpired when its time is over, ErrNotHeld in any other status: a payment that
-// has begun must come to its end first.
+// Cancel ends a hold. It is idempotent. ErrHoldExpired when its time is over, ErrNotHeld in any
+// other status: a payment that has begun must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -30,7 +31,7 @@ func (r *Reservation) Cancel(now time.Time) error {
 	}
 	r.Status, r.Reason = Cancelled, ReasonUser
 	r.Version++
-	r.emit(WasCancelled, ReasonUser, uuid.Nil, now)
+	r.emit(EventCancelled, ReasonUser, uuid.Nil, now)
 	return nil
 }
 
@@ -48,9 +49,10 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// BeginPayment gives the payment PayWithin from now, during which nobody can take the seats. Repeating it for the same payment changes
-// nothing, not even the time; while it lasts another payment is refused with ErrPaymentInProgress. ErrHoldExpired when the payment would
-// extend the hold by more than extension.
+// BeginPayment moves the reservation to PAYING for PayWithin, during which its seats cannot be
+// taken. Repeating it for the same payment changes nothing, not even the time; meanwhile another
+// payment is refused with ErrPaymentInProgress. ErrHoldExpired when the payment would extend the
+// hold by more than extension.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension time.Duration) error {
 	if err := r.Payable(now); err != nil {
 		return err
@@ -70,9 +72,11 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, extension t
 	return nil
 }
 
-// AbortPayment takes a payment back that was definitely declined: what is left of the hold, but at least RetryWithin, as long as another
-// payment could still have all its time within extension; a hold that nobody could pay any more expires at once. It does nothing when
-// that payment is not under way, or its time is over: what has expired is not brought back, since its user may hold other seats by now.
+// AbortPayment returns the reservation to HELD after a payment that was definitely declined: for
+// the rest of the hold, but at least RetryWithin, as long as another payment could still have its
+// whole time within extension. A hold that could not be paid any more expires at once. Nothing
+// happens when that payment is not under way, or its time is over: an expired hold is not restored,
+// since its user may hold other seats by now.
 func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, extension time.Duration) {
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return

@@ -27,7 +27,7 @@ func pay(r *reservation.Reservation) reservation.Payment {
 	return reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}
 }
 
-func TestAHoldEndsExactlyWithItsTime(t *testing.T) {
+func TestHoldExpiresAtItsEnd(t *testing.T) {
 	t.Parallel()
 	end := noon.Add(5 * time.Minute)
 	r := held()
@@ -43,7 +43,7 @@ func TestAHoldEndsExactlyWithItsTime(t *testing.T) {
 	require.ErrorIs(t, r.BeginPayment(uuid.New(), noon, extension), reservation.ErrHoldExpired)
 }
 
-func TestAPaymentExtendsTheHoldOnce(t *testing.T) {
+func TestBeginPaymentExtendsTheHoldOnce(t *testing.T) {
 	t.Parallel()
 	r, p := held(), uuid.New()
 	at := noon.Add(4 * time.Minute)
@@ -59,8 +59,9 @@ func TestAPaymentExtendsTheHoldOnce(t *testing.T) {
 	require.EqualValues(t, 3, r.Version)
 }
 
-// Whoever declines every payment and begins the next one at once, or at the last moment, keeps the seats no longer than that.
-func TestDeclinedPaymentsExtendAHoldSoFarAndNoFurther(t *testing.T) {
+// A user who declines every payment and begins the next one at once, or at the last moment, does
+// not keep the seats longer than that.
+func TestExtensionIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(r *reservation.Reservation, now time.Time) time.Time{
 		"at once":            func(_ *reservation.Reservation, now time.Time) time.Time { return now },
@@ -83,12 +84,12 @@ func TestDeclinedPaymentsExtendAHoldSoFarAndNoFurther(t *testing.T) {
 			require.Equal(t, reservation.Expired, r.Status)
 			require.ErrorIs(t, r.BeginPayment(uuid.New(), now, extension), reservation.ErrHoldExpired)
 			events := r.TakeEvents()
-			require.Equal(t, reservation.HasExpired, events[len(events)-1].Type)
+			require.Equal(t, reservation.EventExpired, events[len(events)-1].Type)
 		})
 	}
 }
 
-func TestEventsCarryTheReservationOfTheirMoment(t *testing.T) {
+func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	t.Parallel()
 	r := held()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
@@ -108,23 +109,24 @@ func TestEventsCarryTheReservationOfTheirMoment(t *testing.T) {
 		got = append(got, seen{e.Type, e.Reservation.Status, e.Reservation.Version, e.PaymentID, e.Reason, e.At.Sub(noon)})
 	}
 	require.Equal(t, []seen{
-		{reservation.Created, reservation.Held, 1, uuid.Nil, "", 0},
-		{reservation.WasConfirmed, reservation.Confirmed, 3, p.ID, "", time.Minute},
-		{reservation.WasCancelled, reservation.Refunded, 4, uuid.Nil, "REFUNDED", 2 * time.Minute},
+		{reservation.EventCreated, reservation.Held, 1, uuid.Nil, "", 0},
+		{reservation.EventConfirmed, reservation.Confirmed, 3, p.ID, "", time.Minute},
+		{reservation.EventCancelled, reservation.Refunded, 4, uuid.Nil, "REFUNDED", 2 * time.Minute},
 	}, got)
 	require.Empty(t, r.TakeEvents())
 }
 
-func TestAsMade(t *testing.T) {
+func TestAsCreated(t *testing.T) {
 	t.Parallel()
 	r := held()
-	first := *r.AsMade()
+	first := *r.AsCreated()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	r.Paid(pay(r), noon)
-	require.Equal(t, first, *r.AsMade())
+	require.Equal(t, first, *r.AsCreated())
 }
 
-// The money of every payment is accounted for, whatever came before it: it confirms the reservation, or is told to be refunded.
+// Every payment is accounted for, whatever happened before it: it confirms the reservation, or its
+// refund is requested.
 func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 	t.Parallel()
 	steps := []func(r *reservation.Reservation, now time.Time){
@@ -147,10 +149,10 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		r.Paid(p, now)
 		var confirmed, refused int
 		for _, e := range r.TakeEvents() {
-			if e.PaymentID == p.ID && e.Type == reservation.WasConfirmed {
+			if e.PaymentID == p.ID && e.Type == reservation.EventConfirmed {
 				confirmed++
 			}
-			if e.PaymentID == p.ID && e.Type == reservation.PaymentWasRefused {
+			if e.PaymentID == p.ID && e.Type == reservation.EventPaymentRejected {
 				refused++
 			}
 		}

@@ -15,10 +15,10 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// roleAdmin is what operators' calls need; the gateway has checked it too.
+// roleAdmin is required for operators' calls; the gateway has checked it too.
 const roleAdmin = "admin"
 
-// defaultLimit is a page's length when the request does not say.
+// defaultLimit is a page's length when the request has none.
 const defaultLimit = 20
 
 func limitOf(limit int32) int {
@@ -28,8 +28,9 @@ func limitOf(limit int32) int {
 	return int(limit)
 }
 
-// ofEvent returns the signed-in user of a caller whose verified entry token opens exactly this event.
-func ofEvent(c *commonv1.Caller, eventID string) (user string, err error) {
+// userInEvent returns the signed-in user of a caller whose verified entry token opens exactly this
+// event.
+func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":
 		return "", errs.ErrUnauthenticated

@@ -12,7 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// specRequest is what creating and putting an event have in common.
+// specRequest is what the requests that create and put an event have in common, except for its
+// optional settings: their getters do not tell 0 from absent.
 type specRequest interface {
 	GetTitle() string
 	GetArtist() string
@@ -26,23 +27,25 @@ type specRequest interface {
 	GetSections() []*ticketv1.SectionSpec
 }
 
-func toSpec(req specRequest) event.Spec {
+// optionalSettings are the settings of an event that a request may leave out.
+type optionalSettings struct {
+	holdSeconds *int32
+	slotSeconds *int32
+	threshold   *int64
+}
+
+func toSpec(req specRequest, optional optionalSettings) event.Spec {
 	s := event.Spec{
 		Title: req.GetTitle(), Artist: req.GetArtist(), Venue: req.GetVenue(), StartsAt: req.GetStartsAt().AsTime(),
 		SalesOpenAt: req.GetSalesOpenAt().AsTime(), SalesCloseAt: req.GetSalesCloseAt().AsTime(),
 		Seating: event.Seating(req.GetSeating()), Currency: req.GetCurrency(), MaxPerUser: int(req.GetMaxPerUser()),
+		HoldSeconds: optional.holdSeconds, SlotSeconds: widen(optional.slotSeconds), Threshold: optional.threshold,
 		Sections: make([]event.SectionSpec, len(req.GetSections())),
 	}
 	for i, sec := range req.GetSections() {
 		s.Sections[i] = event.SectionSpec{
 			Name: sec.GetSection(), Price: sec.GetPrice(), Rows: sec.Rows, SeatsPerRow: sec.SeatsPerRow, Capacity: sec.Capacity,
 		}
-	}
-	switch r := req.(type) {
-	case *ticketv1.CreateEventRequest:
-		s.HoldSeconds, s.SlotSeconds, s.Threshold = r.HoldSeconds, widen(r.SlotSeconds), r.Threshold
-	case *ticketv1.PutEventRequest:
-		s.HoldSeconds, s.SlotSeconds, s.Threshold = r.HoldSeconds, widen(r.SlotSeconds), r.Threshold
 	}
 	return s
 }
@@ -51,8 +54,7 @@ func widen(n *int32) *int64 {
 	if n == nil {
 		return nil
 	}
-	w := int64(*n)
-	return &w
+	return new(int64(*n))
 }
 
 // fingerprint is what a request asks for, without who asks.
@@ -115,7 +117,7 @@ func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 	return out
 }
 
-func fromStanding(eventID string, s event.Standing) *ticketv1.SaleStatus {
+func fromSaleStatus(eventID string, s event.SaleStatus) *ticketv1.SaleStatus {
 	return &ticketv1.SaleStatus{
 		EventId: eventID, Status: string(s.Status), OpensAt: timestamppb.New(s.OpensAt), ClosesAt: timestamppb.New(s.ClosesAt),
 		MeasuredAgoMs: s.Age.Milliseconds(),

@@ -51,7 +51,7 @@ func (s *Events) GetEvent(ctx context.Context, req *ticketv1.GetEventRequest) (*
 
 // GetSeatMap implements EventService. The caller needs an entry token of the event.
 func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest) (*ticketv1.SeatMap, error) {
-	if _, err := ofEvent(req.GetCaller(), req.GetEventId()); err != nil {
+	if _, err := userInEvent(req.GetCaller(), req.GetEventId()); err != nil {
 		return nil, err
 	}
 	e, err := s.events.Head(ctx, req.GetEventId())
@@ -63,7 +63,7 @@ func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest
 
 // GetAvailability implements EventService. The caller needs an entry token of the event.
 func (s *Events) GetAvailability(ctx context.Context, req *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
-	if _, err := ofEvent(req.GetCaller(), req.GetEventId()); err != nil {
+	if _, err := userInEvent(req.GetCaller(), req.GetEventId()); err != nil {
 		return nil, err
 	}
 	snap, err := s.events.Snapshot(ctx, req.GetEventId())
@@ -84,7 +84,7 @@ func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoReq
 
 // GetSaleStatus implements EventService.
 func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
-	found, missing, err := s.events.Standings(ctx, req.GetEventIds())
+	found, missing, err := s.events.SaleStatuses(ctx, req.GetEventIds())
 	if err != nil {
 		return nil, err
 	}
@@ -92,19 +92,19 @@ func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusR
 		Sales: make([]*ticketv1.SaleStatus, 0, len(found)), MeasuredAgoMs: missing.Milliseconds(),
 	}
 	for _, id := range slices.Sorted(maps.Keys(found)) {
-		res.Sales = append(res.Sales, fromStanding(id, found[id]))
+		res.Sales = append(res.Sales, fromSaleStatus(id, found[id]))
 	}
 	return res, nil
 }
 
-// GetLineSettings implements EventService: the defaults for a line that nobody has set anything of, EVENT_NOT_FOUND for an id that nobody
-// has put anything for.
+// GetLineSettings implements EventService: defaults where nothing is set, EVENT_NOT_FOUND for an id
+// that has neither an event nor settings.
 func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	return lineSettings(s.events.LineSettings(ctx, req.GetEventId()))
 }
 
-// PutLineSettings implements EventService. It makes any id known: that is how promotions and campaigns, which are not on sale here, get a
-// line.
+// PutLineSettings implements EventService. It accepts any id, so that promotions and campaigns,
+// which are not on sale here, get a line.
 func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	if u := req.GetBlockUser(); u != "" && !ids.User(u) {
 		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "blockUser", Message: "is not a user id"})
@@ -141,15 +141,15 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	once, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
+	key, err := idempotency.New(user, "CreateEvent", req.GetCaller().GetIdempotencyKey(), asked)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Create(ctx, toSpec(req), once)
+	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold}), key)
 	if err != nil {
 		return nil, err
 	}
-	return s.inForce(ctx, &snap)
+	return s.withSettings(ctx, &snap)
 }
 
 // PutEvent implements EventAdminService.
@@ -157,7 +157,7 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	spec := toSpec(req)
+	spec := toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold})
 	spec.ID = req.GetEventId()
 	var err error
 	if spec.IfMatch, err = toMatch(req.GetCaller().GetIfMatch()); err != nil {
@@ -167,11 +167,12 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if err != nil {
 		return nil, err
 	}
-	return s.inForce(ctx, &snap)
+	return s.withSettings(ctx, &snap)
 }
 
-// inForce completes an operator's answer with the settings, read after the change: somebody else may have changed them once more.
-func (s *EventAdmin) inForce(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
+// withSettings completes an operator's answer with the settings in force, read after the change:
+// another operator may have changed them meanwhile.
+func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
 	set, err := s.events.Settings(ctx, snap.Event.ID)
 	if err != nil {
 		return nil, err

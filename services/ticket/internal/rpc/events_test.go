@@ -235,8 +235,8 @@ func TestSaleStatusOverRPC(t *testing.T) {
 	requireReason(t, err, "INVALID_REQUEST", "eventIds[0]")
 }
 
-// Who may call what is declared in the proto; this is what it comes to.
-func TestCallersAreKeptApart(t *testing.T) {
+// The proto declares who may call an RPC; this test checks the result.
+func TestCallersNeedTheirRole(t *testing.T) {
 	t.Parallel()
 	payment, queue, gateway := serve(t, rpctest.As("payment")), serve(t, rpctest.As("queue")), serve(t, rpctest.As("gateway"))
 	ctx := t.Context()

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxPlaces is the most places of one request, as of an event's limit per person.
+// maxPlaces is the most places of one request: the highest limit per person of an event.
 const maxPlaces = 1000
 
 // Holder holds places.
@@ -27,7 +27,7 @@ type Holder interface {
 
 var _ Holder = (*reservation.Service)(nil)
 
-// Holds implements HoldService. The items of a call have nothing to do with each other: each is answered by itself, in its place.
+// Holds implements HoldService. The items of a call are independent: each has its own result.
 type Holds struct {
 	ticketv1.UnimplementedHoldServiceServer
 
@@ -59,7 +59,8 @@ func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*t
 	}), nil
 }
 
-// each runs the items side by side. What they wait for is bounded behind Holder, which refuses what is too much.
+// each runs the items concurrently. Holder bounds how many run at once, and refuses what is too
+// much.
 func each[I any](items []I, fn func(I) (*reservation.Reservation, error)) *ticketv1.HoldResponse {
 	res := &ticketv1.HoldResponse{Results: make([]*ticketv1.HoldResult, len(items))}
 	run := func(i int) {
@@ -79,7 +80,7 @@ func each[I any](items []I, fn func(I) (*reservation.Reservation, error)) *ticke
 	return res
 }
 
-// guarded makes a panic one item's failure: in a goroutine of its own it would end the process.
+// guarded turns a panic into the item's error: in a goroutine of its own it would end the process.
 func guarded[I any](item I, fn func(I) (*reservation.Reservation, error)) (r *reservation.Reservation, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -115,12 +116,12 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 	if len(slices.Compact(slices.Clone(sorted))) != len(seats) {
 		return reservation.SeatsRequest{}, invalid("seatIds", "must not name a seat twice")
 	}
-	once, err := idempotency.New(user, "HoldSeats", item.GetCaller().GetIdempotencyKey(), append([]string{item.GetEventId()}, sorted...)...)
+	key, err := idempotency.New(user, "HoldSeats", item.GetCaller().GetIdempotencyKey(), append([]string{item.GetEventId()}, sorted...)...)
 	if err != nil {
 		return reservation.SeatsRequest{}, err
 	}
 	return reservation.SeatsRequest{
-		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, Once: once,
+		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, IdempotencyKey: key,
 	}, nil
 }
 
@@ -139,17 +140,17 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
 		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
 	}
-	req.Once, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
+	req.IdempotencyKey, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
 		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
 	return req, err
 }
 
-// buyer is ofEvent for an item, whose ids no validation has seen yet.
+// buyer is userInEvent for an item, whose ids are not validated yet.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.Event(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
 	}
-	return ofEvent(c, eventID)
+	return userInEvent(c, eventID)
 }
 
 func invalid(path, message string) error {

@@ -108,7 +108,7 @@ func TestHoldBestAnswersEachItemInItsPlace(t *testing.T) {
 	}
 	require.Equal(t, [2]int{7, 2}, [2]int{held, soldOut}, "28 of 30 places in fours")
 
-	// What is adjacent unless the buyer says otherwise.
+	// Adjacent is the default.
 	scattered := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
 	require.NotNil(t, scattered)
 }
@@ -152,18 +152,18 @@ func TestHoldsAreCounted(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
-	before := holds(t)
+	before := holdCounts(t)
 	c.holdSeats(t, "u", "A-1-1")
 	res, err := c.HoldSeats(t.Context(), &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{Caller: inside("v", "e"), EventId: "e", SeatIds: []string{"A-1-1"}}}})
 	require.NoError(t, err)
 	require.NotNil(t, res.GetResults()[0].GetProblem())
-	after := holds(t)
+	after := holdCounts(t)
 	require.Greater(t, after["HELD"], before["HELD"])
 	require.Greater(t, after["SEAT_TAKEN"], before["SEAT_TAKEN"])
 }
 
-// holds reads urr_holds_total by result.
-func holds(t *testing.T) map[string]float64 {
+// holdCounts reads urr_holds_total by result.
+func holdCounts(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func holds(t *testing.T) map[string]float64 {
 	return counts
 }
 
-// Without its database the service says so at once, item by item.
+// Without its database the service refuses each item at once.
 func TestWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// typeReservation is the payment type that is sold; nothing of another type exists, so nothing is found.
+// typeReservation is the only payment type that is sold; a reference of another type is not found.
 const typeReservation = "reservation"
 
 // Payables implements PayableService.
@@ -26,7 +26,7 @@ type Payables struct {
 	settlement   Settlement
 }
 
-// Settlement knows how far behind this service is with what payment has told it.
+// Settlement measures how far behind this service is with the events of payments.
 type Settlement interface {
 	// Age of the oldest payment event that is not applied, and how long ago that was measured; not
 	// known before the first measurement.
@@ -41,7 +41,7 @@ func NewPayables(s *reservation.Service, settlement Settlement) *Payables {
 // GetSettlement implements PayableService.
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
 	oldest, ago, known := s.settlement.Age()
-	if !known { // "nothing waits" would be a word that others contradict
+	if !known { // an age of 0 would say that nothing waits
 		return nil, errs.ErrUnavailable
 	}
 	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil

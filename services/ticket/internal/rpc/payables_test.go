@@ -71,8 +71,8 @@ func TestPayablesOverRPC(t *testing.T) {
 	require.EqualValues(t, 3_000, settlement.GetMeasuredAgoMs())
 }
 
-// A replica that has not looked yet must not say that nothing waits.
-func TestASettlementThatIsNotKnown(t *testing.T) {
+// A replica that has not measured yet must not report an age of 0.
+func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.NewPayables(nil, age(0)).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)

@@ -23,9 +23,10 @@ type Reservations struct {
 // NewReservations serves people their reservations.
 func NewReservations(s *reservation.Service) *Reservations { return &Reservations{reservations: s} }
 
-// GetReservation implements ReservationService: the caller's own, of the event that the entry token opens.
+// GetReservation implements ReservationService: the caller's own, of the event that the entry token
+// opens.
 func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
-	r, err := s.own(ctx, req)
+	r, err := s.ownReservation(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +38,14 @@ func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetRese
 
 // GetMyReservation implements ReservationService.
 func (s *Reservations) GetMyReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
-	r, err := s.own(ctx, req)
+	r, err := s.ownReservation(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return fromReservation(r), nil
 }
 
-func (s *Reservations) own(ctx context.Context, req *ticketv1.GetReservationRequest) (*reservation.Reservation, error) {
+func (s *Reservations) ownReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*reservation.Reservation, error) {
 	user, err := rpc.UserFrom(req)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (s *Reservations) ListMyReservations(
 	return res, nil
 }
 
-// parseID reads an id that the validation has let pass already.
+// parseID parses an id that was validated already.
 func parseID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {

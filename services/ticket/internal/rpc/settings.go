@@ -41,8 +41,8 @@ func holdSeconds(s *event.Settings) *int32 {
 	return &n
 }
 
-// toMatch reads an If-Match header (RFC 9110 §13.1.1): * or a list of entity tags. Weak ones are read and match nothing, since the
-// comparison is the strong one. nil: there is no such header.
+// toMatch reads an If-Match header (RFC 9110 §13.1.1): * or a list of entity tags. Weak ones are
+// read and match nothing, since the comparison is the strong one. nil: there is no such header.
 func toMatch(header string) (*event.Match, error) {
 	rest := strings.Trim(header, " \t")
 	switch rest {

@@ -12,7 +12,7 @@ import (
 )
 
 // Operators read back what they wrote: what they get may be put again as it is.
-func TestSettingsAreReadBack(t *testing.T) {
+func TestSettingsRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	assigned := putEvent("assigned", "ASSIGNED", rows("A", 2, 5), rows("B", 1, 4))
@@ -55,8 +55,8 @@ func version(t *testing.T, c *client, event string) (n int64) {
 	return n
 }
 
-// The answer to a PUT tells what is in force, not what was asked for.
-func TestAPutTellsWhatIsInForce(t *testing.T) {
+// The answer to a PUT has the settings in force, not those of the request.
+func TestPutEventReturnsTheSettingsInForce(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	req := putEvent("e", "GENERAL", admissions("S", 100))

@@ -22,6 +22,11 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/events"
+	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/settlement"
+	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/ticket"
@@ -41,10 +46,10 @@ type client struct {
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
 
-	clock *clocktest.Clock
-	pool  *pgxpool.Pool
-	store *postgres.Store
-	keys  ticket.Keys
+	clock        *clocktest.Clock
+	pool         *pgxpool.Pool
+	reservations *reservation.Service
+	keys         ticket.Keys
 }
 
 func serve(t *testing.T, opts ...rpctest.Option) *client {
@@ -54,30 +59,31 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	clock := clocktest.New(opening)
-	store := postgres.NewStore(pool, postgres.Options{
-		HoldFor: holdFor,
+	database := postgres.New(pool, postgres.Options{
 		// Each reading is later than the one before, for snapshots are told apart by their time.
 		Now: func() time.Time { return clock.Advance(time.Microsecond) },
 	})
-	holds := postgres.NewHolds(store, 4)
-	t.Cleanup(func() { require.NoError(t, holds.Close(context.Background())) })
-	events := event.NewService(store, store, store)
-	reservations := reservation.NewService(events, holds, store, 30*time.Minute)
+	holder := holds.NewStore(database, 4, holdFor)
+	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })
+	eventStore := events.NewStore(database)
+	eventService := event.NewService(eventStore, eventStore, eventStore)
+	reservationService := reservation.NewService(
+		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), 30*time.Minute)
 	keys, err := ticket.ParseKeys(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
-		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(events))
-		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(events))
-		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservations))
-		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservations))
-		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservations, age(90*time.Second)))
-		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(store, keys)))
+		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(eventService))
+		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(eventService))
+		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
+		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
+		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(reservationService, age(90*time.Second)))
+		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(tickets.NewStore(database), keys)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		clock: clock, pool: pool, store: store, keys: keys,
+		clock: clock, pool: pool, reservations: reservationService, keys: keys,
 	}
 }
 
@@ -133,7 +139,7 @@ func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1
 	return res.GetResults()[0].GetReservation()
 }
 
-// age is how far ticket is behind with what payment tells it.
+// age is the age of the oldest payment event that is not applied.
 type age time.Duration
 
 func (a age) Age() (oldest, measuredAgo time.Duration, known bool) {

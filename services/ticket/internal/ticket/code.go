@@ -12,8 +12,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Code is what a ticket's code says. A door that has the public keys needs nothing else to know that it is genuine, for which event and
-// for which place; whether it was used, transferred or refunded only the service knows.
+// Code is the content of a ticket's code. With the public keys alone a door verifies that it is
+// genuine, for which event and for which place; whether it was used, transferred or refunded only
+// the service knows.
 //
 // Layout, big-endian, as base64url without padding:
 //
@@ -33,7 +34,7 @@ const (
 	codeVersion = 1
 	codeDomain  = "urr/ticket/1"
 	maxKID      = 32
-	// kidCharacters are those that neither the variable's syntax nor a file name could take amiss.
+	// kidCharacters are safe in the variable's syntax and in file names.
 	kidCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 )
 
@@ -45,8 +46,8 @@ type signingKey struct {
 	private ed25519.PrivateKey
 }
 
-// ParseKeys reads `kid:seed[,kid:seed…]`, the seeds 32 bytes in base64 (either alphabet); a value without a colon is one key with the
-// kid 1. Errors never contain a seed.
+// ParseKeys reads `kid:seed[,kid:seed…]`, the seeds 32 bytes in base64 (either alphabet); a value
+// without a colon is one key with the kid 1. Errors never contain a seed.
 func ParseKeys(s string) (Keys, error) {
 	if s = strings.TrimSpace(s); s == "" {
 		return Keys{}, errors.New("no key: must be kid:seed[,kid:seed…]")
@@ -81,7 +82,7 @@ func validKID(s string) bool {
 	return len(s) >= 1 && len(s) <= maxKID && strings.Trim(s, kidCharacters) == ""
 }
 
-// Public returns the keys that verify, in base64 by kid: what a door is given.
+// Public returns the public keys, in base64 by kid, for the doors.
 func (k Keys) Public() map[string]string {
 	public := make(map[string]string, len(k.keys))
 	for _, key := range k.keys {
@@ -91,7 +92,8 @@ func (k Keys) Public() map[string]string {
 	return public
 }
 
-// Sign makes the code. Event ids and places are at most 64 bytes long everywhere, so their lengths fit.
+// Sign makes the code. Event ids and places are at most 64 bytes long everywhere, so their lengths
+// fit.
 func (k Keys) Sign(c Code) string {
 	key := k.keys[0]
 	b := make([]byte, 0, 192)
@@ -146,7 +148,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, byte(len(s))), s...) //nolint:gosec // at most 64
 }
 
-// reader takes a body apart; what is missing reads as zeros and sets short.
+// reader reads the fields of a body; missing bytes read as zeros and set short.
 type reader struct {
 	b     []byte
 	short bool

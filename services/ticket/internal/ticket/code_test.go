@@ -26,7 +26,7 @@ func keys(t *testing.T, s string) ticket.Keys {
 
 var sample = ticket.Code{TicketID: uuid.MustParse("0197f2c0-0000-7000-8000-000000000001"), Serial: 3, EventID: "e-1", Place: "A-1-12"}
 
-func TestCodeSurvivesTheTrip(t *testing.T) {
+func TestCodeRoundTrip(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "a:"+seed('x'))
 	code := k.Sign(sample)

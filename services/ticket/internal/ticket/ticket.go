@@ -1,4 +1,4 @@
-// Package ticket is what a confirmed reservation becomes: tickets, and the signed codes that doors verify.
+// Package ticket has the tickets of confirmed reservations, and the signed codes that doors verify.
 package ticket
 
 import (
@@ -12,13 +12,13 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// What can be wrong with a ticket.
+// Why a request for a ticket is refused.
 var (
 	ErrNotFound    = errs.ErrTicketNotFound
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
 )
 
-// Status is where a ticket is in its life: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING → REFUNDED or back.
+// Status of a ticket: VALID → USED; VALID → TRANSFERRED; VALID → REFUNDING → REFUNDED or back.
 type Status string
 
 // The statuses of a ticket.
@@ -44,12 +44,13 @@ type Ticket struct {
 	Price    int64
 	Currency string
 	Status   Status
-	// Serial grows with every new code, which voids those before it.
+	// Serial grows with every new code, which invalidates the codes before it.
 	Serial   int
 	IssuedAt time.Time
 }
 
-// Issue makes the tickets of a confirmed reservation: one for each seat, or for each general admission.
+// Issue makes the tickets of a confirmed reservation: one for each seat, or for each general
+// admission.
 func Issue(r *reservation.Reservation) []Ticket {
 	tickets := make([]Ticket, r.Quantity)
 	for i := range tickets {
@@ -74,7 +75,7 @@ type Store interface {
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
 }
 
-// Service shows holders their tickets.
+// Service reads the tickets of their holders.
 type Service struct {
 	store Store
 	keys  atomic.Pointer[Keys]
@@ -87,10 +88,10 @@ func NewService(store Store, keys Keys) *Service {
 	return s
 }
 
-// Rekey signs codes by other keys from now on.
+// Rekey replaces the signing keys.
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
-// Get returns a user's own ticket; whoever else asks is told ErrNotFound.
+// Get returns a user's own ticket; ErrNotFound for any other user.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
@@ -102,7 +103,8 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket
 	return t, nil
 }
 
-// List returns a user's own tickets, newest first, and where the next page begins (zero: there is none).
+// List returns a user's own tickets, newest first, and where the next page begins (zero: there is
+// none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -111,7 +113,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code is the ticket's signed code. It follows from the ticket, so it is never stored: a stolen database opens no door.
+// Code is the ticket's signed code. It is derived from the ticket and never stored, so a stolen
+// database contains no valid codes.
 func (s *Service) Code(t *Ticket) string {
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1
 	if t.Seat != nil {

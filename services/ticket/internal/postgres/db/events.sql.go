@@ -410,8 +410,8 @@ type SaleStandingsRow struct {
 	SoldOut      bool
 }
 
-// What is looked for is one place that is not sold, in the order of an index: while there are many, it
-// is found at once. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+// Looks for one place that is not sold, in the order of an index: it is found at once while there are
+// many. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
 func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([]SaleStandingsRow, error) {
 	rows, err := q.db.Query(ctx, SaleStandings, arg.Now, arg.EventIds)
 	if err != nil {
@@ -506,7 +506,7 @@ type TakenAdmissionsRow struct {
 	Sold    int64
 }
 
-// General admission. Holds whose time is over are free, though the counter still has them.
+// General admission. Expired holds are free, though the counter still includes them.
 func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams) ([]TakenAdmissionsRow, error) {
 	rows, err := q.db.Query(ctx, TakenAdmissions, arg.Now, arg.EventID)
 	if err != nil {

@@ -71,7 +71,7 @@ type ClaimFreeSeatsRow struct {
 	Previous uuid.UUID
 }
 
-// ClaimSeats for who would rather have other seats than wait: one that somebody else is just about is taken.
+// ClaimSeats without waiting: a seat that another transaction has locked counts as taken.
 func (q *Queries) ClaimFreeSeats(ctx context.Context, arg ClaimFreeSeatsParams) ([]ClaimFreeSeatsRow, error) {
 	rows, err := q.db.Query(ctx, ClaimFreeSeats,
 		arg.EventID,
@@ -163,9 +163,9 @@ type ClaimSeatsRow struct {
 	Previous uuid.UUID
 }
 
-// Gives all the wanted seats to the reservation, or none. Seats of holds whose time is over may be taken; all seats of such a hold are
-// locked together with the wanted ones, in the order of their indexes, and those nobody wants become free. A seat that is known to be
-// taken is not waited for.
+// Gives all the wanted seats to the reservation, or none. Seats of expired holds may be taken over:
+// all seats of such a hold are locked together with the wanted ones, in the order of their indexes,
+// and its other seats become free. A seat that is known to be taken is not waited for.
 func (q *Queries) ClaimSeats(ctx context.Context, arg ClaimSeatsParams) ([]ClaimSeatsRow, error) {
 	rows, err := q.db.Query(ctx, ClaimSeats,
 		arg.EventID,
@@ -322,7 +322,8 @@ const LockUser = `-- name: LockUser :exec
 SELECT pg_advisory_xact_lock($1)
 `
 
-// Waits for the user's other holds of this event. A statement of its own: those after it see what the others committed.
+// Waits for the user's other holds of this event. A statement of its own, so that the next statements
+// see what those have committed.
 func (q *Queries) LockUser(ctx context.Context, pgAdvisoryXactLock int64) error {
 	_, err := q.db.Exec(ctx, LockUser, pgAdvisoryXactLock)
 	return err

@@ -209,8 +209,8 @@ type LockReservationsRow struct {
 	Now         time.Time
 }
 
-// Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
-// reservations expired.
+// Last of the locks. The time is that at which all locks are held, not the beginning of the
+// transaction: while it waited, other transactions may have seen these reservations expired.
 func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsParams) ([]LockReservationsRow, error) {
 	rows, err := q.db.Query(ctx, LockReservations, arg.Now, arg.ReservationIds)
 	if err != nil {

@@ -37,7 +37,7 @@ WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
 GROUP BY 1;
 
--- General admission. Holds whose time is over are free, though the counter still has them.
+-- General admission. Expired holds are free, though the counter still includes them.
 -- name: TakenAdmissions :many
 SELECT s.section,
        (s.sold + s.held - coalesce((
@@ -48,8 +48,8 @@ SELECT s.section,
 FROM sections s
 WHERE s.event_id = @event_id;
 
--- What is looked for is one place that is not sold, in the order of an index: while there are many, it
--- is found at once. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
+-- Looks for one place that is not sold, in the order of an index: it is found at once while there are
+-- many. (A scalar subquery: EXISTS may be answered by a hash of all seats of all events.)
 -- name: SaleStandings :many
 SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
        CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false

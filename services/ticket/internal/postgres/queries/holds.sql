@@ -1,4 +1,5 @@
--- Waits for the user's other holds of this event. A statement of its own: those after it see what the others committed.
+-- Waits for the user's other holds of this event. A statement of its own, so that the next statements
+-- see what those have committed.
 -- name: LockUser :exec
 SELECT pg_advisory_xact_lock($1);
 
@@ -31,9 +32,9 @@ WHERE event_id = @event_id AND user_id = ANY (@user_ids::text[])
   AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
 GROUP BY user_id;
 
--- Gives all the wanted seats to the reservation, or none. Seats of holds whose time is over may be taken; all seats of such a hold are
--- locked together with the wanted ones, in the order of their indexes, and those nobody wants become free. A seat that is known to be
--- taken is not waited for.
+-- Gives all the wanted seats to the reservation, or none. Seats of expired holds may be taken over:
+-- all seats of such a hold are locked together with the wanted ones, in the order of their indexes,
+-- and its other seats become free. A seat that is known to be taken is not waited for.
 -- name: ClaimSeats :many
 WITH seen AS (
     SELECT seat_id, reservation_id,
@@ -76,7 +77,7 @@ FROM seen
 LEFT JOIN locked ON locked.seat_id = seen.seat_id
 LEFT JOIN claimed ON claimed.seat_id = seen.seat_id;
 
--- ClaimSeats for who would rather have other seats than wait: one that somebody else is just about is taken.
+-- ClaimSeats without waiting: a seat that another transaction has locked counts as taken.
 -- name: ClaimFreeSeats :many
 WITH seen AS (
     SELECT seat_id, reservation_id,

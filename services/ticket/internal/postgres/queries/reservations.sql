@@ -44,8 +44,8 @@ JOIN sections s ON s.event_id = r.event_id AND s.section = r.section
 ORDER BY s.event_id, s.section
 FOR UPDATE OF s;
 
--- Last of the locks. The time is that at which all are had, not the transaction's beginning: while it waited, others may have seen these
--- reservations expired.
+-- Last of the locks. The time is that at which all locks are held, not the beginning of the
+-- transaction: while it waited, other transactions may have seen these reservations expired.
 -- name: LockReservations :many
 SELECT sqlc.embed(reservations), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations

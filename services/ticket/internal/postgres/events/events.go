@@ -1,0 +1,137 @@
+// Package events stores what is on sale: events with their sections and seats, and the settings of
+// waiting lines.
+package events
+
+import (
+	"context"
+	"time"
+
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+var (
+	_ event.Reader        = (*Store)(nil)
+	_ event.Writer        = (*Store)(nil)
+	_ event.SettingsStore = (*Store)(nil)
+)
+
+// Store keeps events. Visitors' reads go through a pool of their own.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+// FindEvent implements event.Reader.
+func (s *Store) FindEvent(ctx context.Context, id string) (event.Event, error) {
+	e, _, err := findEvent(ctx, s.database.ReadQueries(), id)
+	return e, err
+}
+
+func findEvent(ctx context.Context, q *postgres.Queries, id string) (event.Event, time.Time, error) {
+	row, err := q.FindEvent(ctx, db.FindEventParams{EventID: id, Now: q.AsOf})
+	if err != nil {
+		return event.Event{}, time.Time{}, postgres.OrNotFound(err, event.ErrNotFound)
+	}
+	sections, err := q.Sections(ctx, []string{id})
+	return toEvent(row.Event, sections), row.Now.UTC(), pkgpostgres.Err(err)
+}
+
+// Snapshot implements event.Reader.
+func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error) {
+	q := s.database.ReadQueries()
+	e, now, err := findEvent(ctx, q, id)
+	if err != nil {
+		return event.Snapshot{}, err
+	}
+	if e.Seating == event.General {
+		taken, err := takenAdmissions(ctx, q, id)
+		return event.NewCounted(e, now, taken), err
+	}
+	row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.AsOf})
+	if err != nil {
+		return event.Snapshot{}, pkgpostgres.Err(err)
+	}
+	return event.NewAssigned(e, now, row.Taken, row.Sold), nil
+}
+
+// ListEvents implements event.Reader.
+func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) (event.Page, error) {
+	q := s.database.ReadQueries()
+	arg := db.ListEventsParams{Now: q.AsOf, Max: int32(limit)} //nolint:gosec // at most 101
+	if after != nil {
+		arg.BeforeStart, arg.BeforeID = &after.StartsAt, after.ID
+	}
+	rows, err := q.ListEvents(ctx, arg)
+	if err != nil || len(rows) == 0 {
+		return event.Page{}, pkgpostgres.Err(err)
+	}
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Event.EventID
+	}
+	sections, err := q.Sections(ctx, ids)
+	if err != nil {
+		return event.Page{}, pkgpostgres.Err(err)
+	}
+	byEvent := make(map[string][]db.SectionsRow, len(rows))
+	for _, sec := range sections {
+		byEvent[sec.EventID] = append(byEvent[sec.EventID], sec)
+	}
+	page := event.Page{Events: make([]event.Event, len(rows)), At: rows[0].Now.UTC()}
+	for i, r := range rows {
+		page.Events[i] = toEvent(r.Event, byEvent[r.Event.EventID])
+	}
+	return page, nil
+}
+
+// Taken implements event.Reader.
+func (s *Store) Taken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
+	q := s.database.ReadQueries()
+	if seating == event.General {
+		return takenAdmissions(ctx, q, id)
+	}
+	rows, err := q.CountTaken(ctx, db.CountTakenParams{EventID: id, Now: q.AsOf})
+	taken := make(event.Counts, len(rows))
+	for _, r := range rows {
+		taken[r.Section] = event.Count{Taken: r.Taken, Sold: r.Sold}
+	}
+	return taken, pkgpostgres.Err(err)
+}
+
+func takenAdmissions(ctx context.Context, q *postgres.Queries, id string) (event.Counts, error) {
+	rows, err := q.TakenAdmissions(ctx, db.TakenAdmissionsParams{EventID: id, Now: q.AsOf})
+	taken := make(event.Counts, len(rows))
+	for _, r := range rows {
+		taken[r.Section] = event.Count{Taken: r.Taken, Sold: r.Sold}
+	}
+	return taken, pkgpostgres.Err(err)
+}
+
+// SaleStatuses implements event.Reader.
+func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]event.SaleStatus, error) {
+	q := s.database.ReadQueries()
+	rows, err := q.SaleStandings(ctx, db.SaleStandingsParams{EventIds: ids, Now: q.AsOf})
+	found := make(map[string]event.SaleStatus, len(rows))
+	for _, r := range rows {
+		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
+		found[r.EventID] = event.SaleStatus{Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt}
+	}
+	return found, pkgpostgres.Err(err)
+}
+
+// SoldByEvent counts the places sold of up to max sales that are open or ended less than a day ago.
+func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
+	q := s.database.Queries()
+	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch
+	if err != nil {
+		return nil, pkgpostgres.Err(err)
+	}
+	sold := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		sold[r.EventID] = r.Sold
+	}
+	return sold, nil
+}

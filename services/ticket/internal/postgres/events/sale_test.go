@@ -1,0 +1,117 @@
+package events_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// statuses reads the statuses of sales, by id.
+func statuses(t *testing.T, svc *storetest.Service, ids ...string) map[string]event.Status {
+	t.Helper()
+	found, err := svc.EventStore.SaleStatuses(t.Context(), ids)
+	require.NoError(t, err)
+	byID := make(map[string]event.Status, len(found))
+	for id, s := range found {
+		byID[id] = s.Status
+	}
+	return byID
+}
+
+func TestSaleStatuses(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	ids := []string{"soon", "on", "paused", "over", "cancelled", "nowhere", "campaign"}
+	for _, id := range ids[:5] {
+		s := storetest.Spec(id, event.General, storetest.Admissions("A", 70, 2))
+		switch id {
+		case "soon":
+			s.SalesOpenAt = storetest.Start.Add(time.Hour)
+		case "over":
+			s.SalesCloseAt = storetest.Start
+		}
+		svc.Put(t, s)
+	}
+	_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = upper(event_id) WHERE event_id IN ('paused', 'cancelled')`)
+	require.NoError(t, err)
+	_, err = svc.Events.ChangeLine(t.Context(), "campaign", event.LineChange{})
+	require.NoError(t, err)
+
+	require.Equal(t, map[string]event.Status{
+		"soon": event.StatusScheduled, "on": event.StatusOnSale, "paused": event.StatusPaused, "over": event.StatusClosed,
+		"cancelled": event.StatusCancelled,
+	}, statuses(t, svc, ids...))
+	found, err := svc.EventStore.SaleStatuses(t.Context(), ids[:1])
+	require.NoError(t, err)
+	require.Equal(t, map[string]event.SaleStatus{
+		"soon": {Status: event.StatusScheduled, OpensAt: storetest.Start.Add(time.Hour), ClosesAt: storetest.Start.Add(24 * time.Hour)},
+	}, found)
+	svc.Clock.Advance(time.Hour)
+	require.Equal(t, event.StatusOnSale, statuses(t, svc, "soon")["soon"])
+}
+
+// A sale is sold out when no place can become free by itself. Held places can.
+func TestSoldOut(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 1), storetest.Rows("B", 70, 1, 1)))
+	g := storetest.Spec("g", event.General, storetest.Admissions("A", 70, 2), storetest.Admissions("B", 70, 1))
+	g.StartsAt = g.StartsAt.Add(time.Hour)
+	svc.Put(t, g)
+	general := func(section string, n int) *reservation.Reservation {
+		r, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: section, Quantity: n})
+		require.NoError(t, err)
+		return r
+	}
+	says := func(want event.Status) {
+		t.Helper()
+		require.Equal(t, map[string]event.Status{"e": want, "g": want}, statuses(t, svc, "e", "g"))
+		fresh := svc.Replica(t).Events
+		for _, id := range []string{"e", "g"} {
+			s, err := fresh.Snapshot(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, want, s.Status(), "%s itself says the same", id)
+		}
+		page, _, err := fresh.List(t.Context(), 10, event.Cursor{})
+		require.NoError(t, err)
+		for _, s := range page {
+			require.Equal(t, want, s.Status(), "%s, listed", s.Event.ID)
+		}
+	}
+	held := []*reservation.Reservation{svc.MustHoldSeats(t, "u", "A-1-1", "B-1-1"), general("A", 2), general("B", 1)}
+	says(event.StatusOnSale)
+	paid := make([]reservation.Payment, len(held))
+	for i, r := range held {
+		paid[i] = storetest.Payment(r)
+		svc.Paid(t, r, paid[i])
+		if i == 1 {
+			require.Equal(t, map[string]event.Status{"e": event.StatusSoldOut, "g": event.StatusOnSale}, statuses(t, svc, "e", "g"))
+		}
+	}
+	says(event.StatusSoldOut)
+	for i, r := range held {
+		svc.Settle(t, reservation.PaymentEvent{Key: r.ID.String(), ReservationID: r.ID, Payment: paid[i], Refunded: true, Cause: reservation.CauseUser})
+	}
+	says(event.StatusOnSale)
+}
+
+// The statuses of all sales cost one statement, and no connection of the holds.
+func TestSaleStatusesAreReadTogether(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	ids := []string{"a", "b", "c", "d"}
+	for _, id := range ids[:3] {
+		svc.Put(t, storetest.Spec(id, event.General, storetest.Admissions("A", 70, 2)))
+	}
+	before := svc.Pool.Stat().AcquireCount()
+	found, _, err := svc.Events.SaleStatuses(t.Context(), ids)
+	require.NoError(t, err)
+	require.Len(t, found, 3)
+	require.Equal(t, 1, svc.Statements.Sent("SaleStandings"))
+	require.Equal(t, before, svc.Pool.Stat().AcquireCount())
+}

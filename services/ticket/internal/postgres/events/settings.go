@@ -1,0 +1,48 @@
+package events
+
+import (
+	"context"
+
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+// Settings implements event.SettingsStore, by one snapshot of the database.
+func (s *Store) Settings(ctx context.Context, id string) (event.Settings, error) {
+	var set event.Settings
+	err := s.database.InSnapshot(ctx, func(ctx context.Context, q *postgres.Queries) (err error) {
+		if set.Event, _, err = findEvent(ctx, q, id); err != nil {
+			return err
+		}
+		set.Line, err = lineSettings(ctx, q, id)
+		return err
+	})
+	return set, err
+}
+
+// LineSettings implements event.SettingsStore.
+func (s *Store) LineSettings(ctx context.Context, eventID string) (event.LineSettings, error) {
+	return lineSettings(ctx, s.database.Queries(), eventID)
+}
+
+func lineSettings(ctx context.Context, q *postgres.Queries, eventID string) (event.LineSettings, error) {
+	r, err := q.LineSettings(ctx, db.LineSettingsParams{EventID: eventID, Now: q.AsOf})
+	if err != nil {
+		return event.LineSettings{}, postgres.OrNotFound(err, event.ErrNotFound)
+	}
+	return event.LineSettings{
+		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,
+		BlockedUsers: r.BlockedUsers, Closed: r.Closed,
+	}, nil
+}
+
+// ChangeLine implements event.SettingsStore.
+func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
+	arg := db.ChangeLineParams{EventID: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.BlockUser}
+	if err := s.database.Queries().ChangeLine(ctx, arg); err != nil {
+		return event.LineSettings{}, pkgpostgres.Err(err)
+	}
+	return s.LineSettings(ctx, eventID)
+}

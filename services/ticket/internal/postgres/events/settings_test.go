@@ -1,0 +1,182 @@
+package events_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+)
+
+// line reads the settings in force of the line of the event e.
+func line(t *testing.T, svc *storetest.Service) event.LineSettings {
+	t.Helper()
+	l, err := svc.Events.LineSettings(t.Context(), "e")
+	require.NoError(t, err)
+	return l
+}
+
+func setThreshold(t *testing.T, svc *storetest.Service, n int64) {
+	t.Helper()
+	_, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: &n})
+	require.NoError(t, err)
+}
+
+// A change of a title during a sale must not change the threshold: settings that a PUT leaves out
+// stay as they are.
+func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	s.Threshold, s.SlotSeconds, s.HoldSeconds = new(int64(50)), new(int64(60)), new(int32(90))
+	svc.Put(t, s)
+	setThreshold(t, svc, 5)
+
+	s.Title, s.Threshold, s.SlotSeconds, s.HoldSeconds = "Mended", nil, nil, nil
+	snap, err := svc.Events.Put(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, "Mended", snap.Event.Title)
+	require.Equal(t, 90*time.Second, snap.Event.HoldFor)
+	want := event.LineSettings{
+		EventID: "e", Threshold: new(int64(5)), SlotSeconds: new(int64(60)), ClosesAt: &s.SalesCloseAt, BlockedUsers: []string{},
+	}
+	require.Empty(t, cmp.Diff(want, line(t, svc)))
+
+	s.SalesCloseAt = s.SalesCloseAt.Add(time.Hour)
+	svc.Put(t, s)
+	want.ClosesAt = &s.SalesCloseAt
+	require.Empty(t, cmp.Diff(want, line(t, svc)), "the line closes with the sale")
+}
+
+// Two routes change a setting; the last write wins, whatever was written before.
+func TestLastWriteOfASettingWins(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	s.Threshold = new(int64(50))
+	svc.Put(t, s)
+	setThreshold(t, svc, 5)
+	svc.Put(t, s)
+	require.EqualValues(t, 50, *line(t, svc).Threshold, "given, though the event was put with it before")
+	setThreshold(t, svc, 7)
+	s.SlotSeconds, s.Threshold = new(int64(120)), nil
+	svc.Put(t, s)
+	require.EqualValues(t, 7, *line(t, svc).Threshold)
+	require.EqualValues(t, 120, *line(t, svc).SlotSeconds)
+	s.Threshold = new(int64(0))
+	svc.Put(t, s)
+	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
+}
+
+// Settings of a line that exist before its event are kept.
+func TestPutEventKeepsTheLinesSettings(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	setThreshold(t, svc, 5)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	s.SlotSeconds = new(int64(60))
+	svc.Put(t, s)
+	require.EqualValues(t, 5, *line(t, svc).Threshold)
+	require.EqualValues(t, 60, *line(t, svc).SlotSeconds)
+}
+
+// The previous release compares what it is given with the event's own columns, and writes both
+// where they differ: while it runs beside this one, it must find nothing there that would make an
+// omitted setting a change.
+func TestPutEventClearsThePreviousReleasesColumns(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	s.Threshold, s.SlotSeconds = new(int64(50)), new(int64(60))
+	svc.Put(t, s)
+	s.Title = "Mended"
+	svc.Put(t, s)
+	require.Zero(t, svc.Count(t, `SELECT count(*) FROM events WHERE threshold IS NOT NULL OR slot_seconds IS NOT NULL`))
+}
+
+// A line is closed at its sale's closing time, by the database's clock, or when the event is
+// cancelled. A line without a sale never is.
+func TestLineIsClosedAfterItsSale(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	svc.Put(t, s)
+	require.False(t, line(t, svc).Closed)
+	_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'PAUSED'`)
+	require.NoError(t, err)
+	require.False(t, line(t, svc).Closed, "it goes on")
+	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'CANCELLED'`)
+	require.NoError(t, err)
+	require.True(t, line(t, svc).Closed)
+	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'OPEN'`)
+	require.NoError(t, err)
+	svc.Clock.Set(s.SalesCloseAt)
+	require.True(t, line(t, svc).Closed)
+	promotion, err := svc.Events.ChangeLine(t.Context(), "promotion", event.LineChange{})
+	require.NoError(t, err)
+	require.False(t, promotion.Closed)
+}
+
+// Two operators have read the same settings: the second change must not undo the first, by either
+// route.
+func TestPutEventIfMatch(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	etag := func() string {
+		t.Helper()
+		set, err := svc.Events.Settings(t.Context(), "e")
+		require.NoError(t, err)
+		return set.ETag()
+	}
+	put := func(m *event.Match) error {
+		t.Helper()
+		with := s
+		with.IfMatch = m
+		_, err := svc.Events.Put(t.Context(), with)
+		return err
+	}
+	_, err := svc.Events.Settings(t.Context(), "e")
+	require.ErrorIs(t, err, event.ErrNotFound)
+	require.ErrorIs(t, put(&event.Match{Any: true}), event.ErrChanged, "there is nothing to match")
+	require.Zero(t, svc.Count(t, `SELECT count(*) FROM events`))
+	svc.Put(t, s)
+
+	read := etag()
+	s.Title = "Mended"
+	require.NoError(t, put(&event.Match{ETags: []string{"another", read}}))
+	s.Title = "Mended by somebody else"
+	require.ErrorIs(t, put(&event.Match{ETags: []string{read}}), event.ErrChanged)
+	require.NoError(t, put(&event.Match{Any: true}))
+
+	read = etag()
+	setThreshold(t, svc, 5)
+	require.ErrorIs(t, put(&event.Match{ETags: []string{read}}), event.ErrChanged)
+	read = etag()
+	_, err = svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Paused: new(true), BlockUser: "bot"})
+	require.NoError(t, err)
+	_, err = svc.HoldBest(t.Context(), "u", 2)
+	require.NoError(t, err)
+	require.Equal(t, read, etag(), "a PUT changes neither")
+	require.ErrorIs(t, put(&event.Match{}), event.ErrChanged, "weak validators only")
+}
+
+// Of several PUTs with one ETag, one succeeds.
+func TestPutEventIfMatchConcurrently(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	svc.Put(t, s)
+	set, err := svc.Events.Settings(t.Context(), "e")
+	require.NoError(t, err)
+	results := storetest.Concurrently(8, func(i int) error {
+		with := s
+		with.Threshold, with.IfMatch = new(int64(i)), &event.Match{ETags: []string{set.ETag()}}
+		_, err := svc.Events.Put(t.Context(), with)
+		return err
+	})
+	require.Equal(t, 1, storetest.CountSucceeded(t, results, event.ErrChanged))
+}

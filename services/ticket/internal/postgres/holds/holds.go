@@ -1,0 +1,146 @@
+// Package holds stores holds of seats and of general admission.
+package holds
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/limit"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+const (
+	// maxBatch bounds the requests of one transaction; the others wait for the next.
+	maxBatch = 500
+	// maxWaiting bounds the requests that wait, for one event or for a transaction; above it they
+	// are refused with errs.ErrOverloaded.
+	maxWaiting = 5000
+	// maxReleased is how many expired holds are released at once.
+	maxReleased = 1000
+	// timeout bounds what one request does in the database.
+	timeout = 5 * time.Second
+)
+
+type (
+	result       = batch.Result[*reservation.Reservation]
+	generalBatch = batch.Coalescer[reservation.BestRequest, *reservation.Reservation]
+)
+
+var _ reservation.Holder = (*Store)(nil)
+
+// Store makes holds. Named seats are rows of their own, so each request for them is a transaction
+// of its own. A section of general admission is one row that every request writes, so requests for
+// an event are batched: one transaction at a time decides on all that arrived while the last one
+// was being committed.
+//
+// All of its transactions and reads go through one limiter, so that payments find connections
+// however many holds are requested.
+type Store struct {
+	database *postgres.Database
+	holdFor  time.Duration
+	limiter  *limit.Limiter
+
+	mu      sync.Mutex
+	batches map[string]*generalBatch // by event; never more than there are events
+}
+
+// NewStore makes a Store for `concurrent` transactions and reads at once; holdFor is how long a
+// hold lives where the event does not say.
+func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
+	return &Store{
+		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), batches: make(map[string]*generalBatch),
+	}
+}
+
+// Close waits until the accepted requests are answered.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for _, b := range s.batches { // before the limiter, which they need
+		err = errors.Join(err, b.Close(ctx))
+	}
+	return errors.Join(err, s.limiter.Close(ctx))
+}
+
+// limited runs fn when the limiter admits it. Once begun it does not end with its caller: pgx would
+// close the connection.
+func limited[T any](ctx context.Context, l *limit.Limiter, fn func(context.Context) (T, error)) (value T, err error) {
+	err = l.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		value, err = fn(ctx)
+		return err
+	})
+	return value, err
+}
+
+// Replay implements reservation.Holder.
+func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.Reservation, error) {
+	if key == nil {
+		return nil, nil //nolint:nilnil // nothing was made
+	}
+	return limited(ctx, s.limiter, func(ctx context.Context) (r *reservation.Reservation, err error) {
+		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+			r, err = replay(ctx, tx, key)
+			return err
+		})
+		return r, err
+	})
+}
+
+// replay claims the key and returns the reservation that an earlier request with it made, nil when
+// there was none.
+func replay(ctx context.Context, tx *postgres.Tx, key *idempotency.Key) (*reservation.Reservation, error) {
+	answer, err := answers.Claim(ctx, tx, key)
+	if err != nil || answer == "" {
+		return nil, err
+	}
+	return replayAnswer(ctx, tx, answer)
+}
+
+// replayAnswer returns a reservation as it was created. Its id is the answer that is kept.
+func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reservation.Reservation, error) {
+	id, err := uuid.Parse(answer)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := reservations.Find(ctx, tx.Queries, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.AsCreated(), nil
+}
+
+// CountFree implements reservation.Holder.
+func (s *Store) CountFree(ctx context.Context, eventID, section string) (int64, error) {
+	return limited(ctx, s.limiter, func(ctx context.Context) (int64, error) {
+		q := s.database.Queries()
+		n, err := q.CountFree(ctx, db.CountFreeParams{EventID: eventID, Section: section, Now: q.AsOf})
+		return n, pkgpostgres.Err(err)
+	})
+}
+
+func toSale(r db.SaleOfRow) event.Sale {
+	return event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser)}
+}
+
+// lifetime is how long a hold of this sale lives.
+func (s *Store) lifetime(sale db.SaleOfRow) time.Duration {
+	if sale.HoldSeconds != nil {
+		return time.Duration(*sale.HoldSeconds) * time.Second
+	}
+	return s.holdFor
+}

@@ -1,0 +1,52 @@
+package holds_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// A payment that begins in the last moment of a hold extends it. A hold that the user requests
+// right after that end must count those places: both take the user's lock.
+func TestLimitAtTheEndOfAHold(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]event.Spec{
+		"seats":   storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)),
+		"general": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10), storetest.Admissions("B", 70, 10)),
+	} {
+		hold := func(svc *storetest.Service, section string, seats ...string) (*reservation.Reservation, error) {
+			if name == "seats" {
+				return svc.HoldSeats(t.Context(), "u", seats...)
+			}
+			return svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "e", UserID: "u", Section: section, Quantity: len(seats)})
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			svc.Put(t, s)
+			r, err := hold(svc, "A", "A-1-1", "A-1-2", "A-1-3", "A-1-4")
+			require.NoError(t, err)
+
+			second := make(chan error, 1)
+			_, _, err = svc.Stored.Change(t.Context(), r.ID, func(r *reservation.Reservation, _ time.Time) error {
+				svc.Clock.Advance(storetest.HoldFor)
+				go func() {
+					_, err := hold(svc, "B", "A-1-5", "A-1-6", "A-1-7", "A-1-8")
+					second <- err
+				}()
+				waittest.Until(t, func() bool { return len(second) > 0 || svc.WaitingForLocks(t) == 1 }, "the second hold waits")
+				return r.BeginPayment(uuid.New(), r.ExpiresAt.Add(-time.Microsecond), storetest.MaxExtension)
+			})
+			require.NoError(t, err)
+			require.ErrorIs(t, <-second, reservation.ErrLimitExceeded)
+			svc.RequireInvariants(t)
+		})
+	}
+}

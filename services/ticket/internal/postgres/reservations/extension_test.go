@@ -1,0 +1,70 @@
+package reservations_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// After enough declined payments another one would extend the hold too far.
+func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]event.Spec{
+		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)),
+		"general admission": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			svc.Put(t, s)
+			r, err := svc.HoldBest(t.Context(), "u", 1)
+			require.NoError(t, err)
+			for range 2 { // each declined shortly before its time is over
+				p := svc.BeginPayment(t, r)
+				svc.Clock.Advance(reservation.PayWithin - time.Minute)
+				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+			}
+			lastBegin := storetest.MaxExtension - reservation.PayWithin
+
+			p := svc.BeginPayment(t, r)
+			svc.Clock.Set(r.HoldEndsAt.Add(lastBegin - time.Minute))
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+			got := svc.Find(t, r.ID)
+			require.Equal(t, reservation.Held, got.Status)
+			require.Equal(t, got.HoldEndsAt.Add(lastBegin), got.ExpiresAt, "a minute, not two")
+
+			p = svc.BeginPayment(t, r)
+			svc.Clock.Advance(time.Minute)
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+			require.Equal(t, reservation.Expired, svc.Find(t, r.ID).Status)
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, svc.EventTypes(t, r.ID))
+			_, err = svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
+			require.ErrorIs(t, err, reservation.ErrHoldExpired)
+			_, err = svc.HoldBest(t.Context(), "v", 1)
+			require.NoError(t, err, "the place is somebody else's at once")
+			svc.RequireInvariants(t)
+		})
+	}
+}
+
+// As after a restart with a shorter extension: a payment that could not have its whole time is
+// refused.
+func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
+	r := svc.MustHoldSeats(t, "u", "A-1-1")
+	p := svc.BeginPayment(t, r)
+	svc.Clock.Advance(reservation.PayWithin - time.Minute)
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+	restarted := reservation.NewService(svc.Events, svc.Holds, svc.Stored, svc.Settlement, reservation.PayWithin)
+	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New())
+	require.ErrorIs(t, err, reservation.ErrHoldExpired)
+	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)
+}

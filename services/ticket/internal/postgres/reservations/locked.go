@@ -1,0 +1,214 @@
+package reservations
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// Locked are reservations whose rows, and seats or sections, one transaction has locked.
+type Locked struct {
+	changes []*change
+	// Now is the database's time at which all of them were locked; zero without any.
+	Now time.Time
+}
+
+// change is a locked reservation: as it was read, and as the domain leaves it.
+type change struct {
+	before  reservation.Reservation
+	current *reservation.Reservation
+}
+
+func (c *change) changed() bool { return c.current.Version != c.before.Version }
+
+// Find returns a locked reservation, nil when it is not among them.
+func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
+	for _, c := range l.changes {
+		if c.before.ID == id {
+			return c.current
+		}
+	}
+	return nil
+}
+
+// Expire ends those reservations whose time is over, and returns them.
+func (l *Locked) Expire() []*reservation.Reservation {
+	var expired []*reservation.Reservation
+	for _, c := range l.changes {
+		if c.current.Expire(l.Now) {
+			expired = append(expired, c.current)
+		}
+	}
+	return expired
+}
+
+// Lock locks reservations in the order that holds everywhere, their users' locks included, and
+// reads them.
+func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
+	if err := lockUsersOf(ctx, tx, ids); err != nil {
+		return nil, err
+	}
+	if _, err := tx.LockSeatsOf(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err := tx.LockSectionsOf(ctx, ids); err != nil {
+		return nil, err
+	}
+	seats, err := seatsOf(ctx, tx.Queries, ids)
+	if err != nil {
+		return nil, err
+	}
+	return lockRows(ctx, tx, ids, seats)
+}
+
+// LockAvailable is Lock for transactions that only end reservations: it leaves out reservations of
+// which another transaction has a seat locked, and takes no users' locks.
+func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
+	locked, err := tx.LockFreeSeatsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.LockSectionsOf(ctx, ids); err != nil {
+		return nil, err
+	}
+	seats, err := seatsOf(ctx, tx.Queries, ids)
+	if err != nil {
+		return nil, err
+	}
+	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
+}
+
+// LockGeneral locks and reads reservations of general admission whose sections are locked already.
+func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
+	return lockRows(ctx, tx, ids, nil)
+}
+
+// lockUsersOf takes the locks of the reservations' users: a payment may extend a hold beyond its
+// end, and a transaction that counts the user's places must not take them for free at the same
+// time.
+func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) error {
+	rows, err := tx.UsersOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	users := make([]postgres.User, len(rows))
+	for i, r := range rows {
+		users[i] = postgres.User{EventID: r.EventID, UserID: r.UserID}
+	}
+	return tx.LockUsers(ctx, users)
+}
+
+// withAllSeats keeps the reservations all of whose seats were locked. locked names a reservation
+// once per seat.
+func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
+	count := make(map[uuid.UUID]int, len(ids))
+	for _, id := range locked {
+		count[id]++
+	}
+	var complete []uuid.UUID
+	for _, id := range ids {
+		if count[id] == len(seats[id]) {
+			complete = append(complete, id)
+		}
+	}
+	return complete
+}
+
+// lockRows locks and reads the reservations' rows; their seats or sections must be locked already.
+func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*Locked, error) {
+	rows, err := tx.LockReservations(ctx, db.LockReservationsParams{ReservationIds: ids, Now: tx.ClockTime()})
+	if err != nil {
+		return nil, err
+	}
+	l := &Locked{changes: make([]*change, len(rows))}
+	for i, row := range rows {
+		r := toReservation(row.Reservation, seats[row.Reservation.ReservationID])
+		l.changes[i] = &change{before: *r, current: r}
+		l.Now = row.Now.UTC()
+	}
+	return l, nil
+}
+
+// Save writes what the domain changed, every status by a write that names the one it expects, and
+// returns what happened.
+func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
+	var changed []*change
+	for _, c := range l.changes {
+		if c.changed() {
+			changed = append(changed, c)
+		}
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	q := tx.Queries
+	for _, write := range []func(context.Context, *postgres.Queries, []*change) error{
+		updateReservations, updateSeats, endSeats, moveCounters, changeTickets,
+	} {
+		if err := write(ctx, q, changed); err != nil {
+			return nil, err
+		}
+	}
+	return takeEvents(changed), nil
+}
+
+// ExpireTakenOver ends reservations whose seats the caller's transaction has taken over or freed
+// already, and returns what happened.
+func ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	seats, err := seatsOf(ctx, tx.Queries, ids)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lockRows(ctx, tx, ids, seats)
+	if err != nil {
+		return nil, err
+	}
+	l.Expire()
+	for _, c := range l.changes {
+		if !c.changed() {
+			return nil, fmt.Errorf("reservation %s lost its seats while it was %s", c.before.ID, c.before.Status)
+		}
+	}
+	if err := updateReservations(ctx, tx.Queries, l.changes); err != nil {
+		return nil, err
+	}
+	return takeEvents(l.changes), endSeats(ctx, tx.Queries, l.changes)
+}
+
+func takeEvents(changed []*change) []reservation.Event {
+	var events []reservation.Event
+	for _, c := range changed {
+		events = append(events, c.current.TakeEvents()...)
+	}
+	return events
+}
+
+// changeTickets issues the tickets of reservations that were confirmed, and refunds those of
+// refunded ones.
+func changeTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
+	var confirmed []*reservation.Reservation
+	var refunded []uuid.UUID
+	for _, c := range changed {
+		was, is := c.before.Status == reservation.Confirmed, c.current.Status
+		switch {
+		case !was && is == reservation.Confirmed:
+			confirmed = append(confirmed, c.current)
+		case was && is == reservation.Refunded:
+			refunded = append(refunded, c.before.ID)
+		}
+	}
+	if err := tickets.Issue(ctx, q, confirmed); err != nil {
+		return err
+	}
+	return tickets.Refund(ctx, q, refunded)
+}

@@ -1,0 +1,49 @@
+package reservations
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// source is the CloudEvents source of what this service publishes.
+const source = "ticket"
+
+// InsertEvents writes what happened into the outbox. The reservations' rows must be locked, or new.
+func InsertEvents(ctx context.Context, tx pgx.Tx, happened []reservation.Event) error {
+	out := make([]outbox.Event, len(happened))
+	for i, e := range happened {
+		out[i] = outbox.Event{
+			Topic: events.Reservations, Key: e.Reservation.ID.String(), Type: string(e.Type), EntityVersion: e.Reservation.Version,
+			Payload: payload(&e),
+		}
+	}
+	return outbox.Insert(ctx, tx, source, out...)
+}
+
+func payload(e *reservation.Event) *eventsv1.ReservationEvent {
+	r := &e.Reservation
+	p := &eventsv1.ReservationEvent{
+		Type: string(e.Type), ReservationId: r.ID.String(), EventId: r.EventID, UserId: r.UserID, SlotId: r.SlotID,
+		Status: string(r.Status), SeatIds: r.SeatIDs(), Section: r.Section, Quantity: int64(r.Quantity), Amount: r.Amount,
+		Currency: r.Currency, Version: r.Version, OccurredAt: timestamppb.New(e.At),
+	}
+	if e.PaymentID != uuid.Nil {
+		p.PaymentId = proto.String(e.PaymentID.String())
+	}
+	if e.Reason != "" {
+		p.Reason = proto.String(e.Reason)
+	}
+	if e.Type == reservation.EventCreated {
+		p.ExpiresAt = timestamppb.New(r.ExpiresAt)
+	}
+	return p
+}

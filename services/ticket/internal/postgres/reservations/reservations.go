@@ -1,0 +1,122 @@
+// Package reservations stores reservations: it reads them, locks them, and writes what the domain
+// changed, with everything that follows from it: seats, counters, tickets and events.
+package reservations
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+var _ reservation.Store = (*Store)(nil)
+
+// Store keeps reservations.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+// Find implements reservation.Store.
+func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
+	return Find(ctx, s.database.Queries(), id)
+}
+
+// Find reads a reservation and the database's time; reservation.ErrNotFound.
+func Find(ctx context.Context, q *postgres.Queries, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
+	row, err := q.FindReservation(ctx, db.FindReservationParams{ReservationID: id, Now: q.AsOf})
+	if err != nil {
+		return nil, time.Time{}, postgres.OrNotFound(err, reservation.ErrNotFound)
+	}
+	seats, err := seatsOf(ctx, q, []uuid.UUID{id})
+	if err != nil {
+		return nil, time.Time{}, pkgpostgres.Err(err)
+	}
+	return toReservation(row.Reservation, seats[id]), row.Now.UTC(), nil
+}
+
+// List implements reservation.Store.
+func (s *Store) List(
+	ctx context.Context, userID string, limit int, before uuid.UUID,
+) ([]reservation.Reservation, time.Time, error) {
+	q := s.database.Queries()
+	rows, err := q.ListReservations(ctx, db.ListReservationsParams{
+		UserID: userID, Before: postgres.OrMaxUUID(before), Now: q.AsOf, Max: int32(limit), //nolint:gosec // at most 101
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, time.Time{}, pkgpostgres.Err(err)
+	}
+	ids := make([]uuid.UUID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Reservation.ReservationID
+	}
+	seats, err := seatsOf(ctx, q, ids)
+	if err != nil {
+		return nil, time.Time{}, pkgpostgres.Err(err)
+	}
+	list := make([]reservation.Reservation, len(rows))
+	for i, r := range rows {
+		list[i] = *toReservation(r.Reservation, seats[r.Reservation.ReservationID])
+	}
+	return list, rows[0].Now.UTC(), nil
+}
+
+// Change implements reservation.Store.
+func (s *Store) Change(
+	ctx context.Context, id uuid.UUID, fn func(*reservation.Reservation, time.Time) error,
+) (*reservation.Reservation, time.Time, error) {
+	var changed *reservation.Reservation
+	var now time.Time
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		set, err := Lock(ctx, tx, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		if changed, now = set.Find(id), set.Now; changed == nil {
+			return reservation.ErrNotFound
+		}
+		if err := fn(changed, now); err != nil {
+			return err
+		}
+		events, err := set.Save(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return InsertEvents(ctx, tx, events)
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	s.database.Published()
+	return changed, now, nil
+}
+
+func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Reservation {
+	return &reservation.Reservation{
+		ID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
+		Quantity: int(r.Quantity), Amount: r.Amount, Currency: r.Currency, Status: reservation.Status(r.Status), Reason: r.Reason,
+		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), PaymentID: r.PaymentID.UUID, Version: r.Version,
+		CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+// seatsOf reads the seats of reservations, each one's in the order in which people read them.
+func seatsOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
+	rows, err := q.SeatsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	seats := make(map[uuid.UUID][]reservation.Seat)
+	for _, r := range rows {
+		seats[r.ReservationID] = append(seats[r.ReservationID], reservation.NewSeat(r.SeatID, r.Price))
+	}
+	for _, s := range seats {
+		reservation.SortSeats(s)
+	}
+	return seats, nil
+}

@@ -1,0 +1,111 @@
+package settlement_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// history settles payment events and remembers them.
+type history struct {
+	t      *testing.T
+	svc    *storetest.Service
+	events []reservation.PaymentEvent
+}
+
+func (h *history) add(e reservation.PaymentEvent) {
+	h.t.Helper()
+	e.Key = uuid.NewString()
+	h.events = append(h.events, e)
+	h.svc.Settle(h.t, e)
+}
+
+func (h *history) paid(r *reservation.Reservation, p reservation.Payment) {
+	h.t.Helper()
+	h.add(reservation.PaymentEvent{ReservationID: r.ID, Payment: p, Version: 3})
+}
+
+// pay confirms a new payment of the reservation's amount.
+func (h *history) pay(r *reservation.Reservation) reservation.Payment {
+	h.t.Helper()
+	p := storetest.Payment(r)
+	h.paid(r, p)
+	return p
+}
+
+func (h *history) refund(r *reservation.Reservation, p reservation.Payment, cause reservation.Cause) {
+	h.t.Helper()
+	h.add(reservation.PaymentEvent{ReservationID: r.ID, Payment: p, Version: 5, Refunded: true, Cause: cause})
+}
+
+// playHistory leads reservations through every way in which payment events can end them.
+func playHistory(t *testing.T, svc *storetest.Service) (h *history, all []*reservation.Reservation) {
+	t.Helper()
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 9)))
+	h = &history{t: t, svc: svc}
+	hold := func(user, seat string) *reservation.Reservation {
+		t.Helper()
+		r := svc.MustHoldSeats(t, user, seat)
+		all = append(all, r)
+		return r
+	}
+	h.pay(hold("confirmed", "A-1-1"))
+	twice := hold("paid twice", "A-1-2")
+	h.pay(twice)
+	h.refund(twice, h.pay(twice), reservation.CauseCompensation)
+	refunded := hold("refunded", "A-1-3")
+	h.refund(refunded, h.pay(refunded), reservation.CauseUser)
+	h.pay(hold("sold again", "A-1-3"))
+	cheap := hold("paid too little", "A-1-4")
+	wrong := storetest.Payment(cheap)
+	wrong.Amount--
+	h.paid(cheap, wrong)
+	h.refund(cheap, wrong, reservation.CauseCompensation)
+	late := hold("paid too late", "A-1-5")
+	h.paid(&reservation.Reservation{ID: uuid.New()}, storetest.Payment(late)) // of an unknown reservation
+	svc.Clock.Advance(storetest.HoldFor)
+	h.refund(late, h.pay(late), reservation.CauseCompensation)
+	early := hold("refunded before it was confirmed", "A-1-6") // the confirmation was in the dead-letter topic meanwhile
+	p := storetest.Payment(early)
+	h.refund(early, p, reservation.CauseUser)
+	h.paid(early, p)
+	svc.Clock.Advance(storetest.HoldFor)
+	_, err := svc.Expiry.ExpireDue(t.Context(), 100)
+	require.NoError(t, err)
+	return h, all
+}
+
+// The inbox forgets events after a while, and a group that lost its offsets reads its topic from
+// the start: the reservations themselves must show what each event has done. Only a rejection may
+// be published again, which payment recognises.
+func TestEventsReplayedAfterInboxPruning(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	h, all := playHistory(t, svc)
+	state := func() map[string]any {
+		t.Helper()
+		s := map[string]any{}
+		for _, r := range all {
+			now := svc.Find(t, r.ID)
+			s[r.UserID] = []any{now.Status, now.Reason, now.PaymentID}
+		}
+		s["tickets"] = svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`)
+		s["sold"] = svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'SOLD'`)
+		return s
+	}
+	svc.RequireInvariants(t)
+	before, events := state(), svc.Count(t, `SELECT max(id) FROM outbox`)
+	svc.Clock.Advance(365 * 24 * time.Hour)
+	_, err := svc.Pool.Exec(t.Context(), `DELETE FROM processed_events`)
+	require.NoError(t, err)
+	svc.Settle(t, h.events...)
+	require.Empty(t, cmp.Diff(before, state()))
+	require.Zero(t, svc.Count(t, `SELECT count(*) FROM outbox WHERE id > $1 AND type <> 'RESERVATION_REJECTED'`, events))
+}

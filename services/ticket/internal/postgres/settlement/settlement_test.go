@@ -1,0 +1,188 @@
+package settlement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+func TestPaid(t *testing.T) {
+	t.Parallel()
+	refused := map[reservation.Status]string{ // by a payment that is not the one before
+		reservation.Confirmed: "ALREADY_PAID", reservation.Cancelled: "CANCELLED", reservation.Expired: "HOLD_EXPIRED",
+		reservation.Rejected: "HOLD_EXPIRED", reservation.Refunded: "REFUNDED",
+	}
+	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+		t.Helper()
+		status, r, p := svc.Status, svc.Reservation, svc.Payment
+		before := len(svc.OutboxEvents(t, r.ID))
+		if !status.Unpaid() && status != reservation.Cancelled && status != reservation.Expired {
+			svc.Paid(t, r, p)
+			require.Equal(t, r, svc.Find(t, r.ID), "settled already")
+			require.Len(t, svc.OutboxEvents(t, r.ID), before)
+		}
+		p = storetest.Payment(r)
+		svc.Paid(t, r, p)
+
+		got, events := svc.Find(t, r.ID), svc.OutboxEvents(t, r.ID)
+		require.Len(t, events, before+1)
+		last := events[before]
+		require.Equal(t, p.ID.String(), last.PaymentID)
+		require.Equal(t, got.Version, last.Version)
+		require.Greater(t, got.Version, r.Version)
+		reason, rejected := refused[status]
+		if !rejected {
+			require.Equal(t, reservation.Confirmed, got.Status)
+			require.Equal(t, p.ID, got.PaymentID)
+			require.Equal(t, "RESERVATION_CONFIRMED", last.Type)
+			return
+		}
+		require.Equal(t, "RESERVATION_REJECTED", last.Type)
+		require.Equal(t, reason, last.Reason)
+		require.Equal(t, string(got.Status), last.Status)
+		switch status {
+		case reservation.Expired, reservation.Cancelled:
+			require.Equal(t, reservation.Rejected, got.Status)
+		default:
+			require.Equal(t, status, got.Status, "one more payment changes nothing")
+		}
+	})
+}
+
+func TestPaidAfterExpiry(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
+	r := svc.MustHoldSeats(t, "u", "A-1-1")
+	p := svc.BeginPayment(t, r)
+	svc.Clock.Advance(reservation.PayWithin)
+	svc.Paid(t, r, p)
+	require.Equal(t, reservation.Rejected, svc.Find(t, r.ID).Status)
+	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
+	svc.MustHoldSeats(t, "v", "A-1-1")
+	svc.RequireInvariants(t)
+}
+
+func TestPaidAWrongAmount(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
+	r := svc.MustHoldSeats(t, "u", "A-1-1")
+	for _, change := range []func(*reservation.Payment){
+		func(p *reservation.Payment) { p.Amount-- },
+		func(p *reservation.Payment) { p.Currency = "USD" },
+	} {
+		p := storetest.Payment(r)
+		change(&p)
+		svc.Paid(t, r, p)
+		require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "it can still be paid rightly")
+		events := svc.OutboxEvents(t, r.ID)
+		require.Equal(t, "AMOUNT_MISMATCH", events[len(events)-1].Reason)
+	}
+	unknown := &reservation.Reservation{ID: uuid.New(), EventID: "e", UserID: "u", Amount: 5, Currency: "KRW"}
+	p := storetest.Payment(unknown)
+	svc.Paid(t, unknown, p)
+	events := svc.OutboxEvents(t, unknown.ID)
+	require.Len(t, events, 1)
+	require.Equal(t, "RESERVATION_REJECTED", events[0].Type)
+	require.Equal(t, "RESERVATION_NOT_FOUND", events[0].Reason)
+	require.Equal(t, p.ID.String(), events[0].PaymentID)
+	svc.RequireInvariants(t)
+}
+
+func TestRefund(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+		t.Helper()
+		status, r, p := svc.Status, svc.Reservation, svc.Payment
+		before := len(svc.OutboxEvents(t, r.ID))
+		refund := func(p reservation.Payment, cause reservation.Cause) {
+			svc.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Refunded: true, Cause: cause})
+		}
+		refund(p, reservation.CauseCompensation)
+		refund(p, reservation.CauseTransfer)
+		refund(storetest.Payment(r), reservation.CauseUser)
+		require.Equal(t, r, svc.Find(t, r.ID))
+		require.Len(t, svc.OutboxEvents(t, r.ID), before)
+
+		refund(p, reservation.CauseUser)
+		if status != reservation.Confirmed {
+			require.Equal(t, r, svc.Find(t, r.ID))
+			return
+		}
+		require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
+		last := svc.OutboxEvents(t, r.ID)[before]
+		require.Equal(t, []string{"RESERVATION_CANCELLED", "REFUNDED", "REFUNDED"}, []string{last.Type, last.Reason, last.Status})
+		require.EqualValues(t, 2, svc.Count(t, `SELECT count(*) FROM tickets WHERE reservation_id = $1 AND status = 'REFUNDED'`, r.ID))
+		seats := r.SeatIDs()
+		svc.MustHoldSeats(t, "next", seats...)
+	})
+}
+
+// The confirmation was in the dead-letter topic, its payment was refunded by hand, and then the
+// confirmation is delivered.
+func TestConfirmationAfterItsRefund(t *testing.T) {
+	t.Parallel()
+	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent){
+		"together": func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent) {
+			t.Helper()
+			svc.Settle(t, events...)
+		},
+		"one by one": func(t *testing.T, svc *storetest.Service, events ...reservation.PaymentEvent) {
+			t.Helper()
+			for _, e := range events {
+				svc.Settle(t, e)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc := storetest.New(t)
+			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
+			r := svc.MustHoldSeats(t, "u", "A-1-1")
+			p := svc.BeginPayment(t, r)
+			confirmed := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Version: 3}
+			refunded := confirmed
+			refunded.Key, refunded.Version, refunded.Refunded, refunded.Cause = uuid.NewString(), 5, true, reservation.CauseOperator
+			deliver(t, svc, refunded, confirmed, refunded, confirmed)
+
+			require.Equal(t, reservation.Paying, svc.Find(t, r.ID).Status, "no ticket for money that was given back")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
+			last := svc.OutboxEvents(t, r.ID)[1]
+			require.Equal(t, []string{p.ID.String(), "REFUNDED"}, []string{last.PaymentID, last.Reason}, "what is left of it goes back too")
+			svc.Paid(t, r, storetest.Payment(r))
+			require.Equal(t, reservation.Confirmed, svc.Find(t, r.ID).Status, "another payment is welcome")
+			svc.RequireInvariants(t)
+		})
+	}
+}
+
+func TestSettleEachEventOnce(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
+	var batch []reservation.PaymentEvent
+	for i := range 5 {
+		r := svc.MustHoldSeats(t, fmt.Sprintf("u%d", i), fmt.Sprintf("A-1-%d", 2*i+1), fmt.Sprintf("A-1-%d", 2*i+2))
+		e := reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: storetest.Payment(r)}
+		batch = append(batch, e, e)
+	}
+	gone := batch[0]
+	gone.Key, gone.Refunded, gone.Cause = uuid.NewString(), true, reservation.CauseOperator
+	batch = append(batch, gone)
+	svc.Settle(t, batch...)
+	svc.Settle(t, batch...)
+	svc.Settle(t, batch[3:]...)
+
+	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, gone.ReservationID))
+	require.EqualValues(t, 4, svc.Count(t, `SELECT count(*) FROM reservations WHERE status = 'CONFIRMED'`))
+	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM tickets`), "what was paid and given back in one go has no tickets")
+	require.EqualValues(t, 6, svc.Count(t, `SELECT count(*) FROM processed_events`))
+	svc.RequireInvariants(t)
+}

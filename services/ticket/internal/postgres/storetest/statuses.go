@@ -1,0 +1,96 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// BeginPayment begins a payment of a reservation and returns it.
+func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) reservation.Payment {
+	t.Helper()
+	p := Payment(held)
+	_, err := s.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, p.ID)
+	require.NoError(t, err)
+	return p
+}
+
+// paid confirms a payment of a reservation and returns it.
+func paid(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	t.Helper()
+	p := Payment(held)
+	s.Paid(t, held, p)
+	return p
+}
+
+// transitions bring a new hold into a status, and return the payment that did, else one that could
+// be made now.
+var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment{
+	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) reservation.Payment {
+		return Payment(held)
+	},
+	reservation.Paying: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		return s.BeginPayment(t, held)
+	},
+	reservation.Confirmed: paid,
+	reservation.Cancelled: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		require.NoError(t, s.Reservations.Cancel(t.Context(), held.UserID, "", held.ID))
+		return Payment(held)
+	},
+	reservation.Expired: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		s.Clock.Advance(HoldFor)
+		_, err := s.Expiry.ExpireDue(t.Context(), 10)
+		require.NoError(t, err)
+		return Payment(held)
+	},
+	reservation.Rejected: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		s.Clock.Advance(HoldFor)
+		return paid(t, s, held)
+	},
+	reservation.Refunded: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		p := paid(t, s, held)
+		s.Settle(t, reservation.PaymentEvent{
+			Key: uuid.NewString(), ReservationID: held.ID, Payment: p, Refunded: true, Cause: reservation.CauseOperator,
+		})
+		return p
+	},
+}
+
+// InStatus is a reservation in a status, and the payment that brought it there, else one that could
+// be made now.
+type InStatus struct {
+	*Service
+
+	Status      reservation.Status
+	Reservation *reservation.Reservation
+	Payment     reservation.Payment
+}
+
+// ForEachStatus runs a test on a reservation in every status.
+func ForEachStatus(t *testing.T, test func(t *testing.T, in InStatus)) {
+	t.Helper()
+	s := New(t)
+	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, int32(len(transitions)), 2))) //nolint:gosec // a handful
+	row := 0
+	for status, reach := range transitions {
+		row++
+		held := s.MustHoldSeats(t, "user-"+string(status), fmt.Sprintf("A-%d-1", row), fmt.Sprintf("A-%d-2", row))
+		p := reach(t, s, held)
+		reached := s.Find(t, held.ID)
+		require.Equal(t, status, reached.Status)
+		t.Run(string(status), func(t *testing.T) {
+			test(t, InStatus{Service: s, Status: status, Reservation: reached, Payment: p})
+			s.RequireInvariants(t)
+		})
+	}
+}

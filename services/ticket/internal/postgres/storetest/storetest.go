@@ -1,0 +1,262 @@
+// Package storetest runs all stores and the domain's services on a database of its own, for the
+// tests of the stores.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/events"
+	"urr.guru/services/ticket/internal/postgres/expiry"
+	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/settlement"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+const (
+	// Group is the consumer group of payment events.
+	Group = "ticket-service-group"
+	// MaxExtension is by how much payments may extend a hold in all.
+	MaxExtension = 30 * time.Minute
+	// HoldFor is how long a hold lives where the event does not say.
+	HoldFor = 5 * time.Minute
+)
+
+// Start is when the clock of every test starts: far from the real time, so that a statement which
+// asks the database for the time instead of the clock is noticed.
+var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
+
+// Service is one process: all stores and services on a database, with a clock that its test sets.
+type Service struct {
+	Clock        *clocktest.Clock
+	Pool, Reads  *pgxpool.Pool
+	Statements   *Statements  // sent to both pools
+	Connections  *Connections // of Pool
+	Database     *postgres.Database
+	EventStore   *events.Store
+	Holds        *holds.Store
+	Expiry       *expiry.Store
+	Tickets      *tickets.Store
+	Stored       *reservations.Store
+	Settlement   *settlement.Store
+	Events       *event.Service
+	Reservations *reservation.Service
+}
+
+// New makes a service on a fresh database.
+func New(t *testing.T) *Service {
+	t.Helper()
+	// Tests hold locks until another session is seen to wait for them, which takes as long as the
+	// machine needs.
+	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
+	statements := &Statements{}
+	s := &Service{Clock: clocktest.New(Start), Statements: statements, Connections: &Connections{Statements: statements}}
+	open := func(conns int, tracer pgx.QueryTracer) *pgxpool.Pool {
+		pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: conns}, t.Name(), pkgpostgres.Indexed(),
+			func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	s.Pool, s.Reads = open(16, s.Connections), open(8, statements)
+	return s.Replica(t)
+}
+
+// Replica makes one more process on the same database and clock.
+func (s *Service) Replica(t *testing.T) *Service {
+	t.Helper()
+	database := postgres.New(s.Pool, postgres.Options{
+		Reads: s.Reads,
+		// Each reading is later than the one before, for snapshots are told apart by their time.
+		Now: func() time.Time { return s.Clock.Advance(time.Microsecond) },
+	})
+	other := &Service{
+		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
+		EventStore: events.NewStore(database), Holds: holds.NewStore(database, 12, HoldFor), Expiry: expiry.NewStore(database),
+		Tickets: tickets.NewStore(database), Stored: reservations.NewStore(database), Settlement: settlement.NewStore(database),
+	}
+	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
+	other.Reservations = reservation.NewService(other.Events, other.Holds, other.Stored, other.Settlement, MaxExtension)
+	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
+	return other
+}
+
+// Spec is a sale that is open when the clock starts.
+func Spec(id string, seating event.Seating, sections ...event.SectionSpec) event.Spec {
+	return event.Spec{
+		ID: id, Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: Start.Add(48 * time.Hour),
+		SalesOpenAt: Start.Add(-time.Hour), SalesCloseAt: Start.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
+		Sections: sections,
+	}
+}
+
+// Rows is a section of n rows of seats.
+func Rows(name string, price int64, n, perRow int32) event.SectionSpec {
+	return event.SectionSpec{Name: name, Price: price, Rows: &n, SeatsPerRow: &perRow}
+}
+
+// Admissions is a section of general admission.
+func Admissions(name string, price, capacity int64) event.SectionSpec {
+	return event.SectionSpec{Name: name, Price: price, Capacity: &capacity}
+}
+
+// Put puts an event.
+func (s *Service) Put(t *testing.T, spec event.Spec) {
+	t.Helper()
+	_, err := s.Events.Put(t.Context(), spec)
+	require.NoError(t, err)
+}
+
+// HoldSeats holds seats of the event e.
+func (s *Service) HoldSeats(ctx context.Context, user string, seats ...string) (*reservation.Reservation, error) {
+	return s.Holds.HoldSeats(ctx, reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "slot-" + user, SeatIDs: seats})
+}
+
+// MustHoldSeats is HoldSeats that must succeed.
+func (s *Service) MustHoldSeats(t *testing.T, user string, seats ...string) *reservation.Reservation {
+	t.Helper()
+	held, err := s.HoldSeats(t.Context(), user, seats...)
+	require.NoError(t, err)
+	return held
+}
+
+// HoldBest holds n adjacent seats, or admissions, of section A of the event e.
+func (s *Service) HoldBest(ctx context.Context, user string, n int) (*reservation.Reservation, error) {
+	return s.Reservations.HoldBest(ctx, reservation.BestRequest{
+		EventID: "e", UserID: user, SlotID: "slot-" + user, Section: "A", Quantity: n, Adjacent: true,
+	})
+}
+
+// Concurrently calls fn with 0 to n-1 at the same time and returns the calls' errors.
+func Concurrently(n int, fn func(i int) error) []error {
+	results := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { results[i] = fn(i) })
+	}
+	wg.Wait()
+	return results
+}
+
+// CountSucceeded counts the calls without an error; every error must be the expected one.
+func CountSucceeded(t *testing.T, results []error, expected error) int {
+	t.Helper()
+	n := 0
+	for _, err := range results {
+		if err == nil {
+			n++
+			continue
+		}
+		require.ErrorIs(t, err, expected)
+	}
+	return n
+}
+
+// Find reads a reservation.
+func (s *Service) Find(t *testing.T, id uuid.UUID) *reservation.Reservation {
+	t.Helper()
+	found, _, err := s.Stored.Find(t.Context(), id)
+	require.NoError(t, err)
+	return found
+}
+
+// Payment is a new payment of a reservation's amount.
+func Payment(r *reservation.Reservation) reservation.Payment {
+	return reservation.Payment{ID: uuid.New(), UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency}
+}
+
+// Paid settles the confirmation of a payment.
+func (s *Service) Paid(t *testing.T, paid *reservation.Reservation, p reservation.Payment) {
+	t.Helper()
+	s.Settle(t, reservation.PaymentEvent{Key: uuid.NewString(), ReservationID: paid.ID, Payment: p})
+}
+
+// Settle settles payment events.
+func (s *Service) Settle(t *testing.T, events ...reservation.PaymentEvent) {
+	t.Helper()
+	require.NoError(t, s.Reservations.Settle(t.Context(), Group, events))
+}
+
+// OutboxEvent is an event as the outbox has it.
+type OutboxEvent struct {
+	Type          string   `json:"type"`
+	ReservationID string   `json:"reservationId"`
+	UserID        string   `json:"userId"`
+	SlotID        string   `json:"slotId"`
+	Status        string   `json:"status"`
+	SeatIDs       []string `json:"seatIds"`
+	Section       string   `json:"section"`
+	Quantity      int64    `json:"quantity"`
+	Amount        int64    `json:"amount"`
+	PaymentID     string   `json:"paymentId"`
+	Reason        string   `json:"reason"`
+	ExpiresAt     string   `json:"expiresAt"`
+	Version       int64    `json:"version"`
+}
+
+// OutboxEvents returns the events of a reservation, in order.
+func (s *Service) OutboxEvents(t *testing.T, id uuid.UUID) []OutboxEvent {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), `SELECT payload, topic, type, entity_version FROM outbox WHERE key = $1 ORDER BY id`, id.String())
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (OutboxEvent, error) {
+		var e OutboxEvent
+		var payload, topic, typ string
+		var version int64
+		if err := row.Scan(&payload, &topic, &typ, &version); err != nil {
+			return e, err
+		}
+		err := json.Unmarshal([]byte(payload), &e)
+		require.Equal(t, "reservation-events", topic)
+		require.Equal(t, typ, e.Type)
+		require.Equal(t, version, e.Version)
+		return e, err
+	})
+	require.NoError(t, err)
+	return list
+}
+
+// EventTypes lists the types of a reservation's events, in order.
+func (s *Service) EventTypes(t *testing.T, id uuid.UUID) []string {
+	t.Helper()
+	var types []string
+	for _, e := range s.OutboxEvents(t, id) {
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+// Count returns the number that a query selects.
+func (s *Service) Count(t *testing.T, sql string, args ...any) int64 {
+	t.Helper()
+	var n int64
+	require.NoError(t, s.Pool.QueryRow(t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+// RequireIn fails unless `at` is d from now, but for the readings of the clock in between.
+func (s *Service) RequireIn(t *testing.T, d time.Duration, at time.Time) {
+	t.Helper()
+	require.WithinDuration(t, s.Clock.Now().Add(d), at, time.Millisecond)
+}
+
+// WaitingForLocks counts the sessions that wait for a lock.
+func (s *Service) WaitingForLocks(t *testing.T) int64 {
+	t.Helper()
+	return s.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+}

@@ -1,0 +1,80 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Statements counts what is sent to the database, by the queries' names.
+type Statements struct {
+	mu    sync.Mutex
+	names map[string]int
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if rest, ok := strings.CutPrefix(data.SQL, "-- name: "); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.names == nil {
+			s.names = make(map[string]int)
+		}
+		s.names[name]++
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*Statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Sent is how often a query was sent.
+func (s *Statements) Sent(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
+}
+
+// Connections counts the connections of a pool that are in use.
+type Connections struct {
+	*Statements
+
+	used, peak int
+}
+
+// TraceAcquireStart implements pgxpool.AcquireTracer.
+func (*Connections) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	return ctx
+}
+
+// TraceAcquireEnd implements pgxpool.AcquireTracer.
+func (c *Connections) TraceAcquireEnd(_ context.Context, _ *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
+	if data.Err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.used++
+		c.peak = max(c.peak, c.used)
+	}
+}
+
+// TraceRelease implements pgxpool.ReleaseTracer.
+func (c *Connections) TraceRelease(*pgxpool.Pool, pgxpool.TraceReleaseData) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used--
+}
+
+// Peak returns the most connections that were in use at once while fn ran.
+func (c *Connections) Peak(fn func()) int {
+	c.mu.Lock()
+	c.peak = c.used
+	c.mu.Unlock()
+	fn()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peak
+}

@@ -1,0 +1,99 @@
+// Package tickets stores tickets.
+package tickets
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var _ ticket.Store = (*Store)(nil)
+
+// Store reads tickets.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+// FindTicket implements ticket.Store.
+func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, error) {
+	row, err := s.database.Queries().FindTicket(ctx, id)
+	if err != nil {
+		return nil, postgres.OrNotFound(err, ticket.ErrNotFound)
+	}
+	t := toTicket(row.Ticket)
+	return &t, nil
+}
+
+// ListTickets implements ticket.Store.
+func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Ticket, error) {
+	rows, err := s.database.Queries().ListTickets(ctx, db.ListTicketsParams{
+		UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
+	})
+	if err != nil {
+		return nil, pkgpostgres.Err(err)
+	}
+	list := make([]ticket.Ticket, len(rows))
+	for i, r := range rows {
+		list[i] = toTicket(r.Ticket)
+	}
+	return list, nil
+}
+
+func toTicket(r db.Ticket) ticket.Ticket {
+	t := ticket.Ticket{
+		ID: r.TicketID, ReservationID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, Section: r.Section, Price: r.Price,
+		Currency: r.Currency, Status: ticket.Status(r.Status), Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
+	}
+	if r.SeatID != nil {
+		seat := reservation.NewSeat(*r.SeatID, r.Price)
+		t.Seat = &seat
+	}
+	return t
+}
+
+// Issue writes the tickets of reservations that were confirmed. The reservations' rows must be
+// locked.
+func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Reservation) error {
+	var arg db.InsertTicketsParams
+	for _, r := range confirmed {
+		for _, t := range ticket.Issue(r) {
+			appendTicket(&arg, t)
+		}
+	}
+	if len(arg.TicketIds) == 0 {
+		return nil
+	}
+	return q.InsertTickets(ctx, arg)
+}
+
+func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
+	seat := ""
+	if t.Seat != nil {
+		seat = t.Seat.ID
+	}
+	arg.TicketIds = append(arg.TicketIds, t.ID)
+	arg.ReservationIds = append(arg.ReservationIds, t.ReservationID)
+	arg.EventIds = append(arg.EventIds, t.EventID)
+	arg.UserIds = append(arg.UserIds, t.UserID)
+	arg.Sections = append(arg.Sections, t.Section)
+	arg.SeatIds = append(arg.SeatIds, seat)
+	arg.Prices = append(arg.Prices, t.Price)
+	arg.Currencies = append(arg.Currencies, t.Currency)
+}
+
+// Refund marks the tickets of reservations that were refunded. The reservations' rows must be
+// locked.
+func Refund(ctx context.Context, q *postgres.Queries, reservations []uuid.UUID) error {
+	if len(reservations) == 0 {
+		return nil
+	}
+	_, err := q.RefundTickets(ctx, reservations)
+	return err
+}

@@ -1,0 +1,42 @@
+package reservation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/ids"
+)
+
+// Seat is one seat of a reservation.
+type Seat struct {
+	ID      string
+	Section string
+	Row     string
+	Number  int
+	// Price in the currency's minor unit.
+	Price int64
+}
+
+// NewSeat makes a Seat from its id.
+func NewSeat(id string, price int64) Seat {
+	section, row, number, _ := ids.SplitSeat(id)
+	return Seat{ID: id, Section: section, Row: row, Number: number, Price: price}
+}
+
+// SortSeats sorts seats as people count them: by section, row and number, row 9 before row 10.
+func SortSeats(seats []Seat) {
+	slices.SortFunc(seats, func(a, b Seat) int {
+		return cmp.Or(strings.Compare(a.Section, b.Section), cmp.Compare(len(a.Row), len(b.Row)), strings.Compare(a.Row, b.Row),
+			cmp.Compare(a.Number, b.Number))
+	})
+}
+
+// SeatIDs lists the seats' ids.
+func (r *Reservation) SeatIDs() []string {
+	ids := make([]string, len(r.Seats))
+	for i, s := range r.Seats {
+		ids[i] = s.ID
+	}
+	return ids
+}
