@@ -1,5 +1,5 @@
-// Package backendtest says where the development backends listen, for tests that run on the real servers (`make backends` starts them), and
-// where a server of the test's own may.
+// Package backendtest says where the development backends listen, for tests that run on the real
+// servers (`make backends` starts them), and where a server of the test's own may.
 package backendtest
 
 import (
@@ -44,8 +44,8 @@ func Postgres(t testing.TB, database string) string {
 	return "postgres://urr@" + up(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
 }
 
-// Kafka are the addresses of the brokers. `go test -short` skips the tests that ask for them: joining
-// a consumer group takes seconds.
+// Kafka are the addresses of the brokers. `go test -short` skips the tests that ask for them:
+// joining a consumer group takes seconds.
 func Kafka(t testing.TB) []string {
 	t.Helper()
 	if testing.Short() {
@@ -66,8 +66,8 @@ func SQS(t testing.TB) string {
 	return "http://" + up(t, "ElasticMQ", sqsPort)
 }
 
-// up is the backend's address, once something accepts connections there; otherwise the test ends here, since a skipped test would
-// look like a passed one.
+// up is the backend's address, once something accepts connections there; otherwise the test ends
+// here, since a skipped test would look like a passed one.
 func up(t testing.TB, name string, port int) string {
 	t.Helper()
 	addr, err := Addr(port)

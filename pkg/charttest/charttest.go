@@ -15,8 +15,9 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Development is the configuration that a service gets from the umbrella with the values of development, secrets made up by the chart
-// included. The container of its migration gets the same. C must know every variable.
+// Development is the configuration that a service gets from the umbrella with the values of
+// development, secrets made up by the chart included. The container of its migration gets the same.
+// C must know every variable.
 func Development[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	args = append([]string{
@@ -28,8 +29,8 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 	return load[C](t, "urr-"+service, objects, secretsOf(objects))
 }
 
-// Production is the configuration that a service gets from its chart alone, its peers elsewhere and its secrets made by somebody else.
-// The arguments are helm's, as --set.
+// Production is the configuration that a service gets from its chart alone, its peers elsewhere and
+// its secrets made by somebody else. The arguments are helm's, as --set.
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireReach[C](t, service)
@@ -39,7 +40,8 @@ func Production[C any](t *testing.T, service string, args ...string) *C {
 	return cfg
 }
 
-// libraries are variables that no Config has: Go's own, parts of others, the AWS SDK's, OpenTelemetry's.
+// libraries are variables that no Config has: Go's own, parts of others, the AWS SDK's,
+// OpenTelemetry's.
 var libraries = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
 
 // load reads the environment of the Deployment and, if there is one, of the migration.
@@ -89,7 +91,8 @@ func mount(t *testing.T, name string, objects []object, env map[string]string, s
 	return mounted
 }
 
-// environment is what the kubelet would give the only container of an object; nil when there is no such object.
+// environment is what the kubelet would give the only container of an object; nil when there is no
+// such object.
 func environment(t *testing.T, kind, name string, objects []object, secret func(name, key string) (string, bool)) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind && o.Metadata.Name == name })

@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// requireReach fails when a variable of C cannot be set by the chart's values: an operator could never use it.
+// requireReach fails when a variable of C cannot be set by the chart's values: an operator could
+// never use it.
 func requireReach[C any](t *testing.T, service string) {
 	t.Helper()
 	charts := filepath.Join(checkout(t), "deploy", "helm")

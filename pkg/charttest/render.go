@@ -1,5 +1,5 @@
-// Package charttest renders the Helm charts and gives the environment that a service's container would have, so that a service's tests
-// can load it: charts and code cannot drift apart.
+// Package charttest renders the Helm charts and gives the environment that a service's container
+// would have, so that a service's tests can load it: charts and code cannot drift apart.
 package charttest
 
 import (

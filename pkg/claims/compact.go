@@ -23,7 +23,8 @@ const (
 	LabelAnon = "urr/anon"
 )
 
-// ErrForged is the answer to whatever does not verify: another key, event or visitor, a changed byte, not of the form at all.
+// ErrForged is the answer to whatever does not verify: another key, event or visitor, a changed
+// byte, not of the form at all.
 var ErrForged = errors.New("claims: not genuine")
 
 // Strict, so that the unused bits of the last character cannot be flipped unnoticed.
@@ -44,11 +45,13 @@ var (
 	anonDomain   = []byte("urr/a/1")
 )
 
-// VwrTicket is the signed ticket of a tier-1 position: with it a poll needs no store. Encoded it is, big-endian and in base64url,
+// VwrTicket is the signed ticket of a tier-1 position: with it a poll needs no store. Encoded it
+// is, big-endian and in base64url,
 //
 //	0x01 | kid length | kid | round u64 | requestId 16 | position u64 | SHA-256(visitor)[:16] | HMAC-SHA256 32
 //
-// where the MAC covers "urr/t1/1", the event id with its length (one byte), and all before it. Verifying takes about 0.5 µs, a JWT 6.5 µs.
+// where the MAC covers "urr/t1/1", the event id with its length (one byte), and all before it.
+// Verifying takes about 0.5 µs, a JWT 6.5 µs.
 type VwrTicket struct {
 	Round     int64 // µs since the epoch
 	RequestID uuid.UUID
@@ -85,7 +88,8 @@ func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, er
 	}, nil
 }
 
-// Anon is the content of the cookie urr-anon: a random id that only we can have given out. Encoded it is, in base64url,
+// Anon is the content of the cookie urr-anon: a random id that only we can have given out. Encoded
+// it is, in base64url,
 //
 //	0x01 | kid length | kid | id 16 | HMAC-SHA256 32
 //

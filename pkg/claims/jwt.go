@@ -1,5 +1,5 @@
-// Package claims holds what two services must read byte for byte alike: the payloads of the platform's JWTs and the compact signed
-// values that pages carry (VwrTicket, Anon).
+// Package claims holds what two services must read byte for byte alike: the payloads of the
+// platform's JWTs and the compact signed values that pages carry (VwrTicket, Anon).
 package claims
 
 import (
@@ -27,7 +27,8 @@ const (
 	EntryLife = 60 * time.Second
 )
 
-// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous visitor's.
+// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous
+// visitor's.
 const UserPrefix = "user:"
 
 // registered are the claims that every kind has. Times are Unix seconds.
@@ -68,7 +69,8 @@ func date(sec int64) *jwt.NumericDate {
 	return jwt.NewNumericDate(time.Unix(sec, 0))
 }
 
-// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was served.
+// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was
+// served.
 type Tier1 struct {
 	registered
 
@@ -102,7 +104,8 @@ func (c *Tier1) Validate() error {
 	return nil
 }
 
-// Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header x-queue-entry-token): this user is inside.
+// Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header
+// x-queue-entry-token): this user is inside.
 type Entry struct {
 	registered
 
@@ -115,9 +118,9 @@ type Entry struct {
 	End int64 `json:"end"`
 }
 
-// NewEntry makes the payload of a slot that lasts until end: valid from now until end, at most EntryLife. A JWT's exp is in whole
-// seconds; it is rounded up, since a token that ended before its slot would turn its holder away from a shop that calls them in. What
-// counts is Expiry.
+// NewEntry makes the payload of a slot that lasts until end: valid from now until end, at most
+// EntryLife. A JWT's exp is in whole seconds; it is rounded up, since a token that ended before its
+// slot would turn its holder away from a shop that calls them in. What counts is Expiry.
 func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *Entry {
 	exp := now.Add(EntryLife)
 	if end.Before(exp) {

@@ -13,7 +13,8 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// What these tests and those of package token refuse, no service needs to refuse again by a test of its own.
+// What these tests and those of package token refuse, no service needs to refuse again by a test of
+// its own.
 
 // What Validate refuses is refused by Verify (TestTokensAreOfTheirKindAndComplete).
 func TestIncompleteTokensAreRefused(t *testing.T) {
@@ -61,7 +62,8 @@ func kinds() map[string]struct {
 	}
 }
 
-// One kind is never taken for another, even if it says that it is; and each member has its type and is there.
+// One kind is never taken for another, even if it says that it is; and each member has its type and
+// is there.
 func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 	t.Parallel()
 	k := keys(t, secret)

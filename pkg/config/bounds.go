@@ -13,8 +13,8 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// within checks the tags min, max and oneof, and that no item of a list is empty. A zero value of an optional string passes oneof: absent
-// is not wrong.
+// within checks the tags min, max and oneof, and that no item of a list is empty. A zero value of
+// an optional string passes oneof: absent is not wrong.
 func within(v reflect.Value, f reflect.StructField) bool {
 	if list, ok := v.Interface().([]string); ok && slices.Contains(list, "") {
 		return false
@@ -36,8 +36,8 @@ func within(v reflect.Value, f reflect.StructField) bool {
 	return true
 }
 
-// order compares v with a bound written in a tag: −1, 0 or 1. A tag that makes no sense panics: it is a mistake in the code, which the
-// first load of the struct shows.
+// order compares v with a bound written in a tag: −1, 0 or 1. A tag that makes no sense panics: it
+// is a mistake in the code, which the first load of the struct shows.
 func order(v reflect.Value, bound string) int {
 	switch {
 	case v.Type() == durationType:

@@ -1,8 +1,10 @@
-// Package config fills a struct from environment variables (sethvargo/go-envconfig tags) and says in one line per variable what is
-// wrong with it. Every problem is reported at once, so that an operator fixes a chart in one go.
+// Package config fills a struct from environment variables (sethvargo/go-envconfig tags) and says
+// in one line per variable what is wrong with it. Every problem is reported at once, so that an
+// operator fixes a chart in one go.
 //
-// Beside `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations, inclusive) and `oneof:"debug info"`.
-// What needs more than one variable is checked by a Validate method, with Bad for its errors.
+// Beside `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations,
+// inclusive) and `oneof:"debug info"`. What needs more than one variable is checked by a Validate
+// method, with Bad for its errors.
 //
 // A Secret X, or a map of them, may be given as a file instead: X_FILE names it.
 package config
@@ -17,16 +19,17 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// Load fills a C from the process's environment; a variable without content counts as not set. When *C has a method Validate() error, it is called once every variable is well-formed.
-// The error lists every problem, a line each, as
+// Load fills a C from the process's environment; a variable without content counts as not set. When
+// *C has a method Validate() error, it is called once every variable is well-formed. The error
+// lists every problem, a line each, as
 //
 //	QUEUE_THRESHOLD="abc": must be a whole number ≥ 1
 func Load[C any](ctx context.Context) (*C, error) {
 	return LoadFrom[C](ctx, nil)
 }
 
-// LoadFrom is Load from a map instead of the environment (nil = the environment): how a test proves that a chart's values start the
-// service.
+// LoadFrom is Load from a map instead of the environment (nil = the environment): how a test proves
+// that a chart's values start the service.
 func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	look := envconfig.OsLookuper()
 	if env != nil {
@@ -58,7 +61,8 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	return c, nil
 }
 
-// Bad is one problem: the variable, its value (a Secret prints as ***) and what would be right, as "must be a host:port".
+// Bad is one problem: the variable, its value (a Secret prints as ***) and what would be right, as
+// "must be a host:port".
 func Bad(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
@@ -68,8 +72,8 @@ func Missing(variable, want string) error {
 	return fmt.Errorf("%s is not set: %s", variable, want)
 }
 
-// filled takes an empty variable for an absent one: charts and compose files write those where a value is not given, and an empty required
-// one must stop the start.
+// filled takes an empty variable for an absent one: charts and compose files write those where a
+// value is not given, and an empty required one must stop the start.
 type filled struct{ envconfig.Lookuper }
 
 // Lookup implements envconfig.Lookuper.
@@ -84,7 +88,8 @@ type loader struct {
 	problems []error
 }
 
-// fill hands every tagged leaf to envconfig by itself: given the whole struct, envconfig would stop at the first problem.
+// fill hands every tagged leaf to envconfig by itself: given the whole struct, envconfig would stop
+// at the first problem.
 func (l *loader) fill(ctx context.Context, v reflect.Value, prefix string) {
 	t := v.Type()
 	for i := range t.NumField() {

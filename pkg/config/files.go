@@ -72,7 +72,8 @@ func Latest(variable, path string, given Secret) (Secret, error) {
 }
 
 // Read returns the content without the end of its last line. Of a folder it is name:content of each
-// file, joined by commas: the text of a map. Errors name the variable and the path, never the content.
+// file, joined by commas: the text of a map. Errors name the variable and the path, never the
+// content.
 func (f File) Read() (Secret, error) {
 	content, err := f.read()
 	if err != nil {

@@ -34,7 +34,8 @@ func TestASecretMayBeAFile(t *testing.T) {
 	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
 }
 
-// A Secret that Kubernetes mounts: names that lead to ..data, which leads to a folder of that moment.
+// A Secret that Kubernetes mounts: names that lead to ..data, which leads to a folder of that
+// moment.
 func TestAMapMayBeAFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

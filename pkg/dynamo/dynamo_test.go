@@ -92,7 +92,8 @@ func TestTablesAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// backups answers UpdateContinuousBackups, which DynamoDB Local does not know, as AWS does: not yet, as often as told, then yes.
+// backups answers UpdateContinuousBackups, which DynamoDB Local does not know, as AWS does: not
+// yet, as often as told, then yes.
 type backups struct {
 	notYet atomic.Int64
 	asked  atomic.Pointer[dynamodb.UpdateContinuousBackupsInput]

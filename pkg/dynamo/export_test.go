@@ -1,4 +1,5 @@
 package dynamo
 
-// EnsureTablePausing is EnsureTable with the longest pause between two tries to turn the recovery on.
+// EnsureTablePausing is EnsureTable with the longest pause between two tries to turn the recovery
+// on.
 var EnsureTablePausing = ensureTable

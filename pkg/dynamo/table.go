@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten seconds for each).
+	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten
+	// seconds for each).
 	activeWait  = 2 * time.Minute
 	backupTries = 100
 	backupPause = 2 * time.Second // at most, between two tries
@@ -47,8 +48,9 @@ type Table struct {
 	PITR bool
 }
 
-// EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and turns on its TTL and recovery. It may be
-// called by any number of processes at once. Keys of an existing table are not compared.
+// EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and
+// turns on its TTL and recovery. It may be called by any number of processes at once. Keys of an
+// existing table are not compared.
 func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return ensureTable(ctx, client, t, backupPause)
 }
@@ -90,8 +92,8 @@ func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause tim
 	return err
 }
 
-// ensureTTL turns the expiry on. Turning on what is on is an error, and AWS allows one change per hour, so it asks first; and again when
-// it was refused, as another process may have been faster.
+// ensureTTL turns the expiry on. Turning on what is on is an error, and AWS allows one change per
+// hour, so it asks first; and again when it was refused, as another process may have been faster.
 func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	on, err := hasTTL(ctx, client, t)
 	if on || err != nil {

@@ -1,6 +1,7 @@
-// Package errs is the platform's one error vocabulary: what kind of failure it is, the stable code that clients switch on, the one
-// public sentence of that code, and a cause that only the log sees. It maps to gRPC statuses and back without loss, so that a reason
-// given by one service reaches the browser unchanged.
+// Package errs is the platform's one error vocabulary: what kind of failure it is, the stable code
+// that clients switch on, the one public sentence of that code, and a cause that only the log sees.
+// It maps to gRPC statuses and back without loss, so that a reason given by one service reaches the
+// browser unchanged.
 package errs
 
 import (
@@ -43,7 +44,8 @@ const (
 	Deadline Kind = "deadline"
 )
 
-// Client reports whether the fault lies with the caller: such errors are logged at warn, the others at error.
+// Client reports whether the fault lies with the caller: such errors are logged at warn, the others
+// at error.
 func (k Kind) Client() bool {
 	switch k {
 	case Internal, Unavailable, Deadline:
@@ -91,8 +93,8 @@ type Field struct {
 	Message string
 }
 
-// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return changed copies, so that a sentinel
-// may be shared by every goroutine.
+// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return
+// changed copies, so that a sentinel may be shared by every goroutine.
 type Error struct {
 	Kind Kind
 	// Reason is the stable code, UPPER_SNAKE; the API's member `code`.
@@ -109,7 +111,8 @@ type Error struct {
 	cause error
 }
 
-// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go), nowhere else.
+// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go),
+// nowhere else.
 func New(kind Kind, reason, message string) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: message}
 }
@@ -126,7 +129,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip through gRPC.
+// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip
+// through gRPC.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Reason == e.Reason
@@ -180,9 +184,9 @@ func (e *Error) clone() *Error {
 	return &c
 }
 
-// From finds the *Error in an error's chain, else makes one: contexts' errors become Deadline or Canceled, gRPC statuses what they
-// were before the trip, everything else INTERNAL with err as its cause. The context that wrappers added stays in the cause. From(nil)
-// is nil.
+// From finds the *Error in an error's chain, else makes one: contexts' errors become Deadline or
+// Canceled, gRPC statuses what they were before the trip, everything else INTERNAL with err as its
+// cause. The context that wrappers added stays in the cause. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

@@ -6,10 +6,12 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// fieldPrefix marks the metadata under which a Problem, which has no member for them, carries Fields.
+// fieldPrefix marks the metadata under which a Problem, which has no member for them, carries
+// Fields.
 const fieldPrefix = "field."
 
-// ToProblem turns err into the refusal of one item inside a batched answer; nil stays nil. Causes stay behind.
+// ToProblem turns err into the refusal of one item inside a batched answer; nil stays nil. Causes
+// stay behind.
 func ToProblem(err error) *commonv1.Problem {
 	e := From(err)
 	if e == nil {

@@ -14,7 +14,8 @@ import (
 // Domain is the ErrorInfo.domain of every reason in the catalogue.
 const Domain = "urr.guru"
 
-// Kinds and codes map one to one; the code left over (AlreadyExists) is only ever received from others.
+// Kinds and codes map one to one; the code left over (AlreadyExists) is only ever received from
+// others.
 func (k Kind) code() codes.Code {
 	switch k {
 	case Invalid:
@@ -78,8 +79,8 @@ func fallback(c codes.Code) *Error {
 // have.
 func (k Kind) Sentence() string { return fallback(k.code()).Message }
 
-// ToStatus turns err into a gRPC status error: the public sentence, ErrorInfo, and where they apply BadRequest and RetryInfo. Causes
-// stay behind. ToStatus(nil) is nil.
+// ToStatus turns err into a gRPC status error: the public sentence, ErrorInfo, and where they apply
+// BadRequest and RetryInfo. Causes stay behind. ToStatus(nil) is nil.
 func ToStatus(err error) error {
 	e := From(err)
 	if e == nil {
@@ -106,8 +107,8 @@ func ToStatus(err error) error {
 	return full.Err()
 }
 
-// FromStatus is the inverse of ToStatus; the whole status becomes the cause, so that the log says which call failed.
-// FromStatus(nil) is nil.
+// FromStatus is the inverse of ToStatus; the whole status becomes the cause, so that the log says
+// which call failed. FromStatus(nil) is nil.
 func FromStatus(err error) *Error {
 	if err == nil {
 		return nil

@@ -1,5 +1,6 @@
-// Package idempotency is what a request with an Idempotency-Key carries through the domain to the transaction that has its effect. What
-// was answered is kept by the package answers; this one knows no store, so that the domain may know it.
+// Package idempotency is what a request with an Idempotency-Key carries through the domain to the
+// transaction that has its effect. What was answered is kept by the package answers; this one knows
+// no store, so that the domain may know it.
 package idempotency
 
 import (
@@ -23,12 +24,13 @@ var (
 // Key identifies a request: keys of different users and routes have nothing to do with each other.
 type Key struct {
 	UserID, Route, Key string
-	// Fingerprint is a hash of what is asked; another one under the same key is refused (ErrReused).
+	// Fingerprint is a hash of what is asked; another one under the same key is refused
+	// (ErrReused).
 	Fingerprint [sha256.Size]byte
 }
 
-// New makes the key of a request that asks for the given parts, nil when key is empty. A key is 1–255 printable ASCII characters
-// (ErrInvalid).
+// New makes the key of a request that asks for the given parts, nil when key is empty. A key is
+// 1–255 printable ASCII characters (ErrInvalid).
 func New(userID, route, key string, asked ...string) (*Key, error) {
 	if key == "" {
 		return nil, nil //nolint:nilnil // no key is no mistake
@@ -58,7 +60,8 @@ func (k *Key) Lock() int64 {
 	return int64(binary.BigEndian.Uint64(d[:8])) //nolint:gosec // any 64 bits will do
 }
 
-// digest hashes parts with their lengths, so that moving a character from one to the next gives another hash.
+// digest hashes parts with their lengths, so that moving a character from one to the next gives
+// another hash.
 func digest(parts ...string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, p := range parts {

@@ -1,5 +1,6 @@
-// Package ids holds the forms of the ids that meet in joined keys (cache keys, topics, signed bytes). Whatever is not of its form is
-// refused at the edge, so that no separator (`#`, `:`, `-` between parts, `{}`) can be forged.
+// Package ids holds the forms of the ids that meet in joined keys (cache keys, topics, signed
+// bytes). Whatever is not of its form is refused at the edge, so that no separator (`#`, `:`, `-`
+// between parts, `{}`) can be forged.
 package ids
 
 import (
@@ -27,12 +28,14 @@ func User(s string) bool {
 	})
 }
 
-// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat id is joined by hyphens.
+// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat
+// id is joined by hyphens.
 func Part(s string) bool {
 	return len(s) >= 1 && len(s) <= 20 && all(s, func(c byte) bool { return alnum(c) || c == '_' })
 }
 
-// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits without a leading zero.
+// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits
+// without a leading zero.
 func Seat(s string) bool {
 	_, _, _, ok := SplitSeat(s)
 	return ok
@@ -57,7 +60,8 @@ func SplitSeat(s string) (section, row string, number int, ok bool) {
 	return section, row, number, true
 }
 
-// UUID reports whether s is a UUID in its canonical form (lower case, hyphens): the only spelling that may become part of a key.
+// UUID reports whether s is a UUID in its canonical form (lower case, hyphens): the only spelling
+// that may become part of a key.
 func UUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -75,8 +79,8 @@ func UUID(s string) bool {
 	return true
 }
 
-// NewV7 makes an id: a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no randomness, as nothing could be
-// served safely then.
+// NewV7 makes an id: a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no
+// randomness, as nothing could be served safely then.
 func NewV7() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 func all(s string, in func(byte) bool) bool {

@@ -37,7 +37,8 @@ func TestClaimOnce(t *testing.T) {
 	require.True(t, fresh, "groups are apart")
 }
 
-// Whoever comes second waits for the first one's end, so that an effect in progress is never done twice.
+// Whoever comes second waits for the first one's end, so that an effect in progress is never done
+// twice.
 func TestClaimsOfConcurrentDeliveries(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, inbox.Migrations)

@@ -80,7 +80,8 @@ func TestPruneAtAnyReplicaCount(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// A short page may be short because others have the rest locked; then the next run finds it.
+		// A short page may be short because others have the rest locked; then the next run finds
+		// it.
 		n, err := inbox.Prune(ctx, pool, &now)
 		require.EqualValues(t, old-1, total+n, "but the one that somebody has locked")
 		return err

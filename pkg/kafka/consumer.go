@@ -13,22 +13,26 @@ import (
 )
 
 const (
-	// maxPoll bounds the records of one poll, and with backlogLimit what a partition may hold in memory.
+	// maxPoll bounds the records of one poll, and with backlogLimit what a partition may hold in
+	// memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
-	// fetchMaxWait is how long a broker keeps a fetch that finds nothing. A partition that is assigned meanwhile has to wait for its end,
-	// 5 s by the library's default.
+	// fetchMaxWait is how long a broker keeps a fetch that finds nothing. A partition that is
+	// assigned meanwhile has to wait for its end, 5 s by the library's default.
 	fetchMaxWait = 500 * time.Millisecond
-	// stopGrace is how long a record that is being processed may still take when its partition is taken away or the process stops.
+	// stopGrace is how long a record that is being processed may still take when its partition is
+	// taken away or the process stops.
 	stopGrace = 5 * time.Second
-	// handlerTimeout bounds one call of a handler, so that a backend which takes requests and never answers cannot hold a partition for ever.
+	// handlerTimeout bounds one call of a handler, so that a backend which takes requests and never
+	// answers cannot hold a partition for ever.
 	handlerTimeout = 30 * time.Second
 	// commitTimeout bounds the last commit of a partition.
 	commitTimeout = 5 * time.Second
 )
 
-// Handler processes records. A nil error means that they are done; Poison sends one to the dead-letter topic; what the errors mean
-// otherwise stands at NewConsumer. Handlers run concurrently for different partitions.
+// Handler processes records. A nil error means that they are done; Poison sends one to the
+// dead-letter topic; what the errors mean otherwise stands at NewConsumer. Handlers run
+// concurrently for different partitions.
 type Handler struct {
 	max int
 	fn  func(context.Context, []Record) error
@@ -39,14 +43,16 @@ func Each(fn func(ctx context.Context, rec Record) error) Handler {
 	return Handler{max: 1, fn: func(ctx context.Context, recs []Record) error { return fn(ctx, recs[0]) }}
 }
 
-// Batch makes a handler of up to max consecutive records of one partition (as many as have arrived). When it fails in a way that
-// retrying does not mend, it is called again with one record at a time, so that only the bad one is put aside.
+// Batch makes a handler of up to max consecutive records of one partition (as many as have
+// arrived). When it fails in a way that retrying does not mend, it is called again with one record
+// at a time, so that only the bad one is put aside.
 func Batch(max int, fn func(ctx context.Context, recs []Record) error) Handler {
 	return Handler{max: max, fn: fn}
 }
 
-// Consumer reads topics as a member of a group. Each partition has a goroutine of its own, so that a record that has to be retried
-// holds up its partition only; within a partition the order is never left.
+// Consumer reads topics as a member of a group. Each partition has a goroutine of its own, so that
+// a record that has to be retried holds up its partition only; within a partition the order is
+// never left.
 type Consumer struct {
 	cfg     Config
 	group   string
@@ -68,8 +74,9 @@ type partition struct {
 	id    int32
 }
 
-// NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after they are processed and the marks are
-// committed every second, when a partition is taken away and at the end: after a crash some are delivered again, none is skipped.
+// NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after
+// they are processed and the marks are committed every second, when a partition is taken away and
+// at the end: after a crash some are delivered again, none is skipped.
 //
 // What a handler's error means:
 //
@@ -77,8 +84,9 @@ type partition struct {
 //	a fault of ours (see fault)     tried again in place, with back-off (0.1 to 10 s), for as long as it takes
 //	any other error, or a panic     tried 20 times (some two minutes), then the record goes to the dead-letter topic
 //
-// Only attempts at a record alone count: a batch that fails for another reason than a fault of ours is taken apart at once, and so is one
-// that takes too long. Each attempt has 30 s. While a dead letter cannot be written its partition waits.
+// Only attempts at a record alone count: a batch that fails for another reason than a fault of ours
+// is taken apart at once, and so is one that takes too long. Each attempt has 30 s. While a dead
+// letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
 		cfg: cfg, group: group, handler: h, backoff: firstBackoff, longest: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
@@ -115,8 +123,8 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	return c, nil
 }
 
-// Run joins the group and processes records until ctx ends; then it lets those under way finish (5 s), commits and leaves. A consumer
-// runs once. It returns an error only when it cannot start.
+// Run joins the group and processes records until ctx ends; then it lets those under way finish (5
+// s), commits and leaves. A consumer runs once. It returns an error only when it cannot start.
 func (c *Consumer) Run(ctx context.Context) error {
 	client, err := kgo.NewClient(c.opts...)
 	if err != nil {
@@ -144,8 +152,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// dispatch hands the records to their partitions' goroutines. It runs between the poll and AllowRebalance, hence never beside the
-// callbacks below.
+// dispatch hands the records to their partitions' goroutines. It runs between the poll and
+// AllowRebalance, hence never beside the callbacks below.
 func (c *Consumer) dispatch(fetches kgo.Fetches) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +165,8 @@ func (c *Consumer) dispatch(fetches kgo.Fetches) {
 }
 
 func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	// A pause outlives the assignment: a partition that was taken away with a full backlog would come back to be never read again.
+	// A pause outlives the assignment: a partition that was taken away with a full backlog would
+	// come back to be never read again.
 	client.ResumeFetchPartitions(parts)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +184,8 @@ func (c *Consumer) revoked(ctx context.Context, client *kgo.Client, parts map[st
 	c.commit(ctx, client)
 }
 
-// lost is called when the group has already given the partitions to someone else: nothing may be committed any more.
+// lost is called when the group has already given the partitions to someone else: nothing may be
+// committed any more.
 func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 	c.stop(c.take(parts))
 }

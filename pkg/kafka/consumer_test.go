@@ -193,7 +193,8 @@ func TestPoisonGoesToTheDeadLetterTopic(t *testing.T) {
 	require.Contains(t, letters[0].Headers[kafka.HeaderOrigin], topic+"/")
 }
 
-// A panic is a bug that may need more than the record to show, so it is tried again before the record is put aside.
+// A panic is a bug that may need more than the record to show, so it is tried again before the
+// record is put aside.
 func TestAPanicIsAFailureLikeOthers(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)

@@ -21,8 +21,9 @@ func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 // DeliveryTimeout replaces the 8 s of a call.
 func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
 
-// Quick shortens the pauses of the client: members hear of a rebalance by their next heartbeat, what a broker does not know (a topic
-// that is missing) is asked for again after metadata's least age, and partitions are first read when the fetch of others has ended.
+// Quick shortens the pauses of the client: members hear of a rebalance by their next heartbeat,
+// what a broker does not know (a topic that is missing) is asked for again after metadata's least
+// age, and partitions are first read when the fetch of others has ended.
 func (c *Consumer) Quick() {
 	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(QuickMetadata),
 		kgo.FetchMaxWait(50*time.Millisecond))

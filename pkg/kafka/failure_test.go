@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// A backend that takes requests and never answers holds its partition up until the time-out, not for ever.
+// A backend that takes requests and never answers holds its partition up until the time-out, not
+// for ever.
 func TestAHandlerHasADeadline(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)

@@ -10,8 +10,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// oursBySQLState are the classes (two characters) and codes of PostgreSQL that say something of the server, its schema or the load, and
-// nothing of the record: https://www.postgresql.org/docs/current/errcodes-appendix.html
+// oursBySQLState are the classes (two characters) and codes of PostgreSQL that say something of the
+// server, its schema or the load, and nothing of the record:
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 var oursBySQLState = []string{
 	"08",    // connection exceptions
 	"25",    // read only after a failover, idle in a transaction for too long
@@ -31,8 +32,9 @@ var oursBySQLState = []string{
 // queryCanceled is what a statement ends with that took longer than it may.
 const queryCanceled = "57014"
 
-// fault reports errors of which the record is innocent: something that the handler needs is away, not ready, or has too much to do.
-// However long that lasts, putting the record aside would mend nothing.
+// fault reports errors of which the record is innocent: something that the handler needs is away,
+// not ready, or has too much to do. However long that lasts, putting the record aside would mend
+// nothing.
 func fault(err error) bool {
 	if IsPoison(err) {
 		return false
@@ -61,7 +63,8 @@ func slow(err error) bool {
 	return sqlState(err) == queryCanceled || errs.From(err).Kind == errs.Deadline || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sqlState is the code of an error of PostgreSQL, "" of any other. The driver is not imported for it: some consumers have none.
+// sqlState is the code of an error of PostgreSQL, "" of any other. The driver is not imported for
+// it: some consumers have none.
 func sqlState(err error) string {
 	var server interface{ SQLState() string }
 	if errors.As(err, &server) {

@@ -21,7 +21,8 @@ import (
 // sqlstate is an error of PostgreSQL as an adapter returns it.
 func sqlstate(code string) error { return fmt.Errorf("settle: %w", &pgconn.PgError{Code: code}) }
 
-// faults are failures of the platform: no event is to blame for them, and none may be put aside for them.
+// faults are failures of the platform: no event is to blame for them, and none may be put aside for
+// them.
 var faults = map[string]error{
 	"connection lost":             sqlstate("08006"),
 	"read only":                   sqlstate("25006"),
@@ -47,7 +48,8 @@ var faults = map[string]error{
 	"another service overloaded":  errs.ErrOverloaded,
 }
 
-// A failover to a server that is not ready yet must not put paid orders aside one by one: no number of attempts does.
+// A failover to a server that is not ready yet must not put paid orders aside one by one: no number
+// of attempts does.
 func TestAFaultOfOursIsTriedForEver(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
@@ -80,7 +82,8 @@ func TestAFaultOfOursIsTriedForEver(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, done.values()))
 }
 
-// The count that puts a record aside is of its own attempts: those in a batch may be its neighbour's fault.
+// The count that puts a record aside is of its own attempts: those in a batch may be its
+// neighbour's fault.
 func TestOnlyAttemptsAloneCount(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
@@ -134,7 +137,8 @@ func TestABatchThatTakesTooLongIsTakenApart(t *testing.T) {
 	}
 }
 
-// Operators see since when a partition fails, and that something was put aside, also the first time.
+// Operators see since when a partition fails, and that something was put aside, also the first
+// time.
 func TestFailuresAreMeasured(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")

@@ -1,6 +1,6 @@
-// Package kafka is the platform's way of publishing and consuming domain events: idempotent producers that wait for all in-sync
-// replicas, consumers that process and then mark, dead-letter topics that keep the original bytes, CloudEvents headers and W3C trace
-// context throughout.
+// Package kafka is the platform's way of publishing and consuming domain events: idempotent
+// producers that wait for all in-sync replicas, consumers that process and then mark, dead-letter
+// topics that keep the original bytes, CloudEvents headers and W3C trace context throughout.
 package kafka
 
 import (
@@ -22,8 +22,9 @@ import (
 // DLQSuffix makes the name of a topic's dead-letter topic.
 const DLQSuffix = ".dlq"
 
-// metadataMinAge is the pause before a client asks again where a partition is. The library's 5 s, spent after a leader has moved or a
-// topic was made, would be most of the time that a call may take.
+// metadataMinAge is the pause before a client asks again where a partition is. The library's 5 s,
+// spent after a leader has moved or a topic was made, would be most of the time that a call may
+// take.
 const metadataMinAge = 250 * time.Millisecond
 
 // Config says which cluster, and how to sign in there.
@@ -40,11 +41,11 @@ type Config struct {
 	Username string `env:"KAFKA_USERNAME"`
 	// Password is for SCRAM-SHA-512.
 	Password config.Secret `env:"KAFKA_PASSWORD"`
-	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
-	// holds then.
+	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what
+	// it holds then.
 	PasswordFile string `env:"KAFKA_PASSWORD_FILE"`
-	// TopicPrefix begins every topic's name on the brokers, so that several installations may share them.
-	// Code, handlers and metrics see the names without it.
+	// TopicPrefix begins every topic's name on the brokers, so that several installations may share
+	// them. Code, handlers and metrics see the names without it.
 	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
 	// GroupPrefix begins every consumer group's name, likewise.
 	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
@@ -54,7 +55,8 @@ func (c Config) topic(name string) string { return c.TopicPrefix + name }
 func (c Config) bare(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
 func (c Config) group(name string) string { return c.GroupPrefix + name }
 
-// options are what every client has in common. A broker that does not answer is given up on soon: the caller's deadline is short too.
+// options are what every client has in common. A broker that does not answer is given up on soon:
+// the caller's deadline is short too.
 func (c Config) options(name string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
@@ -100,7 +102,8 @@ func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// roleCredentials reads the process's AWS credentials at each sign-in, since a role's are short-lived.
+// roleCredentials reads the process's AWS credentials at each sign-in, since a role's are
+// short-lived.
 func roleCredentials(ctx context.Context) (aws.Auth, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -32,7 +32,8 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Services that share topics are migrated side by side: the broker refuses a topic that is being made before it can describe it.
+// Services that share topics are migrated side by side: the broker refuses a topic that is being
+// made before it can describe it.
 func TestEnsureTopicsByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	cfg := kafkatest.Config(t)
@@ -106,7 +107,8 @@ func TestPublishSendsWhatHappenedLongAgo(t *testing.T) {
 	require.True(t, then.Equal(kafkatest.Read(t, topic, 1)[0].Time))
 }
 
-// A caller is held no longer than its own deadline, and without one no longer than a call may take at most.
+// A caller is held no longer than its own deadline, and without one no longer than a call may take
+// at most.
 func TestPublishFailsFastWithoutABroker(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ own, longest time.Duration }{
@@ -142,8 +144,8 @@ func producer(t *testing.T, cfg kafka.Config, opts ...kgo.Opt) *kafka.Producer {
 	return p
 }
 
-// ice makes the connections of a client swallow what is written while it is frozen, so that nothing comes back either. A connection that
-// has swallowed something is lost for good.
+// ice makes the connections of a client swallow what is written while it is frozen, so that nothing
+// comes back either. A connection that has swallowed something is lost for good.
 type ice struct {
 	frozen    atomic.Bool
 	swallowed chan struct{} // told of what was swallowed

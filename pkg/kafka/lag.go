@@ -16,7 +16,8 @@ import (
 // lagEvery is how often the brokers are asked.
 const lagEvery = 10 * time.Second
 
-// The broker's figures are taken, not the client's, so that a partition that is stuck shows. Each partition is reported by its owner.
+// The broker's figures are taken, not the client's, so that a partition that is stuck shows. Each
+// partition is reported by its owner.
 var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})

@@ -19,8 +19,9 @@ import (
 // scope names this package in traces and metrics.
 const scope = "urr.guru/pkg/kafka"
 
-// deliveryTimeout is how long a call may wait for the acks before what has none fails. It is kept by the call's context: the library's
-// RecordDeliveryTimeout counts from the record's own time, so that an event that was left in an outbox for longer could never be sent.
+// deliveryTimeout is how long a call may wait for the acks before what has none fails. It is kept
+// by the call's context: the library's RecordDeliveryTimeout counts from the record's own time, so
+// that an event that was left in an outbox for longer could never be sent.
 const deliveryTimeout = 8 * time.Second
 
 // probeTimeout is deliveryTimeout of a prober.
@@ -34,11 +35,12 @@ type Producer struct {
 	partitions *partitionCounts
 }
 
-// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it first publishes.
+// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it
+// first publishes.
 func NewProducer(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
 
-// NewProber is NewProducer for records that may well hang: on connections of its own, since a broker answers what comes on one connection
-// in order, and with a second for a call.
+// NewProber is NewProducer for records that may well hang: on connections of its own, since a
+// broker answers what comes on one connection in order, and with a second for a call.
 func NewProber(cfg Config, name string) (*Producer, error) {
 	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
 	if err != nil {
@@ -63,9 +65,10 @@ func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
 	return &Producer{cfg: cfg, client: client, timeout: deliveryTimeout, partitions: partitions}, nil
 }
 
-// Publish sends the records and waits until each is acked by all in-sync replicas or has failed. Records of one key keep their order:
-// when one fails, so do those of its partition that follow it in the call. The error joins what failed, as errs.ErrUnavailable; a
-// record that timed out may still have arrived, so consumers deduplicate by ce_id.
+// Publish sends the records and waits until each is acked by all in-sync replicas or has failed.
+// Records of one key keep their order: when one fails, so do those of its partition that follow it
+// in the call. The error joins what failed, as errs.ErrUnavailable; a record that timed out may
+// still have arrived, so consumers deduplicate by ce_id.
 func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	failed := 0
 	var first error
@@ -131,8 +134,9 @@ func (p *Producer) Close(ctx context.Context) error {
 	return nil
 }
 
-// startPublish makes the producer's span. As OpenTelemetry's messaging conventions have it for batches, it links to the contexts that
-// the records carry (the requests that made the events), whose trace the consumers continue.
+// startPublish makes the producer's span. As OpenTelemetry's messaging conventions have it for
+// batches, it links to the contexts that the records carry (the requests that made the events),
+// whose trace the consumers continue.
 func startPublish(ctx context.Context, recs []Record) (context.Context, trace.Span) {
 	ctx, span := otel.Tracer(scope).Start(ctx, "publish "+recs[0].Topic, //nolint:spancheck // ended by the caller
 		trace.WithSpanKind(trace.SpanKindProducer),

@@ -15,8 +15,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// traffic publishes numbered records and processes each one only when a later one is published, so that whenever partitions move, some
-// records are in a handler.
+// traffic publishes numbered records and processes each one only when a later one is published, so
+// that whenever partitions move, some records are in a handler.
 type traffic struct {
 	t        *testing.T
 	topic    string
@@ -92,7 +92,8 @@ func (f *traffic) handled() int {
 	return len(f.times)
 }
 
-// When a second member joins, partitions move; nothing is lost, and no partition is processed by two at once.
+// When a second member joins, partitions move; nothing is lost, and no partition is processed by
+// two at once.
 func TestRebalanceLosesNothing(t *testing.T) {
 	t.Parallel()
 	f, group := newTraffic(t), kafkatest.Name("group")
@@ -118,7 +119,8 @@ func TestRebalanceLosesNothing(t *testing.T) {
 	}
 }
 
-// A handler that does not end must not keep the process: its context is cancelled after the grace, and the record comes again.
+// A handler that does not end must not keep the process: its context is cancelled after the grace,
+// and the record comes again.
 func TestStopCancelsAHandlerThatHangs(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.Topic(t), kafkatest.Name("group")

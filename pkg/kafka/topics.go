@@ -24,9 +24,10 @@ type Topic struct {
 	Partitions int32
 }
 
-// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept forever, and waits until the brokers know
-// them. It may be called by any number of processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
-// and break their order, so that is a decision for a person.
+// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept
+// forever, and waits until the brokers know them. It may be called by any number of processes at
+// once. A topic that exists with another number of partitions is an error: adding some would move
+// keys to other partitions and break their order, so that is a decision for a person.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -83,14 +84,16 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 }
 
 const (
-	// describeEvery is the pause between two questions for a topic, and the age up to which the client itself remembers the answer.
+	// describeEvery is the pause between two questions for a topic, and the age up to which the
+	// client itself remembers the answer.
 	describeEvery = 50 * time.Millisecond
-	// settleWithin is how long the brokers are given to agree: one that was stalled or restarted counts as absent until it is back.
+	// settleWithin is how long the brokers are given to agree: one that was stalled or restarted
+	// counts as absent until it is back.
 	settleWithin = 30 * time.Second
 )
 
-// partitions counts them. A topic that has just been made exists for the controller, which refuses a second one, before the brokers can
-// describe it.
+// partitions counts them. A topic that has just been made exists for the controller, which refuses
+// a second one, before the brokers can describe it.
 func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
 	err = settled(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
@@ -119,8 +122,8 @@ func settled(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// unsettled tells whether the brokers' answer may be another one in a moment. Too few brokers for the wanted replicas are either
-// absent for a while or never were there.
+// unsettled tells whether the brokers' answer may be another one in a moment. Too few brokers for
+// the wanted replicas are either absent for a while or never were there.
 func unsettled(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.LeaderNotAvailable) ||
 		errors.Is(err, kerr.NotController) || errors.Is(err, kerr.InvalidReplicationFactor)

@@ -19,10 +19,11 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxOwnBackoff is between attempts at a record that fails by itself: it is put aside after about a
-	// minute, before payment refuses confirmations because the group falls behind (2 min).
+	// maxOwnBackoff is between attempts at a record that fails by itself: it is put aside after
+	// about a minute, before payment refuses confirmations because the group falls behind (2 min).
 	maxOwnBackoff = 4 * time.Second
-	// maxAttempts is how often a record is tried alone, faults of ours not counted, before it is put aside.
+	// maxAttempts is how often a record is tried alone, faults of ours not counted, before it is
+	// put aside.
 	maxAttempts = 20
 	// maxErrorHeader bounds the header `error` of a dead letter.
 	maxErrorHeader = 500
@@ -114,7 +115,8 @@ func (w *worker) run() {
 	}
 }
 
-// stop ends workers: each finishes what it is processing, for up to the grace, then its context is cancelled.
+// stop ends workers: each finishes what it is processing, for up to the grace, then its context is
+// cancelled.
 func (c *Consumer) stop(workers []*worker) {
 	for _, w := range workers {
 		close(w.quit)
@@ -131,7 +133,8 @@ func (c *Consumer) stop(workers []*worker) {
 	}
 }
 
-// process brings the chunk to an end, done or put aside, and marks it. false: the worker has to stop, the chunk is not marked.
+// process brings the chunk to an end, done or put aside, and marks it. false: the worker has to
+// stop, the chunk is not marked.
 func (w *worker) process(chunk []*kgo.Record) bool {
 	if mine := w.addressed(chunk); len(mine) > 0 && !w.settle(mine) {
 		return false
@@ -173,7 +176,8 @@ func (w *worker) settle(chunk []*kgo.Record) bool {
 	}
 }
 
-// oneByOne takes a batch apart, so that only what is bad in it is put aside, and what is done before a stop is not done again.
+// oneByOne takes a batch apart, so that only what is bad in it is put aside, and what is done
+// before a stop is not done again.
 func (w *worker) oneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
 		if !w.process(chunk[i : i+1]) {
@@ -225,7 +229,8 @@ func (w *worker) foreign(r *kgo.Record) bool {
 	return false
 }
 
-// call runs the handler inside a consumer span that continues the record's trace (a batch's links to them all).
+// call runs the handler inside a consumer span that continues the record's trace (a batch's links
+// to them all).
 func (w *worker) call(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
@@ -282,7 +287,8 @@ func (w *worker) putAside(rec *kgo.Record, cause error) bool {
 	}
 }
 
-// deadLetter is the record with its original bytes and headers, and what an operator needs to redrive it.
+// deadLetter is the record with its original bytes and headers, and what an operator needs to
+// redrive it.
 func deadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 	letter := &kgo.Record{Topic: r.Topic + DLQSuffix, Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {

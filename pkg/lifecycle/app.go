@@ -16,10 +16,12 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// flushTimeout bounds the last export: a collector that is gone must not use up the shutdown's time.
+// flushTimeout bounds the last export: a collector that is gone must not use up the shutdown's
+// time.
 const flushTimeout = 3 * time.Second
 
-// App collects what a process consists of; Run runs it. Its methods but Run are called while wiring, by one goroutine.
+// App collects what a process consists of; Run runs it. Its methods but Run are called while
+// wiring, by one goroutine.
 type App struct {
 	name string
 	cfg  Config
@@ -136,9 +138,9 @@ func (a *App) serve(s *rpc.Server) {
 	})
 }
 
-// ServeHTTP serves srv on l. Time-outs that are not set get safe values. While the process drains, each answer asks its client to close
-// the connection. At shutdown running requests may end; what never ends by itself (event streams) must watch
-// http.Server.RegisterOnShutdown.
+// ServeHTTP serves srv on l. Time-outs that are not set get safe values. While the process drains,
+// each answer asks its client to close the connection. At shutdown running requests may end; what
+// never ends by itself (event streams) must watch http.Server.RegisterOnShutdown.
 func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	if srv.ReadHeaderTimeout == 0 {
 		srv.ReadHeaderTimeout = 5 * time.Second
@@ -171,8 +173,9 @@ func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	})
 }
 
-// partWhenLeaving keeps requests from meeting the end of a connection that they were sent on: a kept-alive one stays with this process
-// after load balancers have taken it out, until its client is told.
+// partWhenLeaving keeps requests from meeting the end of a connection that they were sent on: a
+// kept-alive one stays with this process after load balancers have taken it out, until its client
+// is told.
 func (a *App) partWhenLeaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.leaving.Load() {
@@ -182,26 +185,29 @@ func (a *App) partWhenLeaving(h http.Handler) http.Handler {
 	})
 }
 
-// Go owns a background worker. Its context ends in its turn at shutdown, after the servers; fn should then return. An error that it
-// returns before, or a panic, stops the process. Returning nil early is fine: its work is done.
+// Go owns a background worker. Its context ends in its turn at shutdown, after the servers; fn
+// should then return. An error that it returns before, or a panic, stops the process. Returning nil
+// early is fine: its work is done.
 func (a *App) Go(name string, fn func(ctx context.Context) error) {
 	a.workers = append(a.workers, &task{name: name, run: fn})
 }
 
-// OnClose is called after servers and workers have ended; last registered, first called. It may take what is left of ShutdownTimeout, at
-// least an eighth; then it is left behind.
+// OnClose is called after servers and workers have ended; last registered, first called. It may
+// take what is left of ShutdownTimeout, at least an eighth; then it is left behind.
 func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }
 
-// Ready adds a condition for /readyz and gRPC health. It is asked every second, with a second's time, never by a request. One that does
-// not end when its time is up counts as failed and is not asked again before it has ended.
+// Ready adds a condition for /readyz and gRPC health. It is asked every second, with a second's
+// time, never by a request. One that does not end when its time is up counts as failed and is not
+// asked again before it has ended.
 func (a *App) Ready(name string, check func(context.Context) error) {
 	a.ready.add(name, check)
 }
 
-// Run starts everything and returns when it has ended: nil after the context's end, the failure otherwise. Then, in this order: not
-// ready and NOT_SERVING, the drain, servers, workers, closers; each group in the reverse order of its registration.
+// Run starts everything and returns when it has ended: nil after the context's end, the failure
+// otherwise. Then, in this order: not ready and NOT_SERVING, the drain, servers, workers, closers;
+// each group in the reverse order of its registration.
 func (a *App) Run(ctx context.Context) error {
 	// Shutdown has contexts of its own: those of the tasks end one by one, not with ctx.
 	base := context.WithoutCancel(ctx)
@@ -270,7 +276,8 @@ func (a *App) setServing(ok bool) {
 	}
 }
 
-// drain serves on for a while: whoever balances the load needs time to see that this process is leaving. A failure ends it early.
+// drain serves on for a while: whoever balances the load needs time to see that this process is
+// leaving. A failure ends it early.
 func (a *App) drain() error {
 	t := time.NewTimer(a.cfg.Drain)
 	defer t.Stop()

@@ -60,7 +60,8 @@ func status(t *testing.T, url string) (int, map[string]any) {
 	return resp.StatusCode, m
 }
 
-// draining has the app serve on after it was told to stop, until the returned function is called: then it ends with errSeen.
+// draining has the app serve on after it was told to stop, until the returned function is called:
+// then it ends with errSeen.
 func draining(a *lifecycle.App) (end func()) {
 	seen := make(chan struct{})
 	a.Go("drain", func(ctx context.Context) error {
@@ -255,7 +256,8 @@ func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 	require.NoError(t, wait())
 }
 
-// A check that does not heed its context must neither look like a good answer for ever nor keep the process from ending.
+// A check that does not heed its context must neither look like a good answer for ever nor keep the
+// process from ending.
 func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)

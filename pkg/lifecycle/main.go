@@ -1,5 +1,5 @@
-// Package lifecycle is the skeleton of every process: its commands, its configuration and logger, its servers and workers, probes, and
-// an ordered shutdown in which nothing outlives Run.
+// Package lifecycle is the skeleton of every process: its commands, its configuration and logger,
+// its servers and workers, probes, and an ordered shutdown in which nothing outlives Run.
 package lifecycle
 
 import (
@@ -33,7 +33,8 @@ type Config struct {
 	LogLevel string `env:"LOG_LEVEL, default=info" oneof:"debug info warn error"`
 	// OTLPEndpoint is where traces and metrics go, as http://collector:4317; empty: nowhere.
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	// Drain is how long the process serves on after it said that it is not ready, so that load balancers can take it out.
+	// Drain is how long the process serves on after it said that it is not ready, so that load
+	// balancers can take it out.
 	Drain time.Duration `env:"DRAIN, default=5s" min:"0s" max:"10m"`
 	// ShutdownTimeout bounds everything that follows the drain.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT, default=20s" min:"100ms" max:"10m"`
@@ -57,9 +58,10 @@ func (e Extra[C]) name() string {
 	return name
 }
 
-// Main is the whole of a service's main: it reads the command (serve, the default; migrate; check, which only reads the configuration;
-// version; those of more), loads C from the environment, and runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed Config. SIGTERM and SIGINT end the
-// context; a second one ends the process.
+// Main is the whole of a service's main: it reads the command (serve, the default; migrate; check,
+// which only reads the configuration; version; those of more), loads C from the environment, and
+// runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed
+// Config. SIGTERM and SIGINT end the context; a second one ends the process.
 func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Extra[C]) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -113,7 +115,8 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 		return 0
 	}
 	err = do(ctx, cfg, log)
-	// A service that was told to stop while it started has stopped; a migration that was told to stop is not done.
+	// A service that was told to stop while it started has stopped; a migration that was told to
+	// stop is not done.
 	if err != nil && (cmd == "migrate" || ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		log.Error("failed", "command", cmd, "error", err.Error())
 		return 1

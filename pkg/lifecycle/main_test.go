@@ -135,7 +135,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The first SIGTERM begins the shutdown, the second ends the process: an operator need not wait for what hangs.
+// The first SIGTERM begins the shutdown, the second ends the process: an operator need not wait for
+// what hangs.
 func TestSecondSignalEndsTheProcess(t *testing.T) {
 	p := processtest.Start(t, nil)
 	prints := func(want string) {

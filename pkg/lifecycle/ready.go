@@ -15,11 +15,13 @@ import (
 const (
 	checkEvery   = time.Second
 	checkTimeout = time.Second
-	// Until the first success the state is asked for more often: a start should not wait for a tick.
+	// Until the first success the state is asked for more often: a start should not wait for a
+	// tick.
 	checkEveryAtStart = 50 * time.Millisecond
 )
 
-// readiness asks the checks in the background; probes read the last answer, so that they cost nothing and cannot pile up.
+// readiness asks the checks in the background; probes read the last answer, so that they cost
+// nothing and cannot pile up.
 type readiness struct {
 	log    *slog.Logger
 	checks []*check
@@ -34,7 +36,8 @@ type readiness struct {
 	state map[string]string
 }
 
-// check is one condition. Its goroutine outlives its time when fn does not heed the context, and then is the only one.
+// check is one condition. Its goroutine outlives its time when fn does not heed the context, and
+// then is the only one.
 type check struct {
 	name string
 	fn   func(context.Context) error

@@ -25,13 +25,14 @@ var (
 	}, []string{"variable"})
 )
 
-// FollowSecrets reads the files that cfg's secrets came from again while the process runs. A changed
-// content comes into force through apply, which gets the whole configuration with it, validated.
-// What is refused, by the validation or by apply, changes nothing: it is logged once, and shown by a
-// metric as long as it lasts. Each file is judged by itself, so that one that is wrong holds up no other.
+// FollowSecrets reads the files that cfg's secrets came from again while the process runs. A
+// changed content comes into force through apply, which gets the whole configuration with it,
+// validated. What is refused, by the validation or by apply, changes nothing: it is logged once,
+// and shown by a metric as long as it lasts. Each file is judged by itself, so that one that is
+// wrong holds up no other.
 //
-// apply is called by one goroutine. It must take a content as a whole or not at all, and let whoever
-// uses it at that moment finish with the old one.
+// apply is called by one goroutine. It must take a content as a whole or not at all, and let
+// whoever uses it at that moment finish with the old one.
 func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
 	f := &follower[C]{apply: apply, log: a.log, inForce: config.Contents(cfg)}
 	for _, file := range config.Files[C]() {

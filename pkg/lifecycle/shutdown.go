@@ -10,9 +10,10 @@ import (
 // lastWord is how long what has no time left may still take to say how it ended.
 const lastWord = 100 * time.Millisecond
 
-// shutdown ends servers, workers and closers within ShutdownTimeout in all. What does not end in time is named in the error and left
-// behind: the process exits with code 1 then. None can use up the time of those after it: servers get half of it, workers three quarters
-// of what they leave, closers the rest.
+// shutdown ends servers, workers and closers within ShutdownTimeout in all. What does not end in
+// time is named in the error and left behind: the process exits with code 1 then. None can use up
+// the time of those after it: servers get half of it, workers three quarters of what they leave,
+// closers the rest.
 func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()
@@ -71,8 +72,8 @@ func (a *App) close(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// bounded calls fn, and leaves it behind when it does not heed the end of ctx: a pool waits for every connection that a stuck worker
-// holds, and does not know contexts.
+// bounded calls fn, and leaves it behind when it does not heed the end of ctx: a pool waits for
+// every connection that a stuck worker holds, and does not know contexts.
 func (a *App) bounded(ctx context.Context, fn func(context.Context) error) error {
 	var err error
 	done := make(chan struct{})

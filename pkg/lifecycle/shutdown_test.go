@@ -30,7 +30,8 @@ func TestShutdownHasADeadline(t *testing.T) {
 	})
 }
 
-// A pool waits for the connection of a worker that hangs, whatever its context says: the process must end all the same.
+// A pool waits for the connection of a worker that hangs, whatever its context says: the process
+// must end all the same.
 func TestCloserThatHangsIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,8 @@ func TestCloserThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// A request that does not end takes the servers' part of the time, not that of the consumers and relays after them.
+// A request that does not end takes the servers' part of the time, not that of the consumers and
+// relays after them.
 func TestServerThatHangsLeavesTimeForTheWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

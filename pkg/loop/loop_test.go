@@ -81,7 +81,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// messages is a stream that sends what a test gives it, and ends with the context it was opened with.
+// messages is a stream that sends what a test gives it, and ends with the context it was opened
+// with.
 type messages struct {
 	ctx  context.Context //nolint:containedctx // as a gRPC stream's
 	sent <-chan string

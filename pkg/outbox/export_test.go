@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Quick shortens the pauses between two sessions, and between two attempts to get the shards that nobody serves.
+// Quick shortens the pauses between two sessions, and between two attempts to get the shards that
+// nobody serves.
 func (r *Relay) Quick() {
 	r.reconnect, r.lockEvery, r.retryMin = 10*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 }
@@ -16,7 +17,8 @@ func (r *Relay) Scan(rows int) { r.scan = rows }
 // SessionIdle replaces the 10 s after which the server ends the session of a relay that hangs.
 func (r *Relay) SessionIdle(d time.Duration) { r.sessionIdle = d }
 
-// Pass is one pass in a session of its own. It returns how many events it published, and whether some wait for a transaction's end.
+// Pass is one pass in a session of its own. It returns how many events it published, and whether
+// some wait for a transaction's end.
 func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err error) {
 	s, err := r.open(ctx)
 	if err != nil {

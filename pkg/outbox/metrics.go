@@ -18,7 +18,8 @@ const (
 	countLimit = 100_000
 )
 
-// What a replica reports is the whole table, whether or not it serves it; only the partitions in back-off are those of the serving relay.
+// What a replica reports is the whole table, whether or not it serves it; only the partitions in
+// back-off are those of the serving relay.
 var (
 	lagGauge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_outbox_lag_seconds", Help: "Age of the oldest event that is not published yet and not parked.",
@@ -95,8 +96,8 @@ func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	return nil
 }
 
-// Oldest is the age of the oldest event of a topic ("": of any) that is not published yet and whose key is not parked; 0 when there is none.
-// The time is the database's unless it is given.
+// Oldest is the age of the oldest event of a topic ("": of any) that is not published yet and whose
+// key is not parked; 0 when there is none. The time is the database's unless it is given.
 func Oldest(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
 	var seconds float64
 	err := pool.QueryRow(ctx, `

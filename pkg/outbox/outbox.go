@@ -1,5 +1,6 @@
-// Package outbox makes a state change and its event one transaction: events are rows written beside the change, which relays publish
-// to Kafka and then delete. Each is delivered at least once; consumers know repetitions by the event's id (header ce_id).
+// Package outbox makes a state change and its event one transaction: events are rows written beside
+// the change, which relays publish to Kafka and then delete. Each is delivered at least once;
+// consumers know repetitions by the event's id (header ce_id).
 package outbox
 
 import (
@@ -26,11 +27,12 @@ var files embed.FS
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
 
-// shardCount is the number of parts that relays of the previous release share out among themselves; the table's CHECK knows it too. Both
-// go in the next release.
+// shardCount is the number of parts that relays of the previous release share out among themselves;
+// the table's CHECK knows it too. Both go in the next release.
 const shardCount = 8
 
-// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never be published would hold up its key.
+// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never
+// be published would hold up its key.
 const maxPayload = 512 << 10
 
 // Event is what happened to one entity.
@@ -41,15 +43,18 @@ type Event struct {
 	Topic, Key string
 	// Type is the CloudEvents type, as PAYMENT_CONFIRMED.
 	Type string
-	// EntityVersion grows with every change of the entity, so that consumers can ignore what is older than what they know.
+	// EntityVersion grows with every change of the entity, so that consumers can ignore what is
+	// older than what they know.
 	EntityVersion int64
 	Payload       proto.Message
 }
 
-// Insert writes the events into tx; source is the CloudEvents source, as "payment". They carry ctx's trace.
+// Insert writes the events into tx; source is the CloudEvents source, as "payment". They carry
+// ctx's trace.
 //
-// Call it after the entity's row is locked or updated in tx: that, not the relay, is what makes the order of ids within a key the order
-// of the commits (see Relay). Call Relay.Signal after the commit, or the next poll finds them.
+// Call it after the entity's row is locked or updated in tx: that, not the relay, is what makes the
+// order of ids within a key the order of the commits (see Relay). Call Relay.Signal after the
+// commit, or the next poll finds them.
 func Insert(ctx context.Context, tx pgx.Tx, source string, events ...Event) error {
 	if len(events) == 0 {
 		return nil

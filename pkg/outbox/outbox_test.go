@@ -59,7 +59,8 @@ func empties(t *testing.T, pool *pgxpool.Pool) {
 	waittest.Until(t, func() bool { return left(t, pool) == 0 }, "the outbox is empty")
 }
 
-// settles waits until no transaction is under way that began before what the outbox holds: one of any database of the server holds it up.
+// settles waits until no transaction is under way that began before what the outbox holds: one of
+// any database of the server holds it up.
 func settles(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	waittest.Until(t, func() bool {
@@ -155,7 +156,8 @@ func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
 	})
 }
 
-// Writers of the same entities commit in the order in which they got the row; their txids are in another order on purpose.
+// Writers of the same entities commit in the order in which they got the row; their txids are in
+// another order on purpose.
 func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
@@ -190,7 +192,8 @@ func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	require.Equal(t, writers*rounds, total)
 }
 
-// A transaction that commits late is neither skipped nor overtaken by later inserts, even of writers without a common row lock.
+// A transaction that commits late is neither skipped nor overtaken by later inserts, even of
+// writers without a common row lock.
 func TestALateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
@@ -278,7 +281,8 @@ func (h *hung) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 	return h.memory.PublishEach(ctx, recs)
 }
 
-// A relay that hangs keeps its connection, and with it its locks: the server ends the session, so that another takes over.
+// A relay that hangs keeps its connection, and with it its locks: the server ends the session, so
+// that another takes over.
 func TestTakeoverFromARelayThatHangs(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)

@@ -14,8 +14,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Err gives what the driver says its place in the platform's vocabulary: a server that is gone, starting, not ready, full, or too slow becomes
-// errs.ErrUnavailable with the original as its cause. Everything else, domain errors and contexts' ends too, is returned as it is.
+// Err gives what the driver says its place in the platform's vocabulary: a server that is gone,
+// starting, not ready, full, or too slow becomes errs.ErrUnavailable with the original as its
+// cause. Everything else, domain errors and contexts' ends too, is returned as it is.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {

@@ -15,11 +15,13 @@ import (
 type MigrationSet struct {
 	// Name of [a-z0-9_]; the versions are kept in the table schema_<name>.
 	Name string
-	// FS holds NNNN_name.sql files (goose) in the folder migrations, as //go:embed migrations/*.sql gives it.
+	// FS holds NNNN_name.sql files (goose) in the folder migrations, as //go:embed migrations/*.sql
+	// gives it.
 	FS fs.FS
 }
 
-// migrationIdle ends the transaction of a migration whose process hangs: it holds back the snapshot horizon of the whole server.
+// migrationIdle ends the transaction of a migration whose process hangs: it holds back the snapshot
+// horizon of the whole server.
 const migrationIdle = time.Minute
 
 // MigrateOnce is Migrate in a pool of its own: the whole of a service's migration of its database.
@@ -32,9 +34,11 @@ func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...Migration
 	return Migrate(ctx, pool, sets...)
 }
 
-// Migrate brings the sets up to date, in the order given, under a session advisory lock of the database, so that replicas may all
-// call it at once (a waiting one looks again ten times a second, for up to five minutes). Its own session has no statement timeout, may
-// be idle in a transaction for a minute, and waits at most 5 s for a lock, unless the URL says otherwise: a migration must not queue up in front of the traffic.
+// Migrate brings the sets up to date, in the order given, under a session advisory lock of the
+// database, so that replicas may all call it at once (a waiting one looks again ten times a second,
+// for up to five minutes). Its own session has no statement timeout, may be idle in a transaction
+// for a minute, and waits at most 5 s for a lock, unless the URL says otherwise: a migration must
+// not queue up in front of the traffic.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil

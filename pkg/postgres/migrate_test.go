@@ -42,7 +42,8 @@ func altered(t *testing.T) postgres.MigrationSet {
 	}}
 }
 
-// A migration that waits for a lock holds up everyone who comes after it: it gives up soon, and leaves nothing half done.
+// A migration that waits for a lock holds up everyone who comes after it: it gives up soon, and
+// leaves nothing half done.
 func TestMigrateDoesNotQueueUpInFrontOfTheTraffic(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t, account())

@@ -1,5 +1,6 @@
-// Package postgres opens pools with the limits that every role of the platform lives by, runs transactions whose commit error is never
-// lost, and migrates schemas. It is the one place that says which PostgreSQL errors mean "not available".
+// Package postgres opens pools with the limits that every role of the platform lives by, runs
+// transactions whose commit error is never lost, and migrates schemas. It is the one place that
+// says which PostgreSQL errors mean "not available".
 package postgres
 
 import (
@@ -13,7 +14,8 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Limits of every session. One transaction that hangs holds back the snapshot horizon of the whole server, and with it every outbox.
+// Limits of every session. One transaction that hangs holds back the snapshot horizon of the whole
+// server, and with it every outbox.
 const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
@@ -26,11 +28,11 @@ type Config struct {
 	// URL is where the database is, and who signs in: postgres://user:password@host:port/name, or a
 	// keyword string as libpq's.
 	URL config.Secret `env:"DATABASE_URL, required"`
-	// URLFile is where URL comes from, if it is a file. New connections sign in with the user and the
-	// password that it holds then.
+	// URLFile is where URL comes from, if it is a file. New connections sign in with the user and
+	// the password that it holds then.
 	URLFile string `env:"DATABASE_URL_FILE"`
-	// MaxConns bounds the connections of a replica. A request that finds none free waits for its own
-	// deadline. (0 outside a loaded configuration is pgxpool's default.)
+	// MaxConns bounds the connections of a replica. A request that finds none free waits for its
+	// own deadline. (0 outside a loaded configuration is pgxpool's default.)
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
@@ -42,9 +44,11 @@ func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
 
-// Indexed is for services every statement of which has an index for what it looks for (postgrestest.RequireIndexes). A plan that was
-// cached while a table was small, or empty after a quiet night, would rather read all of it, and go on doing so while the first minute of
-// a sale fills the table, until autovacuum looks at it again. And no statement is long enough for compiling it to pay.
+// Indexed is for services every statement of which has an index for what it looks for
+// (postgrestest.RequireIndexes). A plan that was cached while a table was small, or empty after a
+// quiet night, would rather read all of it, and go on doing so while the first minute of a sale
+// fills the table, until autovacuum looks at it again. And no statement is long enough for
+// compiling it to pay.
 func Indexed() Option {
 	return func(pc *pgxpool.Config) {
 		Setting("enable_seqscan", "off")(pc)
@@ -52,8 +56,9 @@ func Indexed() Option {
 	}
 }
 
-// Open makes a pool; name becomes the sessions' application_name. It dials in the background: a database that is down does not stop
-// the start, readiness says so (pool.Ping). An unusable URL is an error.
+// Open makes a pool; name becomes the sessions' application_name. It dials in the background: a
+// database that is down does not stop the start, readiness says so (pool.Ping). An unusable URL is
+// an error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {

@@ -28,7 +28,8 @@ const variable = "URR_TEST_PROCESS"
 // Tests are those of a package: *testing.M, or Verified.
 type Tests interface{ Run() int }
 
-// Verified are the tests, followed by a search for goroutines that they left behind (goleak.VerifyTestMain).
+// Verified are the tests, followed by a search for goroutines that they left behind
+// (goleak.VerifyTestMain).
 func Verified(m *testing.M) Tests { return verified{m} }
 
 type verified struct{ *testing.M }

@@ -17,7 +17,8 @@ import (
 	"urr.guru/pkg/redis"
 )
 
-// deaf is a server that takes the command INCR and does not answer it: as one that dies, or hangs, right after it carried it out.
+// deaf is a server that takes the command INCR and does not answer it: as one that dies, or hangs,
+// right after it carried it out.
 type deaf struct {
 	listener net.Listener
 	hangUp   bool
@@ -110,7 +111,8 @@ func TestACommandThatMayHaveArrivedIsNotRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A machine that stalls may keep the command from being sent in its time: then it is tried anew, at another server.
+			// A machine that stalls may keep the command from being sent in its time: then it is
+			// tried anew, at another server.
 			for range 10 {
 				d := serveDeaf(t, tc.hangUp)
 				client, err := redis.Open(t.Context(), redis.Config{Addrs: []string{d.listener.Addr().String()}, Cluster: tc.cluster, PoolSize: 2})

@@ -1,5 +1,6 @@
-// Package redis opens clients with the platform's time-outs: Redis is on visitors' paths, so one that does not answer must fail fast.
-// Scripts are go-redis Scripts (EVALSHA, then EVAL); all keys of one share the event's hash tag, so that they work on a cluster.
+// Package redis opens clients with the platform's time-outs: Redis is on visitors' paths, so one
+// that does not answer must fail fast. Scripts are go-redis Scripts (EVALSHA, then EVAL); all keys
+// of one share the event's hash tag, so that they work on a cluster.
 package redis
 
 import (
@@ -29,8 +30,8 @@ type Config struct {
 	Username string `env:"REDIS_USERNAME"`
 	// Password is asked for by a server that has one.
 	Password config.Secret `env:"REDIS_PASSWORD"`
-	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
-	// holds then.
+	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what
+	// it holds then.
 	PasswordFile string `env:"REDIS_PASSWORD_FILE"`
 	// TLS encrypts the connections.
 	TLS bool `env:"REDIS_TLS"`
@@ -44,10 +45,11 @@ const (
 	callTimeout = 500 * time.Millisecond
 )
 
-// Open makes a client. It dials when it is first used, so that Redis being down does not stop the start; readiness says so (Ping).
+// Open makes a client. It dials when it is first used, so that Redis being down does not stop the
+// start; readiness says so (Ping).
 //
-// A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides; it is sent once more only when it is
-// certain not to have arrived.
+// A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides;
+// it is sent once more only when it is certain not to have arrived.
 func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
 	return open(cfg, nil)
 }
@@ -72,8 +74,9 @@ func (c Config) signIn(context.Context) (username, password string, err error) {
 	return c.Username, secret.Reveal(), err
 }
 
-// Err gives what the client says its place in the platform's vocabulary: a server that is gone, loading, failing over, read-only or too
-// slow becomes errs.ErrUnavailable. Everything else, redis.Nil too, is returned as it is.
+// Err gives what the client says its place in the platform's vocabulary: a server that is gone,
+// loading, failing over, read-only or too slow becomes errs.ErrUnavailable. Everything else,
+// redis.Nil too, is returned as it is.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {

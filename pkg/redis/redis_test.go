@@ -61,7 +61,8 @@ func silence(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// A Redis that accepts connections and never answers must not hold a visitor up: a command is tried twice, 500 ms each.
+// A Redis that accepts connections and never answers must not hold a visitor up: a command is tried
+// twice, 500 ms each.
 func TestASilentServerFailsFast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +129,8 @@ func TestOpenNeedsAnAddress(t *testing.T) {
 	require.ErrorContains(t, err, "REDIS_ADDRS")
 }
 
-// A password that changes needs no restart: connections that are made later take what the file holds.
+// A password that changes needs no restart: connections that are made later take what the file
+// holds.
 func TestNewConnectionsSignInWithThePasswordOfTheFile(t *testing.T) {
 	t.Parallel()
 	admin := redistest.Open(t)

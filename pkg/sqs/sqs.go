@@ -54,8 +54,9 @@ type Queue struct {
 	MaxReceives int
 }
 
-// EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both keeping messages for 14 days, unless they
-// exist, and returns the queue's URL. A queue that exists with other attributes is brought in line.
+// EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both
+// keeping messages for 14 days, unless they exist, and returns the queue's URL. A queue that exists
+// with other attributes is brought in line.
 func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, err error) {
 	const days14 = "1209600"
 	dlq, err := ensure(ctx, client, q.Name+"-dlq.fifo", map[string]string{
@@ -103,8 +104,8 @@ func ensure(ctx context.Context, client *sqs.Client, name string, attributes map
 	return *made.QueueUrl, nil
 }
 
-// Err gives what the client says its place in the platform's vocabulary: throttling, a service that is gone or failing becomes
-// errs.ErrUnavailable; everything else is returned as it is.
+// Err gives what the client says its place in the platform's vocabulary: throttling, a service that
+// is gone or failing becomes errs.ErrUnavailable; everything else is returned as it is.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

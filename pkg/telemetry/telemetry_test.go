@@ -68,7 +68,8 @@ func TestRequestID(t *testing.T) {
 	require.Empty(t, telemetry.RequestID(telemetry.WithRequestID(t.Context(), "")))
 }
 
-// An endpoint that nobody answers at must not stop the start, nor hold up the end for longer than the given time.
+// An endpoint that nobody answers at must not stop the start, nor hold up the end for longer than
+// the given time.
 func TestSetupDoesNotWaitForTheCollector(t *testing.T) {
 	stop, err := telemetry.Setup(t.Context(), "ticket", "127.0.0.1:1", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

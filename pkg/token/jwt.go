@@ -38,8 +38,9 @@ func (k KeySet) Sign(claims jwt.Claims) (string, error) {
 	return s, nil
 }
 
-// Verify checks signature, algorithm (HS256 and no other), kid, aud and exp against now, without leeway, and fills claims (a pointer).
-// It fails with ErrExpired, ErrAudience or ErrInvalid; claims are then not to be used.
+// Verify checks signature, algorithm (HS256 and no other), kid, aud and exp against now, without
+// leeway, and fills claims (a pointer). It fails with ErrExpired, ErrAudience or ErrInvalid; claims
+// are then not to be used.
 func (k KeySet) Verify(tok string, claims jwt.Claims, aud string, now time.Time) error {
 	if len(tok) > maxToken {
 		return ErrInvalid

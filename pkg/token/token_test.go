@@ -68,7 +68,8 @@ func claimsUntil(exp time.Time) jwt.MapClaims {
 	return jwt.MapClaims{"sub": "demo", "aud": "entry", "exp": float64(exp.Unix())}
 }
 
-// Every key of a set verifies, the first one signs, and a token is good until the very second of its exp.
+// Every key of a set verifies, the first one signs, and a token is good until the very second of
+// its exp.
 func TestVerifyAccepts(t *testing.T) {
 	t.Parallel()
 	old, rotated := keys(t, "a:"+secretA), keys(t, "b:"+secretB+",a:"+secretA)
@@ -128,7 +129,8 @@ func signed(t *testing.T, claims any) string {
 	return forge(t, map[string]any{"alg": "HS256", "kid": "a"}, claims, jwt.SigningMethodHS256, []byte(secretA))
 }
 
-// What no verifier of the platform accepts, whatever the kind of its tokens; others need not test it again.
+// What no verifier of the platform accepts, whatever the kind of its tokens; others need not test
+// it again.
 func TestVerifyRefuses(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "a:"+secretA)

@@ -14,7 +14,8 @@ import (
 const (
 	// Polls begin close together, for what comes at once, and move apart.
 	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond
-	// margin is left of the run's time when a wait gives up: for the failure's message and clean-ups.
+	// margin is left of the run's time when a wait gives up: for the failure's message and
+	// clean-ups.
 	margin = 20 * time.Second
 )
 
@@ -50,7 +51,8 @@ func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
 	}
 }
 
-// Context ends with the test, or shortly before the deadline of the run: for calls that need a bound.
+// Context ends with the test, or shortly before the deadline of the run: for calls that need a
+// bound.
 func Context(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {

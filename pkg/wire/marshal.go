@@ -1,6 +1,6 @@
-// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike. Unlike protojson it writes 64-bit integers
-// as numbers (all of ours are below 2^53) and zero values always, so that a client reads every member of a type without asking whether
-// it is there:
+// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike.
+// Unlike protojson it writes 64-bit integers as numbers (all of ours are below 2^53) and zero
+// values always, so that a client reads every member of a type without asking whether it is there:
 //
 //   - members are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and maps ({}, sorted) are always written;
 //   - unset `optional` members, unset messages and unset oneof members are absent;
@@ -20,7 +20,8 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 // maxPooled keeps one huge answer from holding its memory for ever, in bytes.
 const maxPooled = 64 << 10
 
-// Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known types other than Timestamp and Empty.
+// Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known
+// types other than Timestamp and Empty.
 func Marshal(m proto.Message) ([]byte, error) {
 	p := buffers.Get().(*[]byte) //nolint:forcetypeassert // the pool's only type
 	b, err := Append((*p)[:0], m)

@@ -22,8 +22,8 @@ import (
 //   - null is as if the member were absent; an element of a list cannot be null;
 //   - members that are absent keep what m has.
 //
-// The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is the path of the member, as
-// "sections[0].price". m is not to be used then.
+// The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is
+// the path of the member, as "sections[0].price". m is not to be used then.
 func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errs.ErrInvalidUTF8
@@ -41,8 +41,8 @@ var (
 	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
 )
 
-// explain finds the member that protojson stumbled over. Its errors have a position, but no path and no stable text; what cannot be told
-// is reported without.
+// explain finds the member that protojson stumbled over. Its errors have a position, but no path
+// and no stable text; what cannot be told is reported without.
 func explain(b []byte, err error) error {
 	text := err.Error()
 	pos := positionRE.FindStringSubmatch(text)

@@ -188,7 +188,8 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestUnmarshalTypes gives a field of each kind each kind of JSON value, alone, in a list and in a map where the schema has one.
+// TestUnmarshalTypes gives a field of each kind each kind of JSON value, alone, in a list and in a
+// map where the schema has one.
 func TestUnmarshalTypes(t *testing.T) {
 	t.Parallel()
 	const whole, number = "must be a whole number in range", "must be a number"

@@ -1,9 +1,12 @@
-// Package answers keeps what requests with an Idempotency-Key were answered, for 24 hours, in the transaction that has their effect: a
-// repetition gets the first answer, another body under the same key idempotency.ErrReused, one that comes while the first still runs
-// idempotency.ErrInProgress. Only requests that had an effect are remembered; one that was refused changed nothing and may be tried again.
+// Package answers keeps what requests with an Idempotency-Key were answered, for 24 hours, in the
+// transaction that has their effect: a repetition gets the first answer, another body under the
+// same key idempotency.ErrReused, one that comes while the first still runs
+// idempotency.ErrInProgress. Only requests that had an effect are remembered; one that was refused
+// changed nothing and may be tried again.
 //
-// A request that is one transaction: Claim, its effect, Keep. One that takes several: Claim and Start in the first; Finish in whichever
-// transaction knows the end, as the request's own or that of whoever cleans up behind a process that died.
+// A request that is one transaction: Claim, its effect, Keep. One that takes several: Claim and
+// Start in the first; Finish in whichever transaction knows the end, as the request's own or that
+// of whoever cleans up behind a process that died.
 package answers
 
 import (
@@ -27,17 +30,20 @@ var files embed.FS
 // Migrations creates the table idempotency_keys.
 var Migrations = postgres.MigrationSet{Name: "idempotency", FS: files}
 
-// Prior is what is known of a request's key: what it was answered ("" when it is new), or why it must not run.
+// Prior is what is known of a request's key: what it was answered ("" when it is new), or why it
+// must not run.
 type Prior struct {
 	Answer string
 	Err    error
 }
 
-// store is what the functions of this package work by. Its time is the database's clock, unless a test has set it.
+// store is what the functions of this package work by. Its time is the database's clock, unless a
+// test has set it.
 type store struct{ now *time.Time }
 
-// Claim takes the key's lock until the end of tx and returns what was answered before, "" for a request that is to run. It never waits:
-// what somebody else has claimed is running. A nil key is always new.
+// Claim takes the key's lock until the end of tx and returns what was answered before, "" for a
+// request that is to run. It never waits: what somebody else has claimed is running. A nil key is
+// always new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	return store{}.Claim(ctx, tx, key)
 }
@@ -51,7 +57,8 @@ func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (stri
 	return priors[0].Answer, priors[0].Err
 }
 
-// ClaimAll is Claim for many requests, each by itself; keys may be nil. Of a key that is there twice the second one is running.
+// ClaimAll is Claim for many requests, each by itself; keys may be nil. Of a key that is there
+// twice the second one is running.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
 	return store{}.ClaimAll(ctx, tx, keys)
 }
@@ -76,8 +83,8 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	if len(locks) == 0 {
 		return priors, nil
 	}
-	// Two statements sent at once: the second one still begins after the first has its locks, and sees what whoever had them before has
-	// committed.
+	// Two statements sent at once: the second one still begins after the first has its locks, and
+	// sees what whoever had them before has committed.
 	var b pgx.Batch
 	b.Queue(`SELECT k, pg_try_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`, locks).Query(func(rows pgx.Rows) error {
 		var lock int64
@@ -107,7 +114,8 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	return priors, nil
 }
 
-// LATERAL and LIMIT: each key by the primary key, also by a plan that was cached while the table was empty.
+// LATERAL and LIMIT: each key by the primary key, also by a plan that was cached while the table
+// was empty.
 const find = `
 	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > coalesce($4::timestamptz, now()), false)
 	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key)
@@ -169,7 +177,8 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	if len(given) == 0 {
 		return nil
 	}
-	// What is still there after its 24 hours, or of a process that died, gives way: Claim has seen to that.
+	// What is still there after its 24 hours, or of a process that died, gives way: Claim has seen
+	// to that.
 	_, err := tx.Exec(ctx, `
 		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, answer, created_at)
 		SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bytea[]), unnest($5::text[]),
@@ -184,8 +193,8 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	return nil
 }
 
-// Start notes, at the end of the first transaction of a request that tx has claimed, that it runs on: it works on subject, and has died
-// when it is not finished within the given time.
+// Start notes, at the end of the first transaction of a request that tx has claimed, that it runs
+// on: it works on subject, and has died when it is not finished within the given time.
 func Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	return store{}.Start(ctx, tx, key, subject, within)
 }
@@ -204,7 +213,8 @@ func (s store) Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subje
 	return nil
 }
 
-// Finish gives the request that runs on subject its answer, or lets it go ("") so that it may be repeated. There may be none.
+// Finish gives the request that runs on subject its answer, or lets it go ("") so that it may be
+// repeated. There may be none.
 func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) error {
 	end := `UPDATE idempotency_keys SET answer = $2 WHERE subject = $1 AND answer IS NULL`
 	args := []any{subject, answer}
@@ -217,7 +227,8 @@ func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) er
 	return nil
 }
 
-// pruneBatch bounds one statement of Prune: what a busy day leaves would not be deleted within the statement timeout.
+// pruneBatch bounds one statement of Prune: what a busy day leaves would not be deleted within the
+// statement timeout.
 const pruneBatch = 5000
 
 // Prune forgets what is older than 24 hours. Any number of replicas may do so.

@@ -177,7 +177,8 @@ func TestARequestThatDied(t *testing.T) {
 	requireAnswer(t, pool, died, "in the end")
 }
 
-// The table is empty after a quiet night; a plan from then must not read all keys of the first minute of a sale.
+// The table is empty after a quiet night; a plan from then must not read all keys of the first
+// minute of a sale.
 func TestAKeyIsFoundByItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, []postgres.MigrationSet{answers.Migrations}, map[string]string{"find": answers.Find})

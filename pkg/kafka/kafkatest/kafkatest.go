@@ -1,4 +1,5 @@
-// Package kafkatest gives tests topics of their own on the development broker, and reads what was published.
+// Package kafkatest gives tests topics of their own on the development broker, and reads what was
+// published.
 package kafkatest
 
 import (
@@ -22,7 +23,8 @@ func Config(t testing.TB) kafka.Config {
 	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
 }
 
-// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test ends.
+// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test
+// ends.
 func Topic(t testing.TB) string {
 	t.Helper()
 	return TopicOf(t, 3)
@@ -80,7 +82,8 @@ func Prober(t testing.TB) *kafka.Producer {
 	return p
 }
 
-// Read returns the first n records of a topic, in each partition's order; it waits until they have come.
+// Read returns the first n records of a topic, in each partition's order; it waits until they have
+// come.
 func Read(t testing.TB, topic string, n int) []kafka.Record {
 	t.Helper()
 	ctx, cancel := waittest.Context(t)

@@ -34,8 +34,8 @@ type Options struct {
 	Delays        *Delays      // nil: 10 s, 3 s and 30 s
 }
 
-// NewServer serves a ledger until ctx ends, and takes up charges that were pending when its file was
-// last in use. Wait for it after ctx has ended.
+// NewServer serves a ledger until ctx ends, and takes up charges that were pending when its file
+// was last in use. Wait for it after ctx has ended.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
 	s := &Server{ledger: ledger, delays: usual(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
 	if opts.Delays != nil {

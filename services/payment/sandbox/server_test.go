@@ -53,7 +53,8 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// received and signatures copy what has come so far: in a synctest bubble, too, only a lock orders a read before a later write.
+// received and signatures copy what has come so far: in a synctest bubble, too, only a lock orders
+// a read before a later write.
 func (r *receiver) received() []map[string]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()

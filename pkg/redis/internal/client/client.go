@@ -1,5 +1,5 @@
-// Package client makes Redis clients that send a command once and trace it. What they may wait for is up to the caller: package redis
-// has the platform's limits, redistest none.
+// Package client makes Redis clients that send a command once and trace it. What they may wait for
+// is up to the caller: package redis has the platform's limits, redistest none.
 package client
 
 import (

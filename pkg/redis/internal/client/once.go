@@ -9,8 +9,9 @@ import (
 // Dialer is how a client connects.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// once makes connections whose failures the client does not answer by sending the command again: to another connection, in a cluster up to
-// eight times. What failed before it was sent (no connection could be made, none was free) is still tried again.
+// once makes connections whose failures the client does not answer by sending the command again: to
+// another connection, in a cluster up to eight times. What failed before it was sent (no connection
+// could be made, none was free) is still tried again.
 func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d(ctx, network, addr)
 	if err != nil {
@@ -46,8 +47,8 @@ func lost(err error) error {
 	return &LostError{err.Error()}
 }
 
-// LostError says that a command may or may not have been carried out. It unwraps to nothing, since the client repeats what ended with
-// io.EOF or a time-out.
+// LostError says that a command may or may not have been carried out. It unwraps to nothing, since
+// the client repeats what ended with io.EOF or a time-out.
 type LostError struct{ text string }
 
 // Error implements error.

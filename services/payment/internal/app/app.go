@@ -52,7 +52,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("sweeper", service.Sweep)
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
-	// Charges outlast their requests, so that they are waited for after the servers have stopped and before anything they use is closed.
+	// Charges outlast their requests, so that they are waited for after the servers have stopped
+	// and before anything they use is closed.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)

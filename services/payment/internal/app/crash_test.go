@@ -151,7 +151,8 @@ func (c *crash) overdue() {
 	require.NoError(c.t, err)
 }
 
-// Wherever the process dies: money was taken if and only if the payment is confirmed, and then the platform hears of it.
+// Wherever the process dies: money was taken if and only if the payment is confirmed, and then the
+// platform hears of it.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[string]string{
@@ -253,7 +254,8 @@ func TestCrashWhileAChargeIsPutOff(t *testing.T) {
 	require.NotEqual(t, p.GetPaymentId(), c.prepare(ref).GetPaymentId())
 }
 
-// The process dies when a wrong amount has been given back and the payment does not say so yet: it is given back once, and then declined.
+// The process dies when a wrong amount has been given back and the payment does not say so yet: it
+// is given back once, and then declined.
 func TestCrashWhileAWrongAmountIsGivenBack(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)

@@ -45,8 +45,9 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 		reason = events.ReservationRejected
 	}
 	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
-	// At once: the rejection cannot overtake its payment, whose row is committed before ticket hears of
-	// it. Only a database that was lost, or another one, does not have it, and an operator redrives.
+	// At once: the rejection cannot overtake its payment, whose row is committed before ticket
+	// hears of it. Only a database that was lost, or another one, does not have it, and an operator
+	// redrives.
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
 	}

@@ -35,8 +35,8 @@ func (s *Service) wrongAmount(ctx context.Context, p Payment, out Outcome) (know
 		return false, err
 	}
 	if now.Status == Confirmed || now.Status == Refunding || now.Status == Refunded {
-		// Whoever confirmed it did not compare the amounts, as the release before did not: its payer has
-		// what was paid for, so that money goes back by an operator's decision only.
+		// Whoever confirmed it did not compare the amounts, as the release before did not: its
+		// payer has what was paid for, so that money goes back by an operator's decision only.
 		s.opts.Observe.wrongAmount()
 		s.log.ErrorContext(ctx, "wrong amount charged for a confirmed payment: nothing is changed", "payment_id", p.ID, "order_id", p.OrderID,
 			"charged", out.Amount, "asked", p.Amount)

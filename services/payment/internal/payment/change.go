@@ -11,8 +11,8 @@ import (
 // Never is a Change's Check that lets the sweeper forget the payment.
 const Never time.Duration = -1
 
-// Change is a decision about a payment. The store writes it in one transaction with its timeline entry, its event, its refund and the
-// answers to requests that wait for it.
+// Change is a decision about a payment. The store writes it in one transaction with its timeline
+// entry, its event, its refund and the answers to requests that wait for it.
 type Change struct {
 	Status Status
 	// Note is the timeline's sentence.
@@ -28,14 +28,16 @@ type Change struct {
 	// Event to publish; empty: none. Refund is the one it speaks of.
 	Event  Event
 	Refund *Refund
-	// NewRefund is to be made, or, when it has a ProviderID, was made already; GivenBack is added to Refunded.
+	// NewRefund is to be made, or, when it has a ProviderID, was made already; GivenBack is added
+	// to Refunded.
 	NewRefund *Refund
 	GivenBack int64
 	// Answer is final and kept under the Idempotency-Keys of this payment; nil lets them go.
 	Answer *Answer
 }
 
-// Decide looks at a locked payment, with the database's time, and says what becomes of it; nil: nothing.
+// Decide looks at a locked payment, with the database's time, and says what becomes of it; nil:
+// nothing.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
 // begin starts the charging of a prepared payment; refused is why none may begin at present.
@@ -66,7 +68,8 @@ func expired(p Payment, now time.Time) (*Change, error) {
 	return ended(p, "the time to pay is over"), nil
 }
 
-// ended gives up a payment that was never charged. If charging had begun once and was put back, ticket may hold the reference for it.
+// ended gives up a payment that was never charged. If charging had begun once and was put back,
+// ticket may hold the reference for it.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never}
 	if !p.ConfirmingAt.IsZero() {
@@ -75,8 +78,8 @@ func ended(p Payment, note string) *Change {
 	return c
 }
 
-// captured says that the provider has the money, whenever that is learned. Nobody's lease counts: money always does. check is when the
-// sweeper is to ask again, for what is to follow; Never.
+// captured says that the provider has the money, whenever that is learned. Nobody's lease counts:
+// money always does. check is when the sweeper is to ask again, for what is to follow; Never.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
@@ -94,7 +97,8 @@ func captured(chargeID string, check time.Duration) Decide {
 	}
 }
 
-// declined says that the provider has not charged and never will; the reference is then to be told. It holds whoever learned it.
+// declined says that the provider has not charged and never will; the reference is then to be told.
+// It holds whoever learned it.
 func declined(code, note string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Unsettled() {
@@ -107,7 +111,8 @@ func declined(code, note string) Decide {
 	}
 }
 
-// refused ends a payment that ticket would not have paid; nothing was charged. The answer is ticket's error, so none is kept.
+// refused ends a payment that ticket would not have paid; nothing was charged. The answer is
+// ticket's error, so none is kept.
 func refused(lease int64, reason string) Decide {
 	return held(lease, Change{Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never})
 }
@@ -186,7 +191,8 @@ func answer(p Payment) (Answer, error) {
 	}
 }
 
-// Final is the answer that may be kept for good; nil while the payment is open, and for what is answered by an error.
+// Final is the answer that may be kept for good; nil while the payment is open, and for what is
+// answered by an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -195,8 +201,9 @@ func Final(p Payment) *Answer {
 	return &a
 }
 
-// Same reports whether the open payment p also serves a request for n, at the database's time: once charging has begun it is the payment
-// of its payer, before that it must still be what ticket asks for.
+// Same reports whether the open payment p also serves a request for n, at the database's time: once
+// charging has begun it is the payment of its payer, before that it must still be what ticket asks
+// for.
 func (p Payment) Same(n Payment, now time.Time) bool {
 	if p.UserID != n.UserID {
 		return false
@@ -204,7 +211,8 @@ func (p Payment) Same(n Payment, now time.Time) bool {
 	return p.Status != Prepared || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider
 }
 
-// Superseded makes room for another payment of the same reference; ErrInProgress when the present one is being charged.
+// Superseded makes room for another payment of the same reference; ErrInProgress when the present
+// one is being charged.
 func Superseded(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Prepared {
 		return nil, ErrInProgress

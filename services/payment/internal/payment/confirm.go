@@ -14,12 +14,13 @@ import (
 // ErrNotSent is what a Provider's Charge returns when the request certainly did not leave.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is what a Provider's Charge returns when it would not send the request at present: nothing is wrong with the payment.
+// ErrNotAdmitted is what a Provider's Charge returns when it would not send the request at present:
+// nothing is wrong with the payment.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
-// ErrChargeRejected is what a Provider's Charge returns when the provider answered that it does not take
-// this request, as one that it cannot read. The charge is unknown all the same, since an earlier
-// attempt may have been taken; the provider works.
+// ErrChargeRejected is what a Provider's Charge returns when the provider answered that it does not
+// take this request, as one that it cannot read. The charge is unknown all the same, since an
+// earlier attempt may have been taken; the provider works.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
 // declineUnreachable is the decline code of a charge that was not sent.
@@ -36,11 +37,12 @@ type ConfirmRequest struct {
 	IdempotencyKey string
 }
 
-// Confirm charges a prepared payment. The answer is UNKNOWN while the provider's is: the sweeper then settles it, and Get shows it. A
-// charge goes on when its request ends; nobody waits longer than the request's deadline.
+// Confirm charges a prepared payment. The answer is UNKNOWN while the provider's is: the sweeper
+// then settles it, and Get shows it. A charge goes on when its request ends; nobody waits longer
+// than the request's deadline.
 //
-// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals, ErrSettlementDelayed,
-// ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
+// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
+// ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
 func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error) {
 	key, err := idempotency.Require(r.UserID, routeConfirm, r.IdempotencyKey, r.OrderID, r.PaymentKey, strconv.FormatInt(r.Amount, 10))
 	if err != nil {
@@ -86,7 +88,8 @@ func patience(ctx context.Context) <-chan time.Time {
 	return time.After(max(0, time.Until(deadline)-answerMargin))
 }
 
-// charge takes a payment from CONFIRMING to its end. No lock and no transaction is open while ticket or the provider is asked.
+// charge takes a payment from CONFIRMING to its end. No lock and no transaction is open while
+// ticket or the provider is asked.
 func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_confirming")
 	if err := s.tickets.Begin(ctx, p); err != nil {
@@ -136,9 +139,9 @@ func (s *Service) ask(ctx context.Context, p Payment) (Outcome, error) {
 	return s.provider.Charge(ctx, p)
 }
 
-// notCharged puts a payment back whose charge was not sent, for its payer to try again. The reference is given up first, while nobody else
-// can begin with this payment: it is then held as before. When ticket does not answer it stays claimed until the payment is tried again or
-// expires.
+// notCharged puts a payment back whose charge was not sent, for its payer to try again. The
+// reference is given up first, while nobody else can begin with this payment: it is then held as
+// before. When ticket does not answer it stays claimed until the payment is tried again or expires.
 func (s *Service) notCharged(ctx context.Context, p Payment, cause error) (Answer, error) {
 	if err := s.release(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)

@@ -58,7 +58,8 @@ func TestTheAnswerComesBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// What the provider says that it captured counts: another amount is left to the sweeper, which gives it back.
+// What the provider says that it captured counts: another amount is left to the sweeper, which
+// gives it back.
 func TestAChargeOfAnotherAmountIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,13 +25,15 @@ func expiry(t Type) *errs.Error {
 	return ErrExpired
 }
 
-// refusals are ticket's own reasons to say no, as its PayableService names them. The kind of an error is not enough: a proxy on the way
-// denies and does not find as well, and a release of ticket that does not know a request yet calls it invalid.
+// refusals are ticket's own reasons to say no, as its PayableService names them. The kind of an
+// error is not enough: a proxy on the way denies and does not find as well, and a release of ticket
+// that does not know a request yet calls it invalid.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }
 
-// Refusal returns ticket's definite no. ok is false of any other error, after which nobody knows what ticket would say, or did.
+// Refusal returns ticket's definite no. ok is false of any other error, after which nobody knows
+// what ticket would say, or did.
 func Refusal(err error) (no *errs.Error, ok bool) {
 	if err == nil {
 		return nil, false

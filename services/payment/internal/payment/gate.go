@@ -14,7 +14,8 @@ const (
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
-	// forgetAfter is when ticket's last word is forgotten while none of its replicas tells any more.
+	// forgetAfter is when ticket's last word is forgotten while none of its replicas tells any
+	// more.
 	forgetAfter = time.Minute
 	// pausedRetry is when a payer may try again.
 	pausedRetry = 10 * time.Second
@@ -27,7 +28,8 @@ type Unpublished interface {
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// ErrNotTold is what Tickets' Unsettled returns of a release of ticket that does not know the question.
+// ErrNotTold is what Tickets' Unsettled returns of a release of ticket that does not know the
+// question.
 var ErrNotTold = errors.New("ticket does not tell how far behind it is")
 
 // Gate keeps people from paying into a line that cannot settle: an event of theirs would wait
@@ -35,8 +37,8 @@ var ErrNotTold = errors.New("ticket does not tell how far behind it is")
 // be asked keeps its last word.
 //
 // Each question to ticket is answered by another of its replicas, so that words differ: one that is
-// cut off from the brokers says what it knew, one of the previous release nothing. The word that was
-// measured last counts, or the gate would open and close by turns.
+// cut off from the brokers says what it knew, one of the previous release nothing. The word that
+// was measured last counts, or the gate would open and close by turns.
 type Gate struct {
 	events  Unpublished
 	tickets Tickets

@@ -1,5 +1,6 @@
-// Package payment holds the rules of payments: when one may be opened, charged, given up and given back, and what must be known before
-// that is said. Whoever pays ends with what was paid for, or with the money.
+// Package payment holds the rules of payments: when one may be opened, charged, given up and given
+// back, and what must be known before that is said. Whoever pays ends with what was paid for, or
+// with the money.
 package payment
 
 import (
@@ -15,9 +16,9 @@ import (
 //	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN;  UNKNOWN → CONFIRMED | DECLINED;  PREPARED → EXPIRED
 //	CONFIRMED → REFUNDING → REFUNDED (or back to CONFIRMED after a part)
 //
-// A charge that shows up late turns DECLINED and EXPIRED into CONFIRMED too: the money is there, so that ticket must honour it or have it
-// refunded. CONFIRMING falls back to PREPARED when ticket could not be asked or the charge was not sent, since nothing was
-// charged then.
+// A charge that shows up late turns DECLINED and EXPIRED into CONFIRMED too: the money is there, so
+// that ticket must honour it or have it refunded. CONFIRMING falls back to PREPARED when ticket
+// could not be asked or the charge was not sent, since nothing was charged then.
 type Status string
 
 // The statuses.
@@ -87,7 +88,8 @@ type Payment struct {
 	ConfirmingAt time.Time
 	// AbortDue: the reference was claimed for this payment and must be told that nothing was paid.
 	AbortDue bool
-	// Checks counts the sweeper's looks; Lease is the number of the last one that acts on the payment.
+	// Checks counts the sweeper's looks; Lease is the number of the last one that acts on the
+	// payment.
 	Checks int
 	Lease  int64
 }
@@ -99,7 +101,8 @@ type Entry struct {
 	Note   string
 }
 
-// Cause of a refund. It travels in PAYMENT_REFUNDED, so that a compensation never touches a reservation that lives.
+// Cause of a refund. It travels in PAYMENT_REFUNDED, so that a compensation never touches a
+// reservation that lives.
 type Cause string
 
 // The causes.
@@ -123,7 +126,8 @@ type Refund struct {
 	// Attempts made, the present one included.
 	Attempts int
 	Lease    int64
-	// ProviderID is the provider's own number, once it is done; "by hand" for what a person did there.
+	// ProviderID is the provider's own number, once it is done; "by hand" for what a person did
+	// there.
 	ProviderID string
 	CreatedAt  time.Time
 }

@@ -22,16 +22,18 @@ type PrepareRequest struct {
 	IdempotencyKey string
 }
 
-// Prepare opens the payment of a reference, for the amount that ticket names. While one is open, it is returned again.
+// Prepare opens the payment of a reference, for the amount that ticket names. While one is open, it
+// is returned again.
 //
-// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being charged),
-// ErrAlreadyPaid.
+// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being
+// charged), ErrAlreadyPaid.
 func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, error) {
 	key, err := idempotency.Require(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
 	if err != nil {
 		return Payment{}, err
 	}
-	// A repetition must get its first answer even when the reference can no longer be paid, so ticket is not asked first.
+	// A repetition must get its first answer even when the reference can no longer be paid, so
+	// ticket is not asked first.
 	if p, err := s.store.Replay(ctx, key); err != nil || p != nil {
 		return deref(p), err
 	}

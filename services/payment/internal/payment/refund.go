@@ -11,7 +11,8 @@ import (
 const (
 	// maxRefundWait is the longest time between two attempts to give money back.
 	maxRefundWait = 5 * time.Minute
-	// refundAlert is the age at which a refund that is not done is an error in the log; the alert on its age says the same.
+	// refundAlert is the age at which a refund that is not done is an error in the log; the alert
+	// on its age says the same.
 	refundAlert = 10 * time.Minute
 )
 
@@ -26,7 +27,8 @@ type Rejection struct {
 	Reason    string
 }
 
-// Compensate has everything that is left of the payment given back. ErrNotFound when there is no such payment.
+// Compensate has everything that is left of the payment given back. ErrNotFound when there is no
+// such payment.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 	if err := s.refunds.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
 		return err

@@ -13,14 +13,17 @@ import (
 
 // Times that are not configured.
 const (
-	// firstLook is when the provider is asked about an unknown charge for the first time; later looks are up to maxLook apart.
+	// firstLook is when the provider is asked about an unknown charge for the first time; later
+	// looks are up to maxLook apart.
 	firstLook = time.Second
 	maxLook   = 30 * time.Second
 	// abortRetry is when ticket is told again that nothing was paid.
 	abortRetry = 5 * time.Second
-	// giveUp is the age past which a charge that the provider does not know never happened, even if it cannot be voided.
+	// giveUp is the age past which a charge that the provider does not know never happened, even if
+	// it cannot be voided.
 	giveUp = 15 * time.Minute
-	// leaseTime is for how long a sweeper has a payment or refund for itself, well above the provider's time-out.
+	// leaseTime is for how long a sweeper has a payment or refund for itself, well above the
+	// provider's time-out.
 	leaseTime = time.Minute
 	// answerMargin is what is left of a request's time when it is answered PENDING.
 	answerMargin = 250 * time.Millisecond
@@ -32,11 +35,13 @@ type Options struct {
 	Provider string
 	// ProviderTimeout bounds one call to the provider.
 	ProviderTimeout time.Duration
-	// VoidAfter is how long a charge that the provider does not know may still arrive before it is voided.
+	// VoidAfter is how long a charge that the provider does not know may still arrive before it is
+	// voided.
 	VoidAfter time.Duration
 	// Observe counts what operators are to see; the zero value counts nothing.
 	Observe Observer
-	// Now is set by tests only; nil is time.Now. What the store dates is dated by the store's clock.
+	// Now is set by tests only; nil is time.Now. What the store dates is dated by the store's
+	// clock.
 	Now func() time.Time
 }
 
@@ -44,12 +49,15 @@ type Options struct {
 type Tickets interface {
 	// Payable says what a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
-	// Begin claims the reference for a payment, so that nobody else gets it while it is charged; repeatable.
+	// Begin claims the reference for a payment, so that nobody else gets it while it is charged;
+	// repeatable.
 	Begin(ctx context.Context, p Payment) error
-	// Unsettled is the age of the oldest payment event that ticket has not applied, and how long ago the
-	// replica that answers measured it. ErrNotTold: of a release of ticket that does not know it.
+	// Unsettled is the age of the oldest payment event that ticket has not applied, and how long
+	// ago the replica that answers measured it. ErrNotTold: of a release of ticket that does not
+	// know it.
 	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
-	// Abort gives it up again; repeatable, and nothing when the reference was not claimed for this payment.
+	// Abort gives it up again; repeatable, and nothing when the reference was not claimed for this
+	// payment.
 	Abort(ctx context.Context, p Payment) error
 }
 
@@ -59,9 +67,11 @@ type Provider interface {
 	Charge(ctx context.Context, p Payment) (Outcome, error)
 	// Lookup says what became of an order.
 	Lookup(ctx context.Context, orderID string) (Outcome, error)
-	// Void makes any later arrival of the charge impossible. The outcome is Void, or Captured when it is too late.
+	// Void makes any later arrival of the charge impossible. The outcome is Void, or Captured when
+	// it is too late.
 	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund gives money back, once per r.ID, and returns the provider's own number; ErrRefundRefused when the provider said no.
+	// Refund gives money back, once per r.ID, and returns the provider's own number;
+	// ErrRefundRefused when the provider said no.
 	Refund(ctx context.Context, r Refund) (string, error)
 }
 
@@ -106,13 +116,15 @@ type Outcome struct {
 
 // Store keeps payments; every method is one transaction.
 type Store interface {
-	// Open returns the open payment of the reference, a new one if there is none. A repeated key gives the payment that it gave before.
+	// Open returns the open payment of the reference, a new one if there is none. A repeated key
+	// gives the payment that it gave before.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a key has opened, nil when it has opened none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
 	// Begin is Apply for a confirmation.
 	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
-	// Apply locks a payment, lets decide look at it, and writes the change; it returns the payment as it then is.
+	// Apply locks a payment, lets decide look at it, and writes the change; it returns the payment
+	// as it then is.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
 }
 
@@ -133,7 +145,8 @@ type Reader interface {
 	Order(ctx context.Context, orderID string) (Payment, error)
 }
 
-// Lane of the sweeper. Each has its own workers, so that whoever does not answer holds up only what it is asked for.
+// Lane of the sweeper. Each has its own workers, so that whoever does not answer holds up only what
+// it is asked for.
 type Lane string
 
 // The lanes of payments; refunds have one too.
@@ -148,11 +161,14 @@ const (
 
 // Sweeps is the store as the sweeper sees it.
 type Sweeps interface {
-	// ClaimDue takes up to n payments of a lane that are due, under new leases, and returns the database's time with them.
+	// ClaimDue takes up to n payments of a lane that are due, under new leases, and returns the
+	// database's time with them.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
-	// Reschedule sets the next look at a payment, while its lease holds; Never also notes that its reference has been released.
+	// Reschedule sets the next look at a payment, while its lease holds; Never also notes that its
+	// reference has been released.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
-	// Released notes that the reference has been released, and makes the payment due in its next lane at once; while its lease holds.
+	// Released notes that the reference has been released, and makes the payment due in its next
+	// lane at once; while its lease holds.
 	Released(ctx context.Context, p Payment) error
 	// Hurry makes a payment due at once, unless it is only prepared.
 	Hurry(ctx context.Context, id uuid.UUID) error
@@ -166,7 +182,8 @@ type Refunds interface {
 	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
 	// Claim takes up to n refunds that are due, under new leases.
 	Claim(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
-	// Finish marks a refund as done and applies decide to its payment; nothing when it was done already.
+	// Finish marks a refund as done and applies decide to its payment; nothing when it was done
+	// already.
 	Finish(ctx context.Context, r Refund, decide Decide) error
 	// Retry sets the next attempt, while the lease holds.
 	Retry(ctx context.Context, r Refund, wait time.Duration, cause error) error
@@ -210,7 +227,8 @@ func New(store Stores, refunds Refunds, tickets Tickets, provider Provider, chec
 	}
 }
 
-// Wait returns when no charge is under way any more, or when ctx ends: the sweeper of the next process then settles it.
+// Wait returns when no charge is under way any more, or when ctx ends: the sweeper of the next
+// process then settles it.
 func (s *Service) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {

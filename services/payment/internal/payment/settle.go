@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Webhook takes a provider's call. It is a hint and no more: what counts is what the provider answers when it is asked, so that a replayed
-// or reordered call changes nothing. Errors: ErrProviderUnknown, ErrWebhookSignature.
+// Webhook takes a provider's call. It is a hint and no more: what counts is what the provider
+// answers when it is asked, so that a replayed or reordered call changes nothing. Errors:
+// ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
 	if provider != s.opts.Provider {
 		return ErrProviderUnknown
@@ -31,14 +32,16 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 	case Refunding, Refunded:
 		return nil // a refund of ours
 	case Confirming, Unknown:
-		// Whoever charges may be about to write the outcome: two who ask the provider come to the same end, the later one writes nothing.
+		// Whoever charges may be about to write the outcome: two who ask the provider come to the
+		// same end, the later one writes nothing.
 	case Prepared, Declined, Expired:
 		// A charge that shows up late.
 	}
 	return s.recheck(ctx, p)
 }
 
-// recheck asks the provider about a payment and writes what it says; when the provider does not answer, the sweeper goes on asking.
+// recheck asks the provider about a payment and writes what it says; when the provider does not
+// answer, the sweeper goes on asking.
 func (s *Service) recheck(ctx context.Context, p Payment) error {
 	out, err := s.lookup(ctx, p)
 	if err == nil {
@@ -84,7 +87,8 @@ func (s *Service) write(ctx context.Context, p Payment, decide Decide) error {
 	return nil
 }
 
-// settle brings a payment that is due one step further: PREPARED expires, a reference is released, an unknown charge is settled.
+// settle brings a payment that is due one step further: PREPARED expires, a reference is released,
+// an unknown charge is settled.
 func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 	switch {
 	case p.Status == Prepared:
@@ -94,7 +98,8 @@ func (s *Service) settle(ctx context.Context, p Payment, now time.Time) error {
 		if err := s.release(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxLook)))
 		}
-		// Not forgotten yet: the provider is asked once more, since a webhook's word that was to be followed up must not go with the release.
+		// Not forgotten yet: the provider is asked once more, since a webhook's word that was to be
+		// followed up must not go with the release.
 		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
@@ -139,8 +144,9 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	return err
 }
 
-// void ends an order that the provider does not know, or has left undecided for too long. Until VoidAfter a charge on its way may still
-// arrive and is let through; then it is made impossible. When the provider will not void, not having heard of it for 15 min is enough.
+// void ends an order that the provider does not know, or has left undecided for too long. Until
+// VoidAfter a charge on its way may still arrive and is let through; then it is made impossible.
+// When the provider will not void, not having heard of it for 15 min is enough.
 func (s *Service) void(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	age := now.Sub(p.ConfirmingAt)
 	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < giveUp {
@@ -172,7 +178,8 @@ func (s *Service) lookup(ctx context.Context, p Payment) (Outcome, error) {
 	return out, nil
 }
 
-// backoff is the wait after the nth attempt (from 1): 1, 2, 4 s … up to a limit, with jitter of a quarter.
+// backoff is the wait after the nth attempt (from 1): 1, 2, 4 s … up to a limit, with jitter of a
+// quarter.
 func backoff(n int, limit time.Duration) time.Duration {
 	d := min(firstLook<<min(max(n-1, 0), 20), limit)
 	return d - d/8 + rand.N(d/4) //nolint:gosec // jitter

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// voider is a provider that answers Void as it is told, and a store that remembers what was decided.
+// voider is a provider that answers Void as it is told, and a store that remembers what was
+// decided.
 type voider struct {
 	Provider
 	Stores
@@ -31,7 +32,8 @@ func (v *voider) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, 
 	return p, err
 }
 
-// A charge may arrive between the question and the void, however late: then the money is there, and 15 minutes of silence prove nothing.
+// A charge may arrive between the question and the void, however late: then the money is there, and
+// 15 minutes of silence prove nothing.
 func TestAVoidThatComesTooLateDeclinesNothing(t *testing.T) {
 	t.Parallel()
 	old := in(Confirming)

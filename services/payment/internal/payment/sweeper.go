@@ -14,8 +14,9 @@ const (
 	sweepers = 16
 )
 
-// Sweep settles what nobody else does, until ctx ends: unknown charges, references to release, payments whose time is over, refunds; each
-// kind in a lane of its own. Any number of replicas may do so: what one takes, the others skip.
+// Sweep settles what nobody else does, until ctx ends: unknown charges, references to release,
+// payments whose time is over, refunds; each kind in a lane of its own. Any number of replicas may
+// do so: what one takes, the others skip.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	for _, lane := range []Lane{Expiries, Releases, Charges} {

@@ -41,8 +41,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, 
 	return l, nil
 }
 
-// apply lets decide look at a locked payment and writes what it says: state, timeline, refund, event, answers. changed is false when it
-// says nothing.
+// apply lets decide look at a locked payment and writes what it says: state, timeline, refund,
+// event, answers. changed is false when it says nothing.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {

@@ -62,7 +62,8 @@ func (r Refunds) Finish(ctx context.Context, done payment.Refund, decide payment
 		if err != nil {
 			return err
 		}
-		// Whoever holds the lease now: the provider has refunded under this id, and only the first to say so counts.
+		// Whoever holds the lease now: the provider has refunded under this id, and only the first
+		// to say so counts.
 		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: r.store.now()})
 		if err != nil || n == 0 {
 			return err

@@ -45,7 +45,8 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 	return p, err
 }
 
-// opened claims the key and returns the payment that an earlier request with it has opened, nil when there was none.
+// opened claims the key and returns the payment that an earlier request with it has opened, nil
+// when there was none.
 func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
 	kept, err := answers.Claim(ctx, tx, key)
 	if err != nil || kept == "" {
@@ -63,7 +64,8 @@ func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key)
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of the reference when it is still the same one, else a new one in its place.
+// openOrExisting returns the open payment of the reference when it is still the same one, else a
+// new one in its place.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
 		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{
@@ -99,8 +101,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	// Looked at after the insert: while another payment of the reference was open, the insert would have failed, so what it became since
-	// is visible here.
+	// Looked at after the insert: while another payment of the reference was open, the insert would
+	// have failed, so what it became since is visible here.
 	paid, err := q.IsPaid(ctx, ref)
 	if err != nil {
 		return payment.Payment{}, err

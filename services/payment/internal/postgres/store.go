@@ -1,4 +1,5 @@
-// Package postgres keeps payments, refunds and Idempotency-Keys in PostgreSQL, and their events in the outbox.
+// Package postgres keeps payments, refunds and Idempotency-Keys in PostgreSQL, and their events in
+// the outbox.
 package postgres
 
 import (
@@ -26,7 +27,8 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Store implements the domain's views of payments. Locks are always taken in the order payment, refund.
+// Store implements the domain's views of payments. Locks are always taken in the order payment,
+// refund.
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries

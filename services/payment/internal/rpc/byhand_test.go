@@ -38,8 +38,8 @@ func TestAWrongAmountIsGivenBackWhole(t *testing.T) {
 	}
 }
 
-// A payment that the release before has confirmed, without comparing the amounts, keeps its money and
-// its ticket when somebody gives the surplus back.
+// A payment that the release before has confirmed, without comparing the amounts, keeps its money
+// and its ticket when somebody gives the surplus back.
 func TestAWrongAmountThatIsConfirmedStays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -101,8 +101,8 @@ func TestTicketRefuses(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 }
 
-// notTickets are answers that look like a refusal and are not ticket's own: of a proxy on the way, or of a release that does not know the
-// request yet.
+// notTickets are answers that look like a refusal and are not ticket's own: of a proxy on the way,
+// or of a release that does not know the request yet.
 var notTickets = map[string]error{
 	"a mesh denies":         status.Error(codes.PermissionDenied, "RBAC: access denied"),
 	"a proxy knows no path": status.Error(codes.NotFound, "no route"),
@@ -114,7 +114,8 @@ var notTickets = map[string]error{
 	"an unknown method":     status.Error(codes.Unimplemented, "unknown method"),
 }
 
-// Only the reasons that ticket itself gives may end a payment; anybody else's no leaves it to be repeated.
+// Only the reasons that ticket itself gives may end a payment; anybody else's no leaves it to be
+// repeated.
 func TestOnlyTicketsOwnReasonsDecline(t *testing.T) {
 	t.Parallel()
 	for name, answer := range notTickets {
@@ -140,7 +141,8 @@ func TestOnlyTicketsOwnReasonsDecline(t *testing.T) {
 	}
 }
 
-// Whatever is not ticket's own word does not end the release of a reference: the buyer's seats would stay claimed.
+// Whatever is not ticket's own word does not end the release of a reference: the buyer's seats
+// would stay claimed.
 func TestOnlyTicketsOwnReasonsEndARelease(t *testing.T) {
 	t.Parallel()
 	for name, answer := range notTickets {

@@ -219,7 +219,8 @@ func TestRejectionOfAnUnknownPayment(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }
 
-// The reference is still to be released when the money shows up: what is said of it meanwhile must not be forgotten with the release.
+// The reference is still to be released when the money shows up: what is said of it meanwhile must
+// not be forgotten with the release.
 func TestLateChargeWhileTheReferenceIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -235,8 +236,8 @@ func TestLateChargeWhileTheReferenceIsReleased(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A visitor whose card was declined waits for the release, to pay with another one: it is tried again within seconds, not when the
-// sweeper's lease ends.
+// A visitor whose card was declined waits for the release, to pay with another one: it is tried
+// again within seconds, not when the sweeper's lease ends.
 func TestAReleaseThatFailsIsRepeatedSoon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

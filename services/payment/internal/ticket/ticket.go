@@ -14,7 +14,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals (payment.Refusal), or say that ticket did not answer.
+// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals
+// (payment.Refusal), or say that ticket did not answer.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
@@ -62,8 +63,9 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	return answered(err)
 }
 
-// answered keeps ticket's own refusals and what says already that there was no answer. Anything else is the word of a proxy on the way or
-// of another release, which is neither a decision about the payment nor for the payer's eyes.
+// answered keeps ticket's own refusals and what says already that there was no answer. Anything
+// else is the word of a proxy on the way or of another release, which is neither a decision about
+// the payment nor for the payer's eyes.
 func answered(err error) error {
 	if err == nil {
 		return nil

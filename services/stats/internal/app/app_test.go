@@ -36,7 +36,8 @@ const (
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// world is an installation of its own: a database, and topics and groups with prefixes that nobody else has.
+// world is an installation of its own: a database, and topics and groups with prefixes that nobody
+// else has.
 type world struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
@@ -113,7 +114,8 @@ func payment(kind string, amount int64, at time.Time) *eventsv1.PaymentEvent {
 	return &eventsv1.PaymentEvent{Type: kind, PaymentType: "reservation", EventId: "e", Amount: amount, Currency: "KRW", OccurredAt: timestamppb.New(at)}
 }
 
-// What is published is counted and told: events that come twice once, many of them in few transactions, unreadable ones put aside.
+// What is published is counted and told: events that come twice once, many of them in few
+// transactions, unreadable ones put aside.
 func TestWhatIsPublishedIsCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,12 +10,12 @@ import (
 	"urr.guru/proto/events"
 )
 
-// Seoul is the zone in which days begin: the organisers'. It has no daylight saving time, so a fixed offset holds without a
-// time zone database in the image.
+// Seoul is the zone in which days begin: the organisers'. It has no daylight saving time, so a
+// fixed offset holds without a time zone database in the image.
 var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 
-// Counted reports whether a type of event adds to the figures. Others are skipped, since producers may
-// learn new ones first.
+// Counted reports whether a type of event adds to the figures. Others are skipped, since producers
+// may learn new ones first.
 func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
@@ -29,8 +29,8 @@ func Counted(eventType string) bool {
 // ReasonRefunded marks the cancellation of a reservation that had been sold.
 const ReasonRefunded = "REFUNDED"
 
-// What a transfer moves between two visitors is no revenue: neither the buyer's payment (its type) nor the partial refund by which the
-// seller is paid (its cause).
+// What a transfer moves between two visitors is no revenue: neither the buyer's payment (its type)
+// nor the partial refund by which the seller is paid (its cause).
 const (
 	PaymentTransfer = "transfer"
 	CauseTransfer   = "TRANSFER"

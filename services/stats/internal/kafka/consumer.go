@@ -37,7 +37,8 @@ func NewConsumer(cfg kafka.Config, store Store, log *slog.Logger) (*kafka.Consum
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments, events.Reservations}, kafka.Batch(batchSize, apply), log)
 }
 
-// batch describes consecutive records of one partition; what happened before oldest the inbox may have forgotten.
+// batch describes consecutive records of one partition; what happened before oldest the inbox may
+// have forgotten.
 func batch(recs []kafka.Record, oldest time.Time) figures.Batch {
 	last := recs[len(recs)-1]
 	b := figures.Batch{Topic: last.Topic, Partition: last.Partition, Next: last.Offset + 1}
@@ -70,7 +71,8 @@ func delta(recs []kafka.Record, fresh map[string]bool) (figures.Delta, error) {
 	return d, nil
 }
 
-// add counts one record. What is not counted may have any form: its type may be younger than this code.
+// add counts one record. What is not counted may have any form: its type may be younger than this
+// code.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
@@ -95,7 +97,8 @@ func add(d *figures.Delta, r kafka.Record) error {
 	return nil
 }
 
-// wellFormed keeps out what the database would refuse again and again, as a zero byte, while its partition waits.
+// wellFormed keeps out what the database would refuse again and again, as a zero byte, while its
+// partition waits.
 func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 	switch {
 	case !ids.Event(eventID):

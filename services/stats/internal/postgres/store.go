@@ -32,8 +32,8 @@ type Store struct {
 // NewStore keeps the figures in pool's database.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
-// Apply counts a batch once: figures, processed ids and the offset are one transaction, so that whatever crashes, each event counts
-// exactly once.
+// Apply counts a batch once: figures, processed ids and the offset are one transaction, so that
+// whatever crashes, each event counts exactly once.
 func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.uncounted(ctx, tx, b)
@@ -62,9 +62,10 @@ func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error 
 	})
 }
 
-// uncounted are the batch's events but for old ones from before the offset that was saved with the figures: a group that lost its offsets
-// reads them again, and the inbox may have forgotten them. Younger ones are the inbox's to know, since an offset alone does not tell a
-// record from another that a topic made anew has in its place.
+// uncounted are the batch's events but for old ones from before the offset that was saved with the
+// figures: a group that lost its offsets reads them again, and the inbox may have forgotten them.
+// Younger ones are the inbox's to know, since an offset alone does not tell a record from another
+// that a topic made anew has in its place.
 func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil

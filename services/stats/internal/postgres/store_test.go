@@ -143,8 +143,9 @@ func TestEachEventCountsOnce(t *testing.T) {
 	requireEach(t, store, 4)
 }
 
-// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is there without the others.
-// A group that lost its offsets reads its topics from the start: what the inbox has forgotten meanwhile is known by its offset.
+// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is
+// there without the others. A group that lost its offsets reads its topics from the start: what the
+// inbox has forgotten meanwhile is known by its offset.
 func TestForgottenEventsAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)

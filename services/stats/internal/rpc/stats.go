@@ -29,7 +29,8 @@ var _ statsv1.StatsServiceServer = (*Stats)(nil)
 // New answers from f.
 func New(f Figures) *Stats { return &Stats{figures: f} }
 
-// GetEventStats gives the public counts. An event that nothing has happened to has zeroes: the figures know no list of events.
+// GetEventStats gives the public counts. An event that nothing has happened to has zeroes: the
+// figures know no list of events.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
 	if err != nil {

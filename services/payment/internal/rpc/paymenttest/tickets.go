@@ -58,7 +58,8 @@ func (t *Tickets) Hold(id string) Hold {
 	return t.holds[id]
 }
 
-// Fail lets the next calls of a method ("Payable", "Begin", "Abort") answer the errors, one each; "BeginAnswer" fails after the claim.
+// Fail lets the next calls of a method ("Payable", "Begin", "Abort") answer the errors, one each;
+// "BeginAnswer" fails after the claim.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
