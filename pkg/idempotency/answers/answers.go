@@ -14,6 +14,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 )
 
@@ -246,6 +248,20 @@ func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
 		if err != nil || tag.RowsAffected() < pruneBatch {
 			return postgres.Err(err)
 		}
+	}
+}
+
+// pruneEvery is the interval of Pruner.
+const pruneEvery = 10 * time.Minute
+
+// Pruner returns a worker that prunes every ten minutes until its context ends.
+func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
+			if err := Prune(ctx, pool); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
+			}
+		})
 	}
 }
 

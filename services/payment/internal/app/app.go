@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
@@ -46,12 +47,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
 
 	payments := postgres.NewStore(pool, postgres.Options{})
-	service := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
-		guard.New(provider, cfg.ChargesAtOnce), provider, relay.Signal, log,
-		payment.Options{Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer()})
+	service := payment.New(payments, ticket.NewClient(conn), guard.New(provider, cfg.ChargesAtOnce), provider, log, payment.Options{
+		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer(), Published: relay.Signal,
+	})
 	a.Go("sweeper", service.Sweep)
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
+	a.Go("idempotency keys", answers.Pruner(pool, log))
 	// Charges outlast their requests, so that they are waited for after the servers have stopped
 	// and before anything they use is closed.
 	a.OnClose("charges", service.Wait)

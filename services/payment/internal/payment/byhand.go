@@ -67,7 +67,7 @@ func (s *Service) capturedAndGivenBack(ctx context.Context, p Payment, out Outco
 	if err != nil {
 		return err
 	}
-	s.published()
+	s.opts.Published()
 	failpoint.Hit("payment.settle.after_captured")
 	if err := s.givenBack(ctx, p, out); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Service) givenBack(ctx context.Context, p Payment, out Outcome) error {
 	}
 	switch {
 	case after.Status == Refunded && p.Status != Refunded:
-		s.published()
+		s.opts.Published()
 		s.saidByHand(ctx, p, true)
 	case after.Status == Confirmed && out.Refunded > after.Refunded:
 		s.saidByHand(ctx, p, false)

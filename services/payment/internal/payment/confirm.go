@@ -122,7 +122,7 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 		return Answer{Status: Unknown, PaymentID: p.ID}, nil
 	}
 	failpoint.Hit("payment.confirm.after_commit")
-	s.published()
+	s.opts.Published()
 	if settled.AbortDue {
 		s.abort(ctx, settled)
 	}

@@ -44,7 +44,7 @@ func TestTheAnswerComesBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, nil, slow{}, slow{}, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -64,7 +64,7 @@ func TestAChargeOfAnotherAmountIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, provider := &ledger{}, slow{more: 1}
-		s := New(l, nil, provider, provider, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, provider, provider, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
@@ -77,7 +77,7 @@ func TestAChargeWithoutAnAnswerInTimeIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, nil, slow{}, slow{}, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
+		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
 		began := time.Now()
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)

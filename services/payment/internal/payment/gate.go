@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 const (
@@ -93,16 +95,7 @@ func (g *Gate) ask(ctx context.Context) error {
 
 // WatchGate is the worker that opens and closes the gate.
 func (s *Service) WatchGate(ctx context.Context) error {
-	for ctx.Err() == nil {
-		s.WatchOnce(ctx)
-		timer := time.NewTimer(watchEvery)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	return nil
+	return loop.Every(ctx, watchEvery, s.WatchOnce)
 }
 
 // WatchOnce looks once whether payments are settled in time.

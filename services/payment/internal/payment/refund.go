@@ -30,7 +30,7 @@ type Rejection struct {
 // Compensate has everything that is left of the payment given back. ErrNotFound when there is no
 // such payment.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
-	if err := s.refunds.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
+	if err := s.store.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
 		return err
 	}
 	s.hurry()
@@ -57,13 +57,13 @@ func (s *Service) refund(ctx context.Context, r Refund) error {
 				level = s.log.ErrorContext
 			}
 			level(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "attempt", r.Attempts, "error", err)
-			return s.refunds.Retry(ctx, r, backoff(r.Attempts, maxRefundWait), err)
+			return s.store.RetryRefund(ctx, r, backoff(r.Attempts, maxRefundWait), err)
 		}
 		r.ProviderID = id
 	}
-	if err := s.refunds.Finish(ctx, r, refunded(r)); err != nil {
+	if err := s.store.FinishRefund(ctx, r, refunded(r)); err != nil {
 		return err
 	}
-	s.published()
+	s.opts.Published()
 	return nil
 }

@@ -40,6 +40,8 @@ type Options struct {
 	VoidAfter time.Duration
 	// Observe counts what operators are to see; the zero value counts nothing.
 	Observe Observer
+	// Published tells the outbox's relay that events were committed; nil tells nobody.
+	Published func()
 	// Now is set by tests only; nil is time.Now. What the store dates is dated by the store's
 	// clock.
 	Now func() time.Time
@@ -172,21 +174,19 @@ type Sweeps interface {
 	Released(ctx context.Context, p Payment) error
 	// Hurry makes a payment due at once, unless it is only prepared.
 	Hurry(ctx context.Context, id uuid.UUID) error
-	// Prune forgets Idempotency-Keys older than 24 hours.
-	Prune(ctx context.Context) error
 }
 
 // Refunds is the store of refunds.
 type Refunds interface {
 	// Compensate is Apply, once per event key.
 	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
-	// Claim takes up to n refunds that are due, under new leases.
-	Claim(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
-	// Finish marks a refund as done and applies decide to its payment; nothing when it was done
-	// already.
-	Finish(ctx context.Context, r Refund, decide Decide) error
-	// Retry sets the next attempt, while the lease holds.
-	Retry(ctx context.Context, r Refund, wait time.Duration, cause error) error
+	// ClaimRefunds takes up to n refunds that are due, under new leases.
+	ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
+	// FinishRefund marks a refund as done and applies decide to its payment; nothing when it was
+	// done already.
+	FinishRefund(ctx context.Context, r Refund, decide Decide) error
+	// RetryRefund sets the next attempt, while the lease holds.
+	RetryRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
 
 // Stores are the views of payments that the service needs.
@@ -194,36 +194,35 @@ type Stores interface {
 	Store
 	Reader
 	Sweeps
+	Refunds
 	Unpublished
 }
 
 // Service is what the platform asks of payments.
 type Service struct {
 	store    Stores
-	refunds  Refunds
 	tickets  Tickets
 	provider Provider
 	checkout Checkout
-	// published tells the outbox's relay that events were committed.
-	published func()
-	log       *slog.Logger
-	opts      Options
-	gate      *Gate
+	log      *slog.Logger
+	opts     Options
+	gate     *Gate
 
 	wake chan struct{}
 	work sync.WaitGroup // charges that outlast their request
 }
 
 // New makes the service.
-func New(store Stores, refunds Refunds, tickets Tickets, provider Provider, checkout Checkout, published func(), log *slog.Logger,
-	opts Options,
-) *Service {
+func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, log *slog.Logger, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Published == nil {
+		opts.Published = func() {}
+	}
 	return &Service{
-		store: store, refunds: refunds, tickets: tickets, provider: provider, checkout: checkout, published: published, log: log,
-		opts: opts, gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
+		store: store, tickets: tickets, provider: provider, checkout: checkout, log: log, opts: opts,
+		gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
 	}
 }
 

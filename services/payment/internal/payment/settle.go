@@ -80,7 +80,7 @@ func (s *Service) write(ctx context.Context, p Payment, decide Decide) error {
 	if err != nil {
 		return err
 	}
-	s.published()
+	s.opts.Published()
 	if settled.AbortDue {
 		s.abort(ctx, settled)
 	}

@@ -50,7 +50,7 @@ func TestAVoidThatComesTooLateDeclinesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := &voider{outcome: c.voided, err: c.err}
-			s := New(v, nil, nil, v, nil, func() {}, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
+			s := New(v, nil, v, nil, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
 			known, err := s.void(t.Context(), old, Outcome{State: Absent}, now)
 			require.NoError(t, err)
 			require.Equal(t, c.after != nil, known)

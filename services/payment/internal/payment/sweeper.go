@@ -8,7 +8,6 @@ import (
 
 const (
 	sweepEvery = time.Second
-	pruneEvery = 10 * time.Minute
 	sweepBatch = 32
 	// sweepers is how many payments or refunds of a lane one replica settles at a time.
 	sweepers = 16
@@ -23,7 +22,6 @@ func (s *Service) Sweep(ctx context.Context) error {
 		lanes.Go(func() { s.keep(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
 	}
 	lanes.Go(func() { s.keep(ctx, s.wake, func() bool { return s.sweepRefunds(ctx) }) })
-	lanes.Go(func() { s.prune(ctx) })
 	lanes.Wait()
 	return nil
 }
@@ -38,20 +36,6 @@ func (s *Service) keep(ctx context.Context, wake <-chan struct{}, round func() (
 		select {
 		case <-ctx.Done():
 		case <-wake:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-func (s *Service) prune(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := s.store.Prune(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
-		}
-		timer := time.NewTimer(pruneEvery)
-		select {
-		case <-ctx.Done():
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -83,7 +67,7 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 }
 
 func (s *Service) sweepRefunds(ctx context.Context) (full bool) {
-	due, err := s.refunds.Claim(ctx, sweepBatch, leaseTime)
+	due, err := s.store.ClaimRefunds(ctx, sweepBatch, leaseTime)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "due refunds not read", "error", err)

@@ -147,9 +147,6 @@ func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {
 	return outbox.Oldest(ctx, s.pool, events.Payments, nil)
 }
 
-// Prune implements payment.Sweeps.
-func (s *Store) Prune(ctx context.Context) error { return answers.Prune(ctx, s.pool) }
-
 func notFound(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return payment.ErrNotFound

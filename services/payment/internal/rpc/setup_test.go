@@ -92,10 +92,8 @@ func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	provider := sandbox.NewClient(b.server.URL, secret)
 	b.sandbox = provider
 	b.t.Cleanup(provider.Close)
-	payments := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
-	s := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
-		guard.New(provider, chargesAtOnce), provider, func() {},
-		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
+		guard.New(provider, chargesAtOnce), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		payment.Options{Provider: sandbox.Name, ProviderTimeout: unhurried, VoidAfter: voidAfter, Now: b.clock.Now})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
