@@ -29,18 +29,20 @@ type Store struct {
 	now  *time.Time // nil: the database's clock; tests set it
 }
 
+var _ figures.Store = (*Store)(nil)
+
 // NewStore keeps the figures in pool's database.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
 // Apply counts a batch once: figures, processed ids and the offset are one transaction, so that
 // whatever crashes, each event counts exactly once.
-func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error {
+func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.uncounted(ctx, tx, b)
 		if err != nil {
 			return err
 		}
-		fresh, err := inbox.ClaimAll(ctx, tx, ids, group)
+		fresh, err := inbox.ClaimAll(ctx, tx, ids, figures.Group)
 		if err != nil {
 			return err
 		}

@@ -19,8 +19,6 @@ import (
 	"urr.guru/services/stats/internal/postgres"
 )
 
-const group = "test-group"
-
 var (
 	saturday = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	sunday   = saturday.AddDate(0, 0, 1)
@@ -80,7 +78,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
 	first, second, other := figures.Day{EventID: "e", Date: saturday}, figures.Day{EventID: "e", Date: sunday}, figures.Day{EventID: "f", Date: sunday}
-	require.NoError(t, store.At(noon).Apply(t.Context(), group, always(1, figures.Delta{
+	require.NoError(t, store.At(noon).Apply(t.Context(), always(1, figures.Delta{
 		Counts: map[figures.Day]figures.Counts{
 			first: {Created: 1, Confirmed: 2, Cancelled: 3, Expired: 4, Rejected: 5, SeatsSold: 6}, other: {Created: 7},
 		},
@@ -88,7 +86,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 			{Day: first, Currency: "KRW"}: {Confirmed: 1, Refunded: 2, Payments: 3, Refunds: 4}, {Day: other, Currency: "KRW"}: {Confirmed: 9},
 		},
 	}, "1")))
-	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), group, always(2, figures.Delta{
+	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), always(2, figures.Delta{
 		Counts: map[figures.Day]figures.Counts{
 			first:  {Created: 10, Confirmed: 20, Cancelled: 30, Expired: 40, Rejected: 50, SeatsSold: -60},
 			second: {Created: 100, Confirmed: 200, Cancelled: 300, Expired: 400, Rejected: 500, SeatsSold: 600},
@@ -133,14 +131,12 @@ func TestEachEventCountsOnce(t *testing.T) {
 		{each(2, "a", "b"), 2, "both are fresh"},
 		{each(2, "a", "b"), 2, "a redelivery"},
 		{each(3, "b", "c"), 3, "an overlap"},
-		{each(1, "a"), 3, "a replay from the beginning, as by a new group of consumers"},
+		{each(1, "a"), 3, "a replay from the beginning"},
 	} {
-		require.NoError(t, store.Apply(t.Context(), group, b.batch), b.why)
+		require.NoError(t, store.Apply(t.Context(), b.batch), b.why)
 		requireEach(t, store, b.want)
 	}
 	require.Equal(t, int64(3), offset(t, pool), "a replay does not take the offset back")
-	require.NoError(t, store.Apply(t.Context(), "another-group", each(3, "a")))
-	requireEach(t, store, 4)
 }
 
 // Claims, figures and the offset are one transaction, so that whatever crashes, none of them is
@@ -149,17 +145,17 @@ func TestEachEventCountsOnce(t *testing.T) {
 func TestForgottenEventsAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
-	require.NoError(t, store.Apply(t.Context(), group, each(3, "a", "b", "c")))
+	require.NoError(t, store.Apply(t.Context(), each(3, "a", "b", "c")))
 	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events WHERE event_key <> 'c'`)
 	require.NoError(t, err)
 	again := each(5, "a", "b", "c", "d", "e")
 	again.Old = map[string]int64{"a": 0, "b": 1, "d": 3} // d has waited for long, and counts
-	require.NoError(t, store.Apply(t.Context(), group, again))
+	require.NoError(t, store.Apply(t.Context(), again))
 	requireEach(t, store, 5)
 
 	other := each(2, "f", "g")
 	other.Partition, other.Old = 1, map[string]int64{"f": 0, "g": 1}
-	require.NoError(t, store.Apply(t.Context(), group, other))
+	require.NoError(t, store.Apply(t.Context(), other))
 	requireEach(t, store, 7)
 }
 
@@ -168,10 +164,10 @@ func TestABatchIsOneTransaction(t *testing.T) {
 	store, pool := setup(t)
 	broken := each(7, "a", "b")
 	broken.Delta = func(map[string]bool) (figures.Delta, error) { return figures.Delta{}, errors.New("cannot be read") }
-	require.ErrorContains(t, store.Apply(t.Context(), group, broken), "cannot be read")
+	require.ErrorContains(t, store.Apply(t.Context(), broken), "cannot be read")
 	require.Equal(t, int64(-1), offset(t, pool), "the offset went with the failure")
 
-	require.NoError(t, store.Apply(t.Context(), group, each(7, "a", "b")))
+	require.NoError(t, store.Apply(t.Context(), each(7, "a", "b")))
 	requireEach(t, store, 2) // so did the claims
 	require.Equal(t, int64(7), offset(t, pool))
 	var transactions, rows int
@@ -202,7 +198,7 @@ func applyAll(ctx context.Context, store *postgres.Store, replica, batches int) 
 		if replica%2 == 1 {
 			i = batches - 1 - i
 		}
-		if err := store.Apply(ctx, group, each(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
+		if err := store.Apply(ctx, each(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
 			return err
 		}
 	}
