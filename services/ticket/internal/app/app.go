@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // Outbox is the operators' command on events whose key is parked.
 func Outbox() lifecycle.Extra[Config] {
-	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
 // Migrate brings the tables and the topic of this service up to date.
