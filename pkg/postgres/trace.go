@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query, but only inside a recorded trace: pollers and hot paths
-// without one pay nothing.
+// tracer makes a client span per query, but only inside a recorded trace, so that pollers and hot
+// paths without one cost nothing.
 type tracer struct{}
 
 var _ pgx.QueryTracer = tracer{}
@@ -27,8 +27,8 @@ func (tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQu
 	return context.WithValue(ctx, spanKey{}, true)
 }
 
-// spanKey marks a context whose span is this tracer's own, so that the end of a query never ends
-// its caller's span.
+// spanKey marks a context whose span was started by this tracer, so that the end of a query never
+// ends its caller's span.
 type spanKey struct{}
 
 func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {

@@ -27,7 +27,7 @@ func claimAt(t *testing.T, pool *pgxpool.Pool, at time.Time, k *idempotency.Key)
 	return answer, err
 }
 
-func TestAnAnswerIsKeptForADay(t *testing.T) {
+func TestAnswerIsKeptForADay(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k, other := key(t, "u", "k", "body"), key(t, "u", "k", "another body")
@@ -49,7 +49,7 @@ func TestAnAnswerIsKeptForADay(t *testing.T) {
 	require.Equal(t, "second", got, "the day begins anew with another answer")
 }
 
-func TestARequestIsTakenForDeadWhenItsTimeIsOver(t *testing.T) {
+func TestRequestExpires(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k := key(t, "u", "k")
@@ -65,7 +65,7 @@ func TestARequestIsTakenForDeadWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestPruneForgetsAllThatIsOld(t *testing.T) {
+func TestPruneDeletesOldKeys(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	const old = 10_001 // more than two batches
@@ -84,7 +84,7 @@ func TestPruneForgetsAllThatIsOld(t *testing.T) {
 	require.Equal(t, "young", left)
 }
 
-func TestThePrunerStartsAtOnce(t *testing.T) {
+func TestPruner(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {

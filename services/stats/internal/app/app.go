@@ -29,7 +29,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	store := postgres.NewStore(pool)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Keep, time.Now), log)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), log)
 	if err != nil {
 		return err
 	}
