@@ -1,4 +1,4 @@
-// Package failpoint names the places where a process may die between two writes, so that a test can
+// Package failpoint names the places between two writes where a process may die, so that a test can
 // kill it exactly there and check the invariants afterwards. Only a build with the tag `failpoint`
 // has them; in any other build Hit is an empty function.
 //

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
-	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
+	// Endpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"SQS_ENDPOINT"`
 	// Enabled announces admissions on the queue; it needs QueueURL.
 	Enabled bool `env:"SQS_ENABLED"`
@@ -104,8 +104,8 @@ func ensure(ctx context.Context, client *sqs.Client, name string, attributes map
 	return *made.QueueUrl, nil
 }
 
-// Err gives what the client says its place in the platform's vocabulary: throttling, a service that
-// is gone or failing becomes errs.ErrUnavailable; everything else is returned as it is.
+// Err maps client errors to the platform's errors: throttling and an unavailable or failing service
+// become errs.ErrUnavailable; all others are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

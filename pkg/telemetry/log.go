@@ -37,7 +37,7 @@ func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 	return slog.New(contextHandler{h}).With("service", name), nil
 }
 
-// contextHandler adds what the context knows, so that call sites need not.
+// contextHandler adds the ids of the context to each record.
 type contextHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -67,8 +67,8 @@ func claimsUntil(exp time.Time) jwt.MapClaims {
 	return jwt.MapClaims{"sub": "demo", "aud": "entry", "exp": float64(exp.Unix())}
 }
 
-// Every key of a set verifies, the first one signs, and a token is good until the very second of
-// its exp.
+// Every key of a set verifies, the first one signs, and a token is valid until the second of its
+// exp.
 func TestVerifyAccepts(t *testing.T) {
 	t.Parallel()
 	old, rotated := keys(t, "a:"+secretA), keys(t, "b:"+secretB+",a:"+secretA)
@@ -108,7 +108,7 @@ func TestSignRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "no key")
 }
 
-// forge makes a token of whatever it is given.
+// forge makes a token of any header and claims.
 func forge(t *testing.T, header map[string]any, claims any, method jwt.SigningMethod, key any) string {
 	t.Helper()
 	part := func(v any) string {
@@ -122,16 +122,14 @@ func forge(t *testing.T, header map[string]any, claims any, method jwt.SigningMe
 	return head + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// signed is a token of claims that Sign may refuse to make.
+// signed makes a token of claims that Sign may refuse.
 func signed(t *testing.T, claims any) string {
 	t.Helper()
 	return forge(t, map[string]any{"alg": "HS256", "kid": "a"}, claims, jwt.SigningMethodHS256, []byte(secretA))
 }
 
-// What no verifier of the platform accepts, whatever the kind of its tokens; others need not test
-// it again.
-// requireRefused fails unless every token is refused with want, and with ErrInvalid when there is no
-// key at all.
+// requireRefused fails unless every token is refused with want, and with ErrInvalid when there is
+// no key at all. Other packages need not repeat these cases.
 func requireRefused(t *testing.T, want error, tokens map[string]string) {
 	t.Helper()
 	k := keys(t, "a:"+secretA)

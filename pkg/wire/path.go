@@ -26,7 +26,7 @@ func offsetOf(b []byte, line, column int) int {
 	return off
 }
 
-// level is one object or array around the place that the walk has reached.
+// level is one object or array on the path to the current position.
 type level struct {
 	array bool
 	name  string // object: the member at hand

@@ -1,4 +1,4 @@
-// Package redistest gives tests clients of the development Redis and keys of their own.
+// Package redistest gives tests clients of the development Redis and unique keys.
 package redistest
 
 import (
@@ -14,8 +14,7 @@ import (
 	"urr.guru/pkg/redis/internal/client"
 )
 
-// unlimited is longer than a test run may take: what a slow Redis leads to is tested where a test
-// makes it slow.
+// unlimited exceeds any test run; tests of slow servers set their own timeouts.
 const unlimited = 24 * time.Hour
 
 // Open makes a client of the single Redis, closed when the test ends.
