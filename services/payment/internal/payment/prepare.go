@@ -22,8 +22,9 @@ type PrepareRequest struct {
 	IdempotencyKey string
 }
 
-// Prepare opens the payment of a reference, for the amount that ticket names, and returns it with
-// the parameters that the provider's page needs. While one is open, it is returned again.
+// Prepare opens the payment of a reference for the amount that ticket names, and returns it with
+// the parameters of the provider's page. While a payment of the reference is open, it is returned
+// again.
 //
 // Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being
 // charged), ErrAlreadyPaid.
@@ -41,8 +42,8 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
-	// A repetition must get its first answer even when the reference can no longer be paid, so
-	// ticket is not asked first.
+	// A repeated request must get its first answer even when the reference can no longer be paid,
+	// so the key is checked before ticket is asked.
 	first, err := s.store.Replay(ctx, key)
 	if err != nil {
 		return Payment{}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rounds is a store that notes when it is swept. What it has due has expired, so that nobody else
-// is asked.
+// rounds is a store that records when it is swept. Its due payments have expired, so that no other
+// dependency is called.
 type rounds struct {
 	Stores
 
@@ -64,7 +64,7 @@ func (r *rounds) take() []time.Duration {
 	return at
 }
 
-func TestSweepIsDoneEverySecondOrWhenThereIsWork(t *testing.T) {
+func TestSweepInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rounds{began: time.Now(), full: 2}

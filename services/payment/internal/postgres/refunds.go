@@ -54,8 +54,8 @@ func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide pa
 		if err != nil {
 			return err
 		}
-		// Whoever holds the lease now: the provider has refunded under this id, and only the first
-		// to say so counts.
+		// Independent of the lease: the provider has refunded under this id, and only the first
+		// report counts.
 		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: s.now()})
 		if err != nil || n == 0 {
 			return err
@@ -65,12 +65,12 @@ func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide pa
 	})
 }
 
-// maxError bounds what is kept of a failed attempt's error, in bytes.
+// maxError bounds the stored error of a failed attempt, in bytes.
 const maxError = 500
 
 // RetryRefund implements payment.Refunds.
 func (s *Store) RetryRefund(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
-	// PostgreSQL takes neither half characters nor NUL.
+	// PostgreSQL accepts neither incomplete UTF-8 nor NUL.
 	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
 	_, err := s.q.RetryRefund(ctx, db.RetryRefundParams{
 		ID: failed.ID, Lease: failed.Lease, Now: s.now(), WaitSeconds: wait.Seconds(), LastError: text,
