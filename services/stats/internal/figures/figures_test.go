@@ -106,12 +106,12 @@ func TestPaymentsAdd(t *testing.T) {
 	}
 }
 
-func TestNetIsWhatRefundsLeave(t *testing.T) {
+func TestNet(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
 }
 
-// What Counted passes over is never decoded further, so it has to be what adds nothing.
+// Events that Counted excludes are not decoded, so they must add nothing.
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]bool{
@@ -122,7 +122,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// The day changes at midnight in Seoul, 15:00 UTC, wherever the event's time was written.
+// The day changes at midnight in Seoul, 15:00 UTC, whatever the time zone of the event's time.
 func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 	t.Parallel()
 	newYork := time.FixedZone("UTC-5", -5*60*60)
@@ -143,7 +143,7 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 	}
 }
 
-// Batches that run side by side lock their rows in the order of the keys.
+// Concurrent batches lock their rows in key order.
 func TestKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta

@@ -1,4 +1,4 @@
-// Package kafka reads the domain topics and counts them.
+// Package kafka consumes the domain topics.
 package kafka
 
 import (
@@ -44,8 +44,8 @@ func toRecords(recs []kafka.Record) []figures.Record {
 	return out
 }
 
-// add counts one record. What is not counted may have any form: its type may be younger than this
-// code.
+// add decodes one record and adds it to d. Types that are not counted are not checked: they may be
+// newer than this code.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
@@ -70,8 +70,8 @@ func add(d *figures.Delta, r kafka.Record) error {
 	return nil
 }
 
-// wellFormed keeps out what the database would refuse again and again, as a zero byte, while its
-// partition waits.
+// wellFormed refuses values that the database would refuse on every attempt, such as a zero byte,
+// which would block the partition.
 func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 	switch {
 	case !ids.Event(eventID):

@@ -28,7 +28,7 @@ func record(t *testing.T, topic, id string, offset int64, m proto.Message) kafka
 	return kafka.Record{Topic: topic, Partition: 1, Offset: offset, EventID: id, Value: value}
 }
 
-func TestMembersAreTakenOver(t *testing.T) {
+func TestConversion(t *testing.T) {
 	t.Parallel()
 	reservation := stats.ToReservation(&eventsv1.ReservationEvent{
 		Type: "RESERVATION_CANCELLED", EventId: "e", Reason: proto.String("REFUNDED"), Quantity: 3, OccurredAt: timestamppb.New(noon),
@@ -52,7 +52,7 @@ func delta(rec kafka.Record) (d figures.Delta, err error) {
 	return d, err
 }
 
-func TestRecordsOfATopicAreAdded(t *testing.T) {
+func TestAddTo(t *testing.T) {
 	t.Parallel()
 	day := figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	for name, tt := range map[string]struct {
@@ -82,14 +82,14 @@ func TestRecordsOfATopicAreAdded(t *testing.T) {
 	}
 }
 
-func TestRecordsKeepTheirPlace(t *testing.T) {
+func TestToRecords(t *testing.T) {
 	t.Parallel()
 	rec := kafka.Record{Topic: "reservation-events", Partition: 1, Offset: 5, EventID: "a", Time: noon}
 	got := stats.ToRecords([]kafka.Record{rec})
 	require.Empty(t, cmp.Diff([]figures.Record{{EventID: "a", Offset: 5, Time: noon}}, got, cmpopts.IgnoreFields(figures.Record{}, "AddTo")))
 }
 
-func TestWhatCannotBeReadIsPoison(t *testing.T) {
+func TestUnreadableRecordsArePoison(t *testing.T) {
 	t.Parallel()
 	tests := map[string]kafka.Record{
 		"no JSON":  {Topic: "reservation-events", EventID: "x", Value: []byte("{")},
@@ -112,7 +112,7 @@ func TestWhatCannotBeReadIsPoison(t *testing.T) {
 }
 
 // A type that is not counted may lack what the counted ones need.
-func TestTypesOfTheFutureArePassedOver(t *testing.T) {
+func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{"reservation-events", "payment-events"} {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
