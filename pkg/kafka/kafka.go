@@ -28,25 +28,25 @@ const metadataMinAge = 250 * time.Millisecond
 
 // Config says which cluster, and how to sign in there.
 type Config struct {
-	// Brokers are host:port; a few of them lead to all.
+	// Brokers are host:port; some of the cluster's brokers are enough.
 	Brokers []string `env:"KAFKA_BROKERS, required"`
-	// ReplicationFactor is how many copies topics get that are made.
+	// ReplicationFactor is the number of replicas of new topics.
 	ReplicationFactor int16 `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
-	// TLS encrypts the connections; it is on by itself with SASL.
+	// TLS encrypts the connections; it is implied by SASL.
 	TLS bool `env:"KAFKA_TLS"`
-	// SASL is how to sign in: by Username and Password, or as the pod's role; empty: not at all.
+	// SASL is the authentication: by Username and Password, or by the pod's role; empty: none.
 	SASL string `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
 	// Username is for SCRAM-SHA-512.
 	Username string `env:"KAFKA_USERNAME"`
 	// Password is for SCRAM-SHA-512.
 	Password config.Secret `env:"KAFKA_PASSWORD"`
-	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what
-	// it holds then.
+	// PasswordFile is the file that Password was read from, if any. New connections use its current
+	// content.
 	PasswordFile string `env:"KAFKA_PASSWORD_FILE"`
-	// TopicPrefix begins every topic's name on the brokers, so that several installations may share
-	// them. Code, handlers and metrics see the names without it.
+	// TopicPrefix is the prefix of every topic name on the brokers, so that several installations
+	// may share them. Code, handlers and metrics use the names without it.
 	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
-	// GroupPrefix begins every consumer group's name, likewise.
+	// GroupPrefix is the prefix of every consumer group name, for the same reason.
 	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
 }
 

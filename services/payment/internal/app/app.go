@@ -54,8 +54,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	// Charges outlast their requests, so that they are waited for after the servers have stopped
-	// and before anything they use is closed.
+	// Charges may outlive their requests: they are waited for after the servers have stopped and
+	// before their dependencies are closed.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)
@@ -77,12 +77,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command on events whose key is parked.
+// Outbox is the operators' command for events whose key is parked.
 func Outbox() lifecycle.Extra[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate brings the database and the topic of this service up to date.
+// Migrate applies the migrations of the database and creates the topic of this service.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

@@ -44,7 +44,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Migrate brings the database up to date. The topics are their producers'.
+// Migrate applies the migrations of the database. The topics are created by their publishers.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, inbox.Migrations, postgres.Migrations)
 }
