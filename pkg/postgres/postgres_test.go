@@ -54,8 +54,8 @@ func TestOpenRefusesABadURL(t *testing.T) {
 	}
 }
 
-// The outbox publishes what is older than 10 s whoever else is in a transaction: none may last that
-// long.
+// The outbox publishes rows older than 10 s without regard to running transactions: none may last
+// that long.
 func TestATransactionHasALimit(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
@@ -129,8 +129,8 @@ func TestInTxReturnsTheCommitError(t *testing.T) {
 	require.ErrorContains(t, err, "child_id_fkey")
 }
 
-// When the session dies while it commits, nobody knows whether the change is there: that is no
-// success, and no plain failure either.
+// When the session dies during the commit, it is unknown whether the change was committed: that is
+// no success, and no definite failure.
 func TestInTxTellsALostCommit(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())

@@ -50,7 +50,7 @@ type Charge struct {
 	At             time.Time `json:"at"`
 }
 
-// Refund is money given back.
+// Refund is a refund of a charge.
 type Refund struct {
 	RefundID       string    `json:"refundId"`
 	OrderID        string    `json:"orderId"`

@@ -193,7 +193,7 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, err)
 		return
 	}
-	if c, ok := s.ledger.Get(refund.OrderID); ok { // whoever asked for it: a refund by hand is heard of in no other way
+	if c, ok := s.ledger.Get(refund.OrderID); ok { // for every refund: a manual one is reported in no other way
 		s.background(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
 	}
 	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
@@ -250,5 +250,5 @@ func refuse(w http.ResponseWriter, status int, message string) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client left: nobody is there to be told
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has left
 }

@@ -146,7 +146,7 @@ func compensated(id uuid.UUID, reason string) Decide {
 		left := p.Amount - p.Refunded - p.Pending
 		switch {
 		case p.Status != Confirmed && p.Status != Refunding, left == 0 && p.Amount > 0:
-			return nil, nil //nolint:nilnil // nothing is left to give back
+			return nil, nil //nolint:nilnil // nothing is left to refund
 		default:
 			return &Change{
 				Status: Refunding, Note: "refunding: " + reason, Check: Never,

@@ -67,7 +67,7 @@ func TestClaimEndsWithItsLease(t *testing.T) {
 	require.Len(t, claim(t, s), 1)
 }
 
-// In production nobody sets the clock.
+// In production the database's clock is used.
 func TestDatabaseClockIsUsed(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, postgres.Migrations...)
