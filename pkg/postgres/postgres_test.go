@@ -56,7 +56,7 @@ func TestOpenRefusesABadURL(t *testing.T) {
 
 // The outbox publishes rows older than 10 s without regard to running transactions: none may last
 // that long.
-func TestATransactionHasALimit(t *testing.T) {
+func TestTransactionTimeout(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
 	left := func(ctx context.Context) (left time.Duration) {
@@ -76,7 +76,7 @@ func TestATransactionHasALimit(t *testing.T) {
 
 // A caller whose transaction was ended for its length may try again; one whose own time is over may
 // not.
-func TestATransactionThatTakesTooLongIsUnavailable(t *testing.T) {
+func TestTransactionTimeoutIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
 	wait := func(ctx context.Context, tx pgx.Tx) error {
@@ -131,7 +131,7 @@ func TestInTxReturnsTheCommitError(t *testing.T) {
 
 // When the session dies during the commit, it is unknown whether the change was committed: that is
 // no success, and no definite failure.
-func TestInTxTellsALostCommit(t *testing.T) {
+func TestInTxReportsLostCommit(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
 	_, err := pool.Exec(t.Context(), `
@@ -220,7 +220,7 @@ func TestErr(t *testing.T) {
 
 // After a failover to a server that is not ready there may be no such role or database yet: callers
 // are to come again, as to any server that is away.
-func TestAServerThatIsNotReady(t *testing.T) {
+func TestServerNotReady(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
 		"no database": backendtest.Postgres(t, "not_there_yet"),

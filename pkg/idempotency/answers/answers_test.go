@@ -73,7 +73,7 @@ func requireAnswer(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, want st
 	require.Equal(t, want, got)
 }
 
-func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
+func TestFirstAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	keep(t, pool, key(t, "u", "k", "body"), "first")
@@ -84,7 +84,7 @@ func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
 	requireAnswer(t, pool, nil, "")
 }
 
-func TestWhatFailedMayBeRepeated(t *testing.T) {
+func TestFailedRequestMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k := key(t, "u", "k")

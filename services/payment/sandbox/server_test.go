@@ -236,7 +236,7 @@ func TestVoid(t *testing.T) {
 	require.Equal(t, http.StatusConflict, void("paid"))
 }
 
-func TestARefundIsReported(t *testing.T) {
+func TestRefundIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, filepath.Join(t.TempDir(), "ledger"))

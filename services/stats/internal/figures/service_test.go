@@ -41,7 +41,7 @@ func created(id string, offset int64) figures.Record {
 	}}
 }
 
-func TestABatchAddsEachFreshEventOnce(t *testing.T) {
+func TestBatchAddsEachFreshEventOnce(t *testing.T) {
 	t.Parallel()
 	got := count(t, created("a", 5), created("b", 6), created("a", 7), created("counted", 8))
 	want := figures.Batch{Topic: "topic", Partition: 1, Next: 9, EventIDs: []string{"a", "b", "a", "counted"}}
@@ -54,7 +54,7 @@ func TestABatchAddsEachFreshEventOnce(t *testing.T) {
 	}
 }
 
-func TestABatchNamesEventsThatTheInboxMayHaveDeleted(t *testing.T) {
+func TestBatchListsOldEvents(t *testing.T) {
 	t.Parallel()
 	oldest := lateEvening.Add(-inboxAge)
 	records := []figures.Record{created("old", 5), created("new", 6), created("older", 7), created("old", 8)}
