@@ -80,8 +80,8 @@ type partition struct {
 // What a handler's error means:
 //
 //	Poison                          the record goes to the dead-letter topic
-//	a transient error (isTransient) retried in place, with back-off (0.1 to 10 s), without a limit
-//	any other error, or a panic     tried 20 times (about a minute), then the record goes to the dead-letter topic
+//	a transient error (isTransient) retried in place without a limit, 0.1 to 10 s apart
+//	any other error, or a panic     tried 20 times (about a minute), then dead-lettered
 //
 // Only attempts at a single record count: a batch that fails with an error that is not transient,
 // or takes too long, is processed record by record at once. Each attempt has 30 s. While a dead

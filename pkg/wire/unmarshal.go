@@ -17,8 +17,9 @@ import (
 //   - unknown members are refused, including names as in the .proto (event_id), and so is any
 //     Caller, which only the gateway's own code may set;
 //   - a repeated member is refused, whatever its values;
-//   - integers are JSON numbers without a fraction or an exponent, exactly within the range of their
-//     kind; "3", 3.0 and 3e0 are refused, and so are other numbers out of range or as text ("NaN");
+//   - integers are JSON numbers without a fraction or an exponent, exactly within the range of
+//     their kind; "3", 3.0 and 3e0 are refused, and so are other numbers out of range or as text
+//     ("NaN");
 //   - null means absent; an element of a list cannot be null;
 //   - absent members keep their value in m.
 //

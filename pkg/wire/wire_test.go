@@ -121,8 +121,8 @@ func TestUnmarshal(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, m, protocmp.Transform()))
 }
 
-// refusal is an input and the error that it gives: its reason, and the path and message of its field.
-// An empty message is not compared.
+// refusal is an input and its error: the reason, and the path and message of the field. An empty
+// message is not compared.
 type refusal struct{ in, reason, path, message string }
 
 func requireRefusals(t *testing.T, cases map[string]refusal) {

@@ -13,7 +13,9 @@ import (
 
 // Status of a payment.
 //
-//	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN;  UNKNOWN → CONFIRMED | DECLINED;  PREPARED → EXPIRED
+//	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
+//	UNKNOWN → CONFIRMED | DECLINED
+//	PREPARED → EXPIRED
 //	CONFIRMED → REFUNDING → REFUNDED (or back to CONFIRMED after a part)
 //
 // A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was

@@ -48,7 +48,8 @@ type PaymentEvent struct {
 	RefundId *string `protobuf:"bytes,11,opt,name=refund_id,json=refundId,proto3,oneof" json:"refund_id,omitempty"`
 	// PAYMENT_REFUNDED only: "COMPENSATION", "USER", "OPERATOR", "EVENT_CANCELLED" or "TRANSFER".
 	Cause *string `protobuf:"bytes,12,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
-	// Grows with every change of the payment; consumers skip versions older than the latest they know.
+	// Grows with every change of the payment; consumers skip versions older than the latest they
+	// know.
 	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
 	// Time of the event by the database's clock; it selects the day of the figures.
 	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
