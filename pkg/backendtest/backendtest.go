@@ -1,5 +1,5 @@
-// Package backendtest says where the development backends listen, for tests that run on the real servers (`make backends` starts them), and
-// where a server of the test's own may.
+// Package backendtest returns the addresses of the development backends (`make backends` starts
+// them), and free addresses for servers that a test starts.
 package backendtest
 
 import (
@@ -22,53 +22,53 @@ const (
 	sqsPort      = 19324
 )
 
-// Redis is the address of the single Redis.
+// Redis returns the address of the single Redis.
 func Redis(t testing.TB) string {
 	t.Helper()
-	return up(t, "Redis", redisPort)
+	return reachable(t, "Redis", redisPort)
 }
 
-// RedisCluster are the addresses of the three-node Redis Cluster.
+// RedisCluster returns the addresses of the three-node Redis Cluster.
 func RedisCluster(t testing.TB) []string {
 	t.Helper()
 	addrs := make([]string, 3)
 	for i := range addrs {
-		addrs[i] = up(t, "Redis Cluster", clusterPort+i)
+		addrs[i] = reachable(t, "Redis Cluster", clusterPort+i)
 	}
 	return addrs
 }
 
-// Postgres is the URL of the given database, "postgres" being the one that always exists.
+// Postgres returns the URL of a database; "postgres" always exists.
 func Postgres(t testing.TB, database string) string {
 	t.Helper()
-	return "postgres://urr@" + up(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
+	return "postgres://urr@" + reachable(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
 }
 
-// Kafka are the addresses of the brokers. `go test -short` skips the tests that ask for them: joining
-// a consumer group takes seconds.
+// Kafka returns the addresses of the brokers. `go test -short` skips tests that call it: joining a
+// consumer group takes seconds.
 func Kafka(t testing.TB) []string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short leaves out tests that need Kafka")
 	}
-	return []string{up(t, "Kafka", kafkaPort)}
+	return []string{reachable(t, "Kafka", kafkaPort)}
 }
 
-// Dynamo is the endpoint of DynamoDB Local.
+// Dynamo returns the endpoint of DynamoDB Local.
 func Dynamo(t testing.TB) string {
 	t.Helper()
-	return "http://" + up(t, "DynamoDB Local", dynamoPort)
+	return "http://" + reachable(t, "DynamoDB Local", dynamoPort)
 }
 
-// SQS is the endpoint of ElasticMQ.
+// SQS returns the endpoint of ElasticMQ.
 func SQS(t testing.TB) string {
 	t.Helper()
-	return "http://" + up(t, "ElasticMQ", sqsPort)
+	return "http://" + reachable(t, "ElasticMQ", sqsPort)
 }
 
-// up is the backend's address, once something accepts connections there; otherwise the test ends here, since a skipped test would
-// look like a passed one.
-func up(t testing.TB, name string, port int) string {
+// reachable returns the backend's address once it accepts connections. Otherwise the test fails: a
+// skipped test would look like a passed one.
+func reachable(t testing.TB, name string, port int) string {
 	t.Helper()
 	addr, err := Addr(port)
 	if err != nil {
@@ -84,7 +84,7 @@ func up(t testing.TB, name string, port int) string {
 	return addr
 }
 
-// Addr is the loopback address of a port of this checkout: URR_PORT_OFFSET is added.
+// Addr returns the loopback address of a port of this checkout: URR_PORT_OFFSET is added.
 func Addr(port int) (string, error) {
 	offset := 0
 	if s := os.Getenv("URR_PORT_OFFSET"); s != "" { //nolint:forbidigo // tests have no Config

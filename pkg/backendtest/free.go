@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FreeAddr is host:port for a server of the test's own. The port was free a moment ago, of a loopback address at which others neither listen
-// nor connect, so that it still is when the server comes, and when it comes back.
+// FreeAddr returns a free host:port for a server that a test starts. It is on a loopback address
+// that nothing else uses, so that the port is still free when the server starts or restarts.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254))

@@ -15,8 +15,9 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Development is the configuration that a service gets from the umbrella with the values of development, secrets made up by the chart
-// included. The container of its migration gets the same. C must know every variable.
+// Development returns the configuration of a service in the umbrella chart with the development
+// values, including the secrets that the chart generates. Its migration container gets the same. C
+// must know every variable.
 func Development[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	args = append([]string{
@@ -28,21 +29,22 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 	return load[C](t, "urr-"+service, objects, secretsOf(objects))
 }
 
-// Production is the configuration that a service gets from its chart alone, its peers elsewhere and its secrets made by somebody else.
-// The arguments are helm's, as --set.
+// Production returns the configuration of a service from its own chart, with peers elsewhere and
+// secrets created outside the chart. The arguments are helm's, such as --set.
 func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
-	requireReach[C](t, service)
-	cfg := load[C](t, service, render(t, service, service, args...), madeUp)
-	mounted := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=true")...), madeUp)
+	requireSettable[C](t, service)
+	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
+	mounted := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=true")...), externalSecret)
 	require.Equal(t, config.Contents(cfg), config.Contents(mounted), "secrets are the same as files")
 	return cfg
 }
 
-// libraries are variables that no Config has: Go's own, parts of others, the AWS SDK's, OpenTelemetry's.
-var libraries = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
+// libraryVariables are variables that no Config has: those of Go, of other libraries, the AWS SDK
+// and OpenTelemetry.
+var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
 
-// load reads the environment of the Deployment and, if there is one, of the migration.
+// load reads the environment of the Deployment and of the migration, if there is one.
 func load[C any](t *testing.T, name string, objects []object, secret func(name, key string) (string, bool)) *C {
 	t.Helper()
 	env := environment(t, "Deployment", name, objects, secret)
@@ -52,7 +54,7 @@ func load[C any](t *testing.T, name string, objects []object, secret func(name, 
 		known = append(known, secret+config.FileSuffix)
 	}
 	for variable := range env {
-		require.True(t, libraries.MatchString(variable) || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
+		require.True(t, libraryVariables.MatchString(variable) || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
 	}
 	if migration := environment(t, "Job", name+"-migrate", objects, secret); migration != nil {
 		require.Equal(t, env, migration, "the migration must have the service's environment")
@@ -62,7 +64,7 @@ func load[C any](t *testing.T, name string, objects []object, secret func(name, 
 	return cfg
 }
 
-// mount writes the files that the kubelet would, and gives the environment with their paths.
+// mount writes the files of the mounted Secrets and returns the environment with their paths.
 func mount(t *testing.T, name string, objects []object, env map[string]string, secret func(name, key string) (string, bool)) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == "Deployment" && o.Metadata.Name == name })
@@ -89,7 +91,8 @@ func mount(t *testing.T, name string, objects []object, env map[string]string, s
 	return mounted
 }
 
-// environment is what the kubelet would give the only container of an object; nil when there is no such object.
+// environment returns the environment of the only container of an object; nil when the object does
+// not exist.
 func environment(t *testing.T, kind, name string, objects []object, secret func(name, key string) (string, bool)) map[string]string {
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind && o.Metadata.Name == name })
@@ -122,7 +125,7 @@ func environment(t *testing.T, kind, name string, objects []object, secret func(
 	return env
 }
 
-// secretsOf looks into the Secrets that a chart makes.
+// secretsOf looks up Secrets that a chart creates.
 func secretsOf(objects []object) func(name, key string) (string, bool) {
 	return func(name, key string) (string, bool) {
 		for _, o := range objects {
@@ -135,8 +138,8 @@ func secretsOf(objects []object) func(name, key string) (string, bool) {
 	}
 }
 
-// madeUp is a Secret that somebody else makes, told by its name.
-func madeUp(name, key string) (string, bool) {
+// externalSecret is the value of a Secret that is created outside the chart.
+func externalSecret(name, key string) (string, bool) {
 	switch {
 	case name == "urr-ticket-code":
 		return "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32))), true

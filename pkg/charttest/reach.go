@@ -14,8 +14,9 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// requireReach fails when a variable of C cannot be set by the chart's values: an operator could never use it.
-func requireReach[C any](t *testing.T, service string) {
+// requireSettable fails when no value of the chart sets a variable of C, so that operators could
+// never use it.
+func requireSettable[C any](t *testing.T, service string) {
 	t.Helper()
 	charts := filepath.Join(checkout(t), "deploy", "helm")
 	var known []string

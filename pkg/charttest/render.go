@@ -1,5 +1,5 @@
-// Package charttest renders the Helm charts and gives the environment that a service's container would have, so that a service's tests
-// can load it: charts and code cannot drift apart.
+// Package charttest renders the Helm charts and returns the environment of a service's container,
+// so that a service's tests can load it and charts and code cannot diverge.
 package charttest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is what the tests read of a Kubernetes object.
+// object is the part of a Kubernetes object that the tests read.
 type object struct {
 	Kind     string `yaml:"kind"`
 	Metadata struct {
@@ -73,7 +73,7 @@ type container struct {
 	} `yaml:"env"`
 }
 
-// render is helm template of a chart under deploy/helm.
+// render runs helm template on a chart under deploy/helm.
 func render(t *testing.T, release, chart string, args ...string) []object {
 	t.Helper()
 	if testing.Short() {
@@ -103,8 +103,8 @@ func render(t *testing.T, release, chart string, args ...string) []object {
 	}
 }
 
-// program is the path of Helm at the version that the checkout pins, built once and kept in the
-// compiler's cache. The go command takes a second to say so: each test program asks once.
+// program is the path of Helm in the pinned version, built once and cached by the compiler. The go
+// command takes a second to return it, so each test program asks once.
 var program = sync.OnceValues(func() (string, error) {
 	root, err := findCheckout()
 	if err != nil {

@@ -37,7 +37,7 @@ func payload(t *testing.T, tok string) string {
 	return string(b)
 }
 
-// The members' names and units are read by every service and by the pages: they may not drift.
+// Every service and the pages read the members' names and units: they must not change.
 func TestTokensAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	k := keys(t, secret)
@@ -92,7 +92,8 @@ var ticket = claims.VwrTicket{
 	Round: 1_799_999_999_123_456, RequestID: uuid.MustParse("018f2b5e-7b1a-5c3d-8e4f-0123456789ab"), Position: 4_000_000_001,
 }
 
-// The layout is written out here a second time, by hand: a change of the code that keeps its own round trip must still fail.
+// The layout is repeated here by hand: a change of the code that keeps its own round trip must
+// still fail.
 func TestVwrTicketLayout(t *testing.T) {
 	t.Parallel()
 	body := []byte{1, 2, 'k', '7'}

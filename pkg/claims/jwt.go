@@ -1,5 +1,5 @@
-// Package claims holds what two services must read byte for byte alike: the payloads of the platform's JWTs and the compact signed
-// values that pages carry (VwrTicket, Anon).
+// Package claims holds formats that two services must read identically: the payloads of the
+// platform's JWTs and the compact signed values that pages carry (VwrTicket, Anon).
 package claims
 
 import (
@@ -19,15 +19,16 @@ const (
 	AudienceSession = "session"
 )
 
-// Lives of the tokens, at most.
+// Longest lifetimes of the tokens.
 const (
-	// Tier1Life is how long a tier-1 token opens tier 2.
+	// Tier1Life is the lifetime of a tier-1 token.
 	Tier1Life = 600 * time.Second
-	// EntryLife is the longest life of an entry token; it is renewed while its slot lives.
+	// EntryLife is the longest lifetime of an entry token; it is renewed while its slot lasts.
 	EntryLife = 60 * time.Second
 )
 
-// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous visitor's.
+// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous
+// visitor's.
 const UserPrefix = "user:"
 
 // registered are the claims that every kind has. Times are Unix seconds.
@@ -41,7 +42,7 @@ func stamp(aud string, now, exp time.Time) registered {
 	return registered{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
 }
 
-// Expiry is the instant from which the token is no longer accepted.
+// Expiry is the time from which the token is no longer accepted.
 func (r registered) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
 
 // GetExpirationTime and the following implement jwt.Claims.
@@ -68,7 +69,8 @@ func date(sec int64) *jwt.NumericDate {
 	return jwt.NewNumericDate(time.Unix(sec, 0))
 }
 
-// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was served.
+// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was
+// served.
 type Tier1 struct {
 	registered
 
@@ -79,7 +81,7 @@ type Tier1 struct {
 	Position int64  `json:"pos"`  // from 1
 	// Round is the start of the round the position belongs to, µs since the epoch.
 	Round int64 `json:"act"`
-	// RequestID is the same at every mint for one visitor and round.
+	// RequestID is the same in every token of one visitor and round.
 	RequestID string `json:"jti"`
 }
 
@@ -102,7 +104,8 @@ func (c *Tier1) Validate() error {
 	return nil
 }
 
-// Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header x-queue-entry-token): this user is inside.
+// Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header
+// x-queue-entry-token): this user is inside.
 type Entry struct {
 	registered
 
@@ -115,9 +118,9 @@ type Entry struct {
 	End int64 `json:"end"`
 }
 
-// NewEntry makes the payload of a slot that lasts until end: valid from now until end, at most EntryLife. A JWT's exp is in whole
-// seconds; it is rounded up, since a token that ended before its slot would turn its holder away from a shop that calls them in. What
-// counts is Expiry.
+// NewEntry makes the payload for a slot that lasts until end: valid from now until end, at most
+// EntryLife. A JWT's exp is in whole seconds. It is rounded up: a token that ended before its slot
+// would lock its holder out. Expiry gives the exact end.
 func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *Entry {
 	exp := now.Add(EntryLife)
 	if end.Before(exp) {
@@ -155,10 +158,10 @@ type Session struct {
 
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
-	// ID names the session, so that it can be revoked; a UUIDv7. Sessions of older releases have
-	// none.
+	// ID identifies the session for revocation; a UUIDv7. Sessions of older releases have none.
 	ID string `json:"jti,omitempty"`
-	// Millis are the milliseconds of the time of issue beyond iat, which is in whole seconds.
+	// Millis is the part of the issue time below a second, in milliseconds; iat is in whole
+	// seconds.
 	Millis int64 `json:"ms,omitempty"`
 }
 
@@ -170,11 +173,11 @@ func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 	}
 }
 
-// Issued is when the session was made, to the millisecond; without Millis the begin of that second.
+// Issued is the issue time in milliseconds; without Millis the start of that second.
 func (c *Session) Issued() time.Time { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
 
-// Key names the session in the list of revoked ones: its id, else what makes it up, joined by a
-// character that no user id has.
+// Key identifies the session in the list of revoked ones: its id, or else its fields joined by a
+// character that no user id contains.
 func (c *Session) Key() string {
 	if c.ID != "" {
 		return c.ID

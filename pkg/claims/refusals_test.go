@@ -13,9 +13,9 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// What these tests and those of package token refuse, no service needs to refuse again by a test of its own.
+// Services need not repeat the refusals that these tests and those of package token cover.
 
-// What Validate refuses is refused by Verify (TestTokensAreOfTheirKindAndComplete).
+// Verify refuses what Validate refuses (TestTokensAreOfTheirKindAndComplete).
 func TestIncompleteTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]interface {
@@ -36,7 +36,7 @@ func TestIncompleteTokensAreRefused(t *testing.T) {
 	}
 }
 
-// kinds are the tokens: a good payload of each, and what it is read into.
+// kinds are the token types: a valid payload of each, and a value to read it into.
 func kinds() map[string]struct {
 	good jwt.MapClaims
 	into func() jwt.Claims
@@ -61,7 +61,8 @@ func kinds() map[string]struct {
 	}
 }
 
-// One kind is never taken for another, even if it says that it is; and each member has its type and is there.
+// A token of one kind is never accepted as another, even if its audience is changed; every member
+// must be present with its type.
 func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 	t.Parallel()
 	k := keys(t, secret)
@@ -113,7 +114,7 @@ func TestSubjectsOfAnotherTypeAreRefused(t *testing.T) {
 	}
 }
 
-// mangled are changes of a sealed value after which it is nobody's.
+// mangled returns corrupted variants of a sealed value.
 func mangled(s string) map[string]string {
 	return map[string]string{
 		"cut":        s[:len(s)-4],

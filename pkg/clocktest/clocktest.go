@@ -1,4 +1,4 @@
-// Package clocktest gives tests a clock that moves only when they say so.
+// Package clocktest provides a clock that only the test moves.
 package clocktest
 
 import (
@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Clock is a time that stands still until Advance or Set moves it. It is safe for concurrent use.
+// Clock stands still until Advance or Set moves it. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// New makes a clock that stands at start.
+// New makes a clock that shows start.
 func New(start time.Time) *Clock { return &Clock{now: start} }
 
 // Now is the clock's time, in place of time.Now.

@@ -13,9 +13,9 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// within checks the tags min, max and oneof, and that no item of a list is empty. A zero value of an optional string passes oneof: absent
-// is not wrong.
-func within(v reflect.Value, f reflect.StructField) bool {
+// inBounds checks the tags min, max and oneof, and that no item of a list is empty. The zero value
+// of an optional string passes oneof.
+func inBounds(v reflect.Value, f reflect.StructField) bool {
 	if list, ok := v.Interface().([]string); ok && slices.Contains(list, "") {
 		return false
 	}
@@ -29,16 +29,16 @@ func within(v reflect.Value, f reflect.StructField) bool {
 		{"min", func(o int) bool { return o >= 0 }},
 		{"max", func(o int) bool { return o <= 0 }},
 	} {
-		if s, ok := f.Tag.Lookup(bound.tag); ok && !bound.ok(order(v, s)) {
+		if s, ok := f.Tag.Lookup(bound.tag); ok && !bound.ok(compareBound(v, s)) {
 			return false
 		}
 	}
 	return true
 }
 
-// order compares v with a bound written in a tag: −1, 0 or 1. A tag that makes no sense panics: it is a mistake in the code, which the
-// first load of the struct shows.
-func order(v reflect.Value, bound string) int {
+// compareBound compares v with a bound of a tag: −1, 0 or 1. A malformed tag panics: it is a bug
+// that the first load of the struct finds.
+func compareBound(v reflect.Value, bound string) int {
 	switch {
 	case v.Type() == durationType:
 		d, err := time.ParseDuration(bound)
@@ -70,8 +70,8 @@ func cmpOr[N int64 | uint64 | float64](v, bound N, err error) int {
 	}
 }
 
-// wanted says in words what a field takes.
-func wanted(f reflect.StructField) string {
+// describeType describes the values that a field takes.
+func describeType(f reflect.StructField) string {
 	var s string
 	switch t := f.Type; {
 	case f.Tag.Get("oneof") != "":
@@ -103,15 +103,15 @@ func wanted(f reflect.StructField) string {
 	return s
 }
 
-// show hides the value of anything that holds a Secret.
-func show(raw string, t reflect.Type) string {
+// redact hides the value of anything that contains a Secret.
+func redact(raw string, t reflect.Type) string {
 	if leafType(t) == secretType {
 		return Secret(raw).String()
 	}
 	return raw
 }
 
-// leafType is what a list, a map or a pointer is of.
+// leafType is the element type of a list, a map or a pointer.
 func leafType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -1,8 +1,10 @@
-// Package config fills a struct from environment variables (sethvargo/go-envconfig tags) and says in one line per variable what is
-// wrong with it. Every problem is reported at once, so that an operator fixes a chart in one go.
+// Package config fills a struct from environment variables (sethvargo/go-envconfig tags) and
+// reports every problem at once, one line per variable, so that an operator can fix a chart in one
+// step.
 //
-// Beside `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations, inclusive) and `oneof:"debug info"`.
-// What needs more than one variable is checked by a Validate method, with Bad for its errors.
+// Besides `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations,
+// inclusive) and `oneof:"debug info"`. Checks of several variables belong in a Validate method,
+// which reports errors by Bad.
 //
 // A Secret X, or a map of them, may be given as a file instead: X_FILE names it.
 package config
@@ -17,27 +19,28 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// Load fills a C from the process's environment; a variable without content counts as not set. When *C has a method Validate() error, it is called once every variable is well-formed.
-// The error lists every problem, a line each, as
+// Load fills a C from the process's environment; an empty variable counts as not set. When *C has a
+// method Validate() error, it is called once every variable is well-formed. The error lists every
+// problem, one per line:
 //
 //	QUEUE_THRESHOLD="abc": must be a whole number ≥ 1
 func Load[C any](ctx context.Context) (*C, error) {
 	return LoadFrom[C](ctx, nil)
 }
 
-// LoadFrom is Load from a map instead of the environment (nil = the environment): how a test proves that a chart's values start the
-// service.
+// LoadFrom is Load from a map instead of the environment (nil = the environment). Tests use it to
+// check that a chart's values start the service.
 func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	look := envconfig.OsLookuper()
 	if env != nil {
 		look = envconfig.MapLookuper(env)
 	}
-	return load[C](ctx, loader{look: filled{look}})
+	return load[C](ctx, loader{look: nonEmpty{look}})
 }
 
-// LoadWith is Load with contents, by variable, in place of what the files of secrets hold.
+// LoadWith is Load with the given contents, by variable, instead of the contents of secret files.
 func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
-	return load[C](ctx, loader{look: filled{envconfig.OsLookuper()}, contents: contents})
+	return load[C](ctx, loader{look: nonEmpty{envconfig.OsLookuper()}, contents: contents})
 }
 
 func load[C any](ctx context.Context, l loader) (*C, error) {
@@ -58,33 +61,35 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	return c, nil
 }
 
-// Bad is one problem: the variable, its value (a Secret prints as ***) and what would be right, as "must be a host:port".
+// Bad is the error of a variable: its name, its value (a Secret prints as ***) and what is valid,
+// such as "must be a host:port".
 func Bad(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
 
-// Missing is the problem of a variable without a value, with what it is for.
+// Missing is the error of a variable without a value, with its purpose.
 func Missing(variable, want string) error {
 	return fmt.Errorf("%s is not set: %s", variable, want)
 }
 
-// filled takes an empty variable for an absent one: charts and compose files write those where a value is not given, and an empty required
-// one must stop the start.
-type filled struct{ envconfig.Lookuper }
+// nonEmpty treats an empty variable as absent: charts and compose files write empty variables for
+// values that are not given, and an empty required variable must fail the start.
+type nonEmpty struct{ envconfig.Lookuper }
 
 // Lookup implements envconfig.Lookuper.
-func (f filled) Lookup(key string) (string, bool) {
+func (f nonEmpty) Lookup(key string) (string, bool) {
 	v, ok := f.Lookuper.Lookup(key)
 	return v, ok && v != ""
 }
 
 type loader struct {
 	look     envconfig.Lookuper
-	contents map[string]Secret // of files, by variable; what is missing is read
+	contents map[string]Secret // contents of secret files by variable; missing ones are read
 	problems []error
 }
 
-// fill hands every tagged leaf to envconfig by itself: given the whole struct, envconfig would stop at the first problem.
+// fill passes every tagged field to envconfig separately: given the whole struct, envconfig would
+// stop at the first problem.
 func (l *loader) fill(ctx context.Context, v reflect.Value, prefix string) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -125,20 +130,20 @@ func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructFi
 	case errors.Is(err, envconfig.ErrMissingRequired):
 		l.problems = append(l.problems, Missing(prefix+name, "it is required"))
 	case err != nil:
-		l.problems = append(l.problems, Bad(prefix+name, show(raw, f.Type), wanted(f)))
+		l.problems = append(l.problems, Bad(prefix+name, redact(raw, f.Type), describeType(f)))
 	default:
-		if !within(value, f) {
+		if !inBounds(value, f) {
 			if raw == "" {
-				raw = fmt.Sprint(value.Interface()) // a zero without a default
+				raw = fmt.Sprint(value.Interface()) // zero value without a default
 			}
-			l.problems = append(l.problems, Bad(prefix+name, show(raw, f.Type), wanted(f)))
+			l.problems = append(l.problems, Bad(prefix+name, redact(raw, f.Type), describeType(f)))
 			return
 		}
 		dst.Set(value)
 	}
 }
 
-// fromFile is the content of a secret that is given as a file.
+// fromFile returns the content of a secret that is given as a file.
 func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
 	path, given := l.look.Lookup(v.name + FileSuffix)
 	if !given || !v.secret() {

@@ -98,7 +98,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestAnEmptyVariableIsNotSet(t *testing.T) {
+func TestEmptyVariableIsNotSet(t *testing.T) {
 	t.Parallel()
 	got, err := config.LoadFrom[sample](t.Context(), map[string]string{
 		"SECRET": "s", "THRESHOLD": "", "HOLD": "", "LEVEL": "", "ON": "", "BROKERS": "", "ACCEPT": "", "TICKET_ADDR": "",
@@ -117,13 +117,13 @@ func TestLoadReadsTheEnvironment(t *testing.T) {
 	require.Equal(t, "from the environment", got.Secret.Reveal())
 }
 
-func TestLoadRefusesWhatIsNoStruct(t *testing.T) {
+func TestLoadRefusesNonStructs(t *testing.T) {
 	t.Parallel()
 	_, err := config.LoadFrom[int](t.Context(), map[string]string{})
 	require.ErrorContains(t, err, "not a struct")
 }
 
-func TestBoundsOnTextAreAMistake(t *testing.T) {
+func TestBoundsOnTextPanic(t *testing.T) {
 	t.Parallel()
 	type wrong struct {
 		Name string `env:"NAME, default=x" min:"1"`

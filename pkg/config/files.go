@@ -14,13 +14,14 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// FileSuffix ends the variable that says where a secret is: SESSION_SECRET_FILE=/etc/urr/session.
+// FileSuffix is the suffix of the variable with the path of a secret:
+// SESSION_SECRET_FILE=/etc/urr/session.
 const FileSuffix = "_FILE"
 
-// maxSecretFile bounds what is read of a file, in bytes: more is no secret.
+// maxSecretFile is the largest size of a secret file, in bytes.
 const maxSecretFile = 64 << 10
 
-// File is a secret that the environment gives as a file, by the variable X_FILE in place of X.
+// File is a secret that the environment gives as a file, by the variable X_FILE instead of X.
 type File struct {
 	Variable, Path string
 
@@ -39,7 +40,7 @@ func Files[C any]() []File {
 	return files
 }
 
-// Contents are the secrets of c by variable, as the files would hold them.
+// Contents returns the secrets of c by variable, in the form of their files.
 func Contents[C any](c *C) map[string]Secret {
 	contents := map[string]Secret{}
 	for _, v := range walk(reflect.TypeFor[C]()) {
@@ -53,7 +54,7 @@ func Contents[C any](c *C) map[string]Secret {
 	return contents
 }
 
-// joined is the text of a map, in the order of the names.
+// joined is the text form of a map, ordered by name.
 func joined(entries map[string]Secret) Secret {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -62,8 +63,8 @@ func joined(entries map[string]Secret) Secret {
 	return Secret(strings.Join(pairs, ","))
 }
 
-// Latest is a secret as its file holds it at this moment, or as given where it is no file: for what
-// signs in again and again.
+// Latest returns the current content of a secret's file, or the given secret if it is not a file:
+// for connections that sign in repeatedly.
 func Latest(variable, path string, given Secret) (Secret, error) {
 	if path == "" {
 		return given, nil
@@ -71,8 +72,9 @@ func Latest(variable, path string, given Secret) (Secret, error) {
 	return File{Variable: variable, Path: path}.Read()
 }
 
-// Read returns the content without the end of its last line. Of a folder it is name:content of each
-// file, joined by commas: the text of a map. Errors name the variable and the path, never the content.
+// Read returns the content without its final line end. The content of a folder is name:content of
+// each file, joined by commas, as in the text form of a map. Errors name the variable and the path,
+// never the content.
 func (f File) Read() (Secret, error) {
 	content, err := f.read()
 	if err != nil {
@@ -114,7 +116,7 @@ func readFolder(path string) (string, error) {
 	}
 	found := map[string]Secret{}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") { // Kubernetes keeps what the names lead to under ..data
+		if strings.HasPrefix(e.Name(), ".") { // Kubernetes keeps the targets of the links in ..data
 			continue
 		}
 		content, err := readFile(filepath.Join(path, e.Name()))
@@ -132,7 +134,7 @@ func readFolder(path string) (string, error) {
 	return joined(found).Reveal(), nil
 }
 
-// plain leaves out the path, which the sentence around it names.
+// plain removes the path, which the caller's error names.
 func plain(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err

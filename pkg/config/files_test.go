@@ -19,7 +19,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
-func TestASecretMayBeAFile(t *testing.T) {
+func TestSecretFromFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got, err := config.LoadFrom[sample](t.Context(), map[string]string{
@@ -34,8 +34,8 @@ func TestASecretMayBeAFile(t *testing.T) {
 	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
 }
 
-// A Secret that Kubernetes mounts: names that lead to ..data, which leads to a folder of that moment.
-func TestAMapMayBeAFolder(t *testing.T) {
+// A mounted Kubernetes Secret: links to ..data, which links to the folder of the current version.
+func TestMapFromFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, key := range map[string]string{"gateway": "a|b\n", "vwr": "c"} {
@@ -48,7 +48,7 @@ func TestAMapMayBeAFolder(t *testing.T) {
 	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
 }
 
-func TestFilesThatHoldNoSecretAreNamed(t *testing.T) {
+func TestUnusableFilesAreReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -92,7 +92,7 @@ func TestFilesOfTheEnvironment(t *testing.T) {
 	require.Equal(t, []string{"ACCEPT", "SECRET", "TICKET_KEY"}, config.Secrets[sample]())
 }
 
-func TestContentsAreWhatFilesWouldHold(t *testing.T) {
+func TestContentsRoundTrip(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"SECRET": "s", "ACCEPT": "vwr:c,gateway:a|b", "TICKET_KEY": "k"}
 	got, err := config.LoadFrom[sample](t.Context(), env)

@@ -7,13 +7,14 @@ import (
 
 const redacted = "***"
 
-// Secret is a string that prints as ***, whatever prints it: fmt, slog and encoding/json never see its content.
+// Secret is a string that prints as *** in fmt, slog and encoding/json.
 type Secret string
 
 // Reveal returns the content.
 func (s Secret) Reveal() string { return string(s) }
 
-// String implements fmt.Stringer; an empty secret prints as nothing, so that "not set" can be told from "set".
+// String implements fmt.Stringer; an empty secret prints as an empty string, to distinguish "not
+// set" from "set".
 func (s Secret) String() string {
 	if s == "" {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables lists the names that a C is filled from, in the order of its fields: what a chart may
-// set. Each of Secrets may be set as a file besides.
+// Variables lists the variables that fill a C, in the order of its fields: what a chart may set.
+// Each of Secrets may also be set as a file.
 func Variables[C any]() []string {
 	return names(walk(reflect.TypeFor[C]()), func(variable) bool { return true })
 }
@@ -25,11 +25,11 @@ func names(all []variable, wanted func(variable) bool) []string {
 	return some
 }
 
-// variable is one that fills a field.
+// variable is an environment variable that fills a field.
 type variable struct {
 	name  string
 	field reflect.StructField
-	at    []int // the field, from the struct that holds everything
+	at    []int // index of the field, from the outermost struct
 }
 
 func (v variable) secret() bool { return leafType(v.field.Type) == secretType }
@@ -38,7 +38,7 @@ func (v variable) file(path string) File {
 	return File{Variable: v.name, Path: path, folder: v.field.Type.Kind() == reflect.Map}
 }
 
-// walk finds the variables of a struct and of those inside it.
+// walk returns the variables of a struct and its nested structs.
 func walk(t reflect.Type) []variable { return walkFrom(t, "", nil) }
 
 func walkFrom(t reflect.Type, prefix string, at []int) []variable {

@@ -22,19 +22,19 @@ import (
 type Config struct {
 	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
-	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
+	// Endpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"DYNAMODB_ENDPOINT"`
-	// Prefix begins every table's name, so that several installations may share an account.
+	// Prefix is the prefix of every table name, so that several installations may share an account.
 	Prefix string `env:"DYNAMODB_PREFIX, default=urr"`
-	// PITR turns on point-in-time recovery for tables that are made.
+	// PITR enables point-in-time recovery for new tables.
 	PITR bool `env:"DYNAMODB_PITR"`
 }
 
 // Table is the full name of a table: prefix-name.
 func (c Config) Table(name string) string { return c.Prefix + "-" + name }
 
-// Open makes a client. Calls are retried by the SDK up to twice within the caller's deadline; a call whose repetition would count twice
-// (ADD) must turn that off with NoRetry.
+// Open makes a client. Calls are retried by the SDK up to twice within the caller's deadline; a
+// call whose repetition would count twice (ADD) must turn that off with NoRetry.
 func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 	ac, err := awsconf.Load(ctx, cfg.Region, cfg.Endpoint)
 	if err != nil {
@@ -53,8 +53,9 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 // NoRetry is an option of one call: it is sent once.
 func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Err gives what the client says its place in the platform's vocabulary: throttling, a service that is gone or failing becomes
-// errs.ErrUnavailable. Failed conditions and cancelled transactions are answers and returned as they are.
+// Err maps client errors to the platform's errors: throttling and an unavailable or failing service
+// become errs.ErrUnavailable. Failed conditions and cancelled transactions are results and are
+// returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -80,7 +81,8 @@ func unavailable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// ConditionFailed reports whether a conditional write met another state than it named, alone or within a transaction of one condition.
+// ConditionFailed reports whether the condition of a write did not hold, alone or in a transaction
+// of one condition.
 func ConditionFailed(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	return errors.As(err, &failed)

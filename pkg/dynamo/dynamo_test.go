@@ -80,7 +80,7 @@ func TestTTLOnAnotherAttributeIsAnError(t *testing.T) {
 	require.ErrorContains(t, dynamo.EnsureTable(t.Context(), client, table), "is on attribute ttl")
 }
 
-func TestTablesAreMadeAtOnce(t *testing.T) {
+func TestEnsureTableConcurrently(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
 	results := make(chan error, 8)
@@ -92,7 +92,8 @@ func TestTablesAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// backups answers UpdateContinuousBackups, which DynamoDB Local does not know, as AWS does: not yet, as often as told, then yes.
+// backups answers UpdateContinuousBackups, which DynamoDB Local does not implement, as AWS does: it
+// refuses a given number of times, then accepts.
 type backups struct {
 	notYet atomic.Int64
 	asked  atomic.Pointer[dynamodb.UpdateContinuousBackupsInput]
@@ -122,14 +123,14 @@ func (b *backups) options(o *dynamodb.Options) {
 	})
 }
 
-func TestRecoveryWaitsForTheBackupsOfANewTable(t *testing.T) {
+func TestRecoveryWaitsForBackups(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
 	var b backups
 	aws := dynamodb.New(client.Options(), b.options)
 	table := spec(cfg.Table("things"))
 	require.NoError(t, dynamo.EnsureTable(t.Context(), aws, table))
-	require.Nil(t, b.asked.Load(), "recovery costs money: only who asks for it gets it")
+	require.Nil(t, b.asked.Load(), "recovery costs money: it is enabled on request only")
 	table.PITR = true
 	b.notYet.Store(3)
 	require.NoError(t, dynamo.EnsureTablePausing(t.Context(), aws, table, time.Millisecond))
@@ -138,7 +139,7 @@ func TestRecoveryWaitsForTheBackupsOfANewTable(t *testing.T) {
 	require.Negative(t, b.notYet.Load())
 }
 
-func TestTablesArePaidPerRequest(t *testing.T) {
+func TestTablesUsePayPerRequest(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
 	table := cfg.Table("things")
@@ -148,7 +149,7 @@ func TestTablesArePaidPerRequest(t *testing.T) {
 	require.Equal(t, types.BillingModePayPerRequest, out.Table.BillingModeSummary.BillingMode)
 }
 
-func TestAbsentServiceIsUnavailable(t *testing.T) {
+func TestUnreachableServiceIsUnavailable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

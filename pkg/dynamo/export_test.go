@@ -1,4 +1,4 @@
 package dynamo
 
-// EnsureTablePausing is EnsureTable with the longest pause between two tries to turn the recovery on.
+// EnsureTablePausing is EnsureTable with another maximum pause between attempts to enable recovery.
 var EnsureTablePausing = ensureTable

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten seconds for each).
+	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten
+	// seconds for each).
 	activeWait  = 2 * time.Minute
 	backupTries = 100
 	backupPause = 2 * time.Second // at most, between two tries
@@ -41,14 +42,15 @@ type Table struct {
 	// Sort is optional (empty name).
 	Sort    Key
 	Indexes []Index
-	// TTL is the attribute with the time of expiry in seconds since the epoch; empty = none.
+	// TTL is the attribute with the expiry time in seconds since the epoch; empty = none.
 	TTL string
-	// PITR turns on point-in-time recovery.
+	// PITR enables point-in-time recovery.
 	PITR bool
 }
 
-// EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and turns on its TTL and recovery. It may be
-// called by any number of processes at once. Keys of an existing table are not compared.
+// EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and
+// enables its TTL and recovery. Any number of processes may call it at once. The keys of an
+// existing table are not compared.
 func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return ensureTable(ctx, client, t, backupPause)
 }
@@ -76,7 +78,7 @@ func ensureTable(ctx context.Context, client *dynamodb.Client, t Table, pause ti
 	return nil
 }
 
-// ensurePITR waits for AWS, which refuses while it still prepares the backups of a new table.
+// ensurePITR retries while AWS refuses because it still prepares the backups of a new table.
 func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, activeWait)
 	defer cancel()
@@ -90,8 +92,8 @@ func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause tim
 	return err
 }
 
-// ensureTTL turns the expiry on. Turning on what is on is an error, and AWS allows one change per hour, so it asks first; and again when
-// it was refused, as another process may have been faster.
+// ensureTTL enables the expiry. Enabling it twice is an error, and AWS allows one change per hour,
+// so the state is read first, and again after a refusal, since another process may have enabled it.
 func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	on, err := hasTTL(ctx, client, t)
 	if on || err != nil {
@@ -110,7 +112,7 @@ func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return refused
 }
 
-// hasTTL reports whether the expiry is on; another attribute's is an error.
+// hasTTL reports whether the expiry is enabled; on another attribute it is an error.
 func hasTTL(ctx context.Context, client *dynamodb.Client, t Table) (bool, error) {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
 	if err != nil {

@@ -2,11 +2,11 @@ package errs
 
 import "slices"
 
-// The catalogue has every stable code of the HTTP API, its kind and its one English sentence (the
-// member `error` of a problem document): those of every request in codes_request.go, the others in
-// the file of the service that owns them. Codes and sentences are a contract with clients: a code is
-// never renamed or given another meaning. A domain names its errors by aliasing these
-// (var ErrSoldOut = errs.ErrSoldOut), so that there is one place to read.
+// The catalogue has every stable code of the HTTP API with its kind and its English sentence (the
+// member `error` of a problem document). Codes of every request are in codes_request.go, the others
+// in the file of the service that owns them. Codes and sentences are a contract with clients: a
+// code is never renamed or given another meaning. A domain names its errors by aliasing these (var
+// ErrSoldOut = errs.ErrSoldOut).
 var catalogue []*Error //nolint:gochecknoglobals // filled by declare while the package is initialized
 
 // declare makes a sentinel of the catalogue.

@@ -17,7 +17,7 @@ var (
 	ErrUnprocessable      = declare(Unprocessable, "UNPROCESSABLE", "The request contradicts an earlier one")
 )
 
-// Who asks.
+// The caller.
 var (
 	ErrUnauthenticated = declare(Unauthenticated, "UNAUTHENTICATED", "Sign-in required")
 	ErrSessionInvalid  = declare(Unauthenticated, "SESSION_INVALID", "The session has ended")
@@ -29,7 +29,7 @@ var (
 	ErrCallerRefused   = declare(Forbidden, "CALLER_REFUSED", "The calling service may not call this method")
 )
 
-// How much, and whether it works at all.
+// Load and availability.
 var (
 	ErrRateLimited = declare(Exhausted, "RATE_LIMITED", "Too many requests")
 	ErrOverloaded  = declare(Exhausted, "OVERLOADED", "Too many requests at the moment")

@@ -1,6 +1,7 @@
-// Package errs is the platform's one error vocabulary: what kind of failure it is, the stable code that clients switch on, the one
-// public sentence of that code, and a cause that only the log sees. It maps to gRPC statuses and back without loss, so that a reason
-// given by one service reaches the browser unchanged.
+// Package errs defines the platform's errors: the kind of failure, the stable code that clients
+// switch on, the public sentence of that code, and a cause for the log only. Errors convert to gRPC
+// statuses and back without loss, so that a reason given by one service reaches the browser
+// unchanged.
 package errs
 
 import (
@@ -19,31 +20,32 @@ type Kind string
 const (
 	// Invalid (400): the request can never succeed as it is.
 	Invalid Kind = "invalid"
-	// Unauthenticated (401): who asks is not known.
+	// Unauthenticated (401): the caller is unknown.
 	Unauthenticated Kind = "unauthenticated"
-	// Forbidden (403): who asks is known and may not.
+	// Forbidden (403): the caller is known and not allowed.
 	Forbidden Kind = "forbidden"
-	// NotFound (404): what is asked for does not exist, or not for who asks.
+	// NotFound (404): the object does not exist, or not for this caller.
 	NotFound Kind = "not_found"
-	// Conflict (409): the present state forbids it; another time it may succeed.
+	// Conflict (409): the current state forbids it; it may succeed later.
 	Conflict Kind = "conflict"
-	// Stale (412): what the request was made from has changed since; it has to be read again.
+	// Stale (412): the data that the request is based on has changed; read it again.
 	Stale Kind = "stale"
-	// Unprocessable (422): well-formed, but at odds with what the same caller said before.
+	// Unprocessable (422): well-formed, but contradicts an earlier request of the same caller.
 	Unprocessable Kind = "unprocessable"
-	// Exhausted (429): too much at once; RetryAfter says when there is room again.
+	// Exhausted (429): too many requests; RetryAfter says when to retry.
 	Exhausted Kind = "exhausted"
-	// Canceled (499): who asked has gone.
+	// Canceled (499): the caller has cancelled the request.
 	Canceled Kind = "canceled"
-	// Internal (500): our fault.
+	// Internal (500): a fault of the platform.
 	Internal Kind = "internal"
-	// Unavailable (503): something that is needed does not answer; trying again is right.
+	// Unavailable (503): a dependency does not answer; retrying is right.
 	Unavailable Kind = "unavailable"
 	// Deadline (504): no answer in time; whether it took effect is unknown.
 	Deadline Kind = "deadline"
 )
 
-// Client reports whether the fault lies with the caller: such errors are logged at warn, the others at error.
+// Client reports whether the caller caused the error: such errors are logged at warn, the others at
+// error.
 func (k Kind) Client() bool {
 	switch k {
 	case Internal, Unavailable, Deadline:
@@ -91,8 +93,8 @@ type Field struct {
 	Message string
 }
 
-// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return changed copies, so that a sentinel
-// may be shared by every goroutine.
+// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return
+// changed copies, so that goroutines may share a sentinel.
 type Error struct {
 	Kind Kind
 	// Reason is the stable code, UPPER_SNAKE; the API's member `code`.
@@ -109,7 +111,7 @@ type Error struct {
 	cause error
 }
 
-// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go), nowhere else.
+// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go) only.
 func New(kind Kind, reason, message string) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: message}
 }
@@ -126,7 +128,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip through gRPC.
+// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip
+// through gRPC.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Reason == e.Reason
@@ -142,7 +145,7 @@ func (e *Error) With(key, value string) *Error {
 	return c
 }
 
-// Wrap returns a copy with a cause for the log. An earlier cause is kept behind the new one.
+// Wrap returns a copy with a cause for the log. An earlier cause is kept as well.
 func (e *Error) Wrap(cause error) *Error {
 	if cause == nil {
 		return e
@@ -180,9 +183,9 @@ func (e *Error) clone() *Error {
 	return &c
 }
 
-// From finds the *Error in an error's chain, else makes one: contexts' errors become Deadline or Canceled, gRPC statuses what they
-// were before the trip, everything else INTERNAL with err as its cause. The context that wrappers added stays in the cause. From(nil)
-// is nil.
+// From returns the *Error in an error's chain, or makes one: context errors become Deadline or
+// Canceled, gRPC statuses the error that they were made from, everything else INTERNAL with err as
+// its cause. Text added by wrappers stays in the cause. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

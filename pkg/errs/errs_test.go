@@ -124,7 +124,7 @@ func TestProblemRoundTrip(t *testing.T) {
 	require.Nil(t, errs.FromProblem(errs.ToProblem(errs.ErrSoldOut)).Metadata)
 }
 
-// What a library or a caller has wrapped around a status is for the log, not for clients.
+// Text wrapped around a status is for the log, not for clients.
 func TestWrappedStatusKeepsItsSentence(t *testing.T) {
 	t.Parallel()
 	e := errs.From(fmt.Errorf("list events: %w", errs.ToStatus(errs.ErrSoldOut)))

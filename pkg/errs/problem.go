@@ -6,10 +6,11 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// fieldPrefix marks the metadata under which a Problem, which has no member for them, carries Fields.
+// fieldPrefix marks the metadata that carries Fields in a Problem, which has no member for them.
 const fieldPrefix = "field."
 
-// ToProblem turns err into the refusal of one item inside a batched answer; nil stays nil. Causes stay behind.
+// ToProblem converts err to the failure of one item in a batch response; nil stays nil. Causes are
+// not included.
 func ToProblem(err error) *commonv1.Problem {
 	e := From(err)
 	if e == nil {

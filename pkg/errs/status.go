@@ -14,7 +14,8 @@ import (
 // Domain is the ErrorInfo.domain of every reason in the catalogue.
 const Domain = "urr.guru"
 
-// Kinds and codes map one to one; the code left over (AlreadyExists) is only ever received from others.
+// Kinds and codes map one to one; the remaining code (AlreadyExists) is only received from other
+// programs.
 func (k Kind) code() codes.Code {
 	switch k {
 	case Invalid:
@@ -44,7 +45,8 @@ func (k Kind) code() codes.Code {
 	}
 }
 
-// fallback is what a status without our ErrorInfo becomes: another program's, or grpc's own.
+// fallback is the error of a status without our ErrorInfo: from another program or from grpc
+// itself.
 func fallback(c codes.Code) *Error {
 	switch c {
 	case codes.InvalidArgument:
@@ -74,12 +76,11 @@ func fallback(c codes.Code) *Error {
 	}
 }
 
-// Sentence is the catalogue's general sentence for a kind: for codes that the catalogue does not
-// have.
+// Sentence is the general sentence of a kind, for codes that the catalogue does not have.
 func (k Kind) Sentence() string { return fallback(k.code()).Message }
 
-// ToStatus turns err into a gRPC status error: the public sentence, ErrorInfo, and where they apply BadRequest and RetryInfo. Causes
-// stay behind. ToStatus(nil) is nil.
+// ToStatus converts err to a gRPC status error with the public sentence, ErrorInfo and, if set,
+// BadRequest and RetryInfo. Causes are not included. ToStatus(nil) is nil.
 func ToStatus(err error) error {
 	e := From(err)
 	if e == nil {
@@ -106,8 +107,8 @@ func ToStatus(err error) error {
 	return full.Err()
 }
 
-// FromStatus is the inverse of ToStatus; the whole status becomes the cause, so that the log says which call failed.
-// FromStatus(nil) is nil.
+// FromStatus is the inverse of ToStatus; the whole status becomes the cause, so that the log says
+// which call failed. FromStatus(nil) is nil.
 func FromStatus(err error) *Error {
 	if err == nil {
 		return nil
@@ -140,7 +141,7 @@ func FromStatus(err error) *Error {
 	return e
 }
 
-// ownStatus is the status as it was received, whatever was wrapped around it.
+// ownStatus is the received status without the errors wrapped around it.
 func ownStatus(err error) *status.Status {
 	var s interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &s) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the tests themselves are built with: a program built without the tag has neither the code nor the name of the variable, so
-// that nobody can kill it by its environment.
+// Independent of the tests' own build tags: a program built without the tag contains neither the
+// code nor the variable's name, so that its environment cannot kill it.
 func TestOnlyATaggedBuildHasFailpoints(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

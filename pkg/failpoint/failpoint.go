@@ -1,5 +1,6 @@
-// Package failpoint names the places where a process may die between two writes, so that a test can kill it exactly there and check the
-// invariants afterwards. Only a build with the tag `failpoint` has them; in any other build Hit is an empty function.
+// Package failpoint names the places between two writes where a process may die, so that a test can
+// kill it exactly there and check the invariants afterwards. Only a build with the tag `failpoint`
+// has them; in any other build Hit is an empty function.
 //
 // URR_FAILPOINTS="name=action;name=action;…" arms them, once, at the first use. Actions:
 //

@@ -26,7 +26,7 @@ type point struct {
 // points are by name.
 type points map[string][]*point
 
-// armed panics on a spelling mistake: a crash test whose crash never happens must not pass.
+// armed panics on a malformed value: a crash test whose crash never happens must not pass.
 var armed = sync.OnceValue(func() points {
 	all, err := parse(os.Getenv(Variable))
 	if err != nil {
@@ -35,14 +35,15 @@ var armed = sync.OnceValue(func() points {
 	return all
 })
 
-// Hit acts as armed; a point armed with `error` panics, since the place cannot fail otherwise.
+// Hit performs the armed action; a point armed with `error` panics, since the place cannot return
+// an error.
 func Hit(name string) {
 	if err := Err(name); err != nil {
 		panic(err)
 	}
 }
 
-// Err acts as armed, at a place that can return an error.
+// Err performs the armed action at a place that can return an error.
 func Err(name string) error {
 	return armed().err(name)
 }
@@ -64,7 +65,7 @@ func (ps points) err(name string) error {
 	return nil
 }
 
-// die kills this process the hard way and never returns: the signal may reach another thread first.
+// die sends SIGKILL to this process and never returns: the signal may reach another thread first.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/processtest"
 )
 
-// TestMain knows one program, which passes two points three times each: a process arms its points only once.
+// TestMain provides one program that passes two points three times each: a process arms its points
+// only once.
 func TestMain(m *testing.M) {
 	processtest.Main(m, func() int {
 		for range 3 {

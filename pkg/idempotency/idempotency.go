@@ -1,5 +1,6 @@
-// Package idempotency is what a request with an Idempotency-Key carries through the domain to the transaction that has its effect. What
-// was answered is kept by the package answers; this one knows no store, so that the domain may know it.
+// Package idempotency is the Idempotency-Key of a request, carried through the domain to the
+// transaction of the effect. Package answers stores the answers; this package knows no store, so
+// that the domain may import it.
 package idempotency
 
 import (
@@ -20,24 +21,24 @@ var (
 	ErrInProgress = errs.ErrIdempotencyInProgress
 )
 
-// Key identifies a request: keys of different users and routes have nothing to do with each other.
+// Key identifies a request: keys of different users and routes are independent.
 type Key struct {
 	UserID, Route, Key string
-	// Fingerprint is a hash of what is asked; another one under the same key is refused (ErrReused).
+	// Fingerprint is a hash of the request; another one under the same key is refused (ErrReused).
 	Fingerprint [sha256.Size]byte
 }
 
-// New makes the key of a request that asks for the given parts, nil when key is empty. A key is 1–255 printable ASCII characters
-// (ErrInvalid).
-func New(userID, route, key string, asked ...string) (*Key, error) {
+// New makes the key of a request with the given parts, nil when key is empty. A key is 1–255
+// printable ASCII characters (ErrInvalid).
+func New(userID, route, key string, parts ...string) (*Key, error) {
 	if key == "" {
-		return nil, nil //nolint:nilnil // no key is no mistake
+		return nil, nil //nolint:nilnil // a missing key is allowed
 	}
-	return Require(userID, route, key, asked...)
+	return Require(userID, route, key, parts...)
 }
 
 // Require is New for requests that must have a key (ErrRequired).
-func Require(userID, route, key string, asked ...string) (*Key, error) {
+func Require(userID, route, key string, parts ...string) (*Key, error) {
 	switch {
 	case key == "":
 		return nil, ErrRequired
@@ -49,16 +50,16 @@ func Require(userID, route, key string, asked ...string) (*Key, error) {
 			return nil, ErrInvalid
 		}
 	}
-	return &Key{UserID: userID, Route: route, Key: key, Fingerprint: digest(asked...)}, nil
+	return &Key{UserID: userID, Route: route, Key: key, Fingerprint: digest(parts...)}, nil
 }
 
-// Lock is the number under which requests with this key exclude each other.
+// Lock is the advisory lock that serializes requests with this key.
 func (k *Key) Lock() int64 {
 	d := digest("idempotency", k.UserID, k.Route, k.Key)
 	return int64(binary.BigEndian.Uint64(d[:8])) //nolint:gosec // any 64 bits will do
 }
 
-// digest hashes parts with their lengths, so that moving a character from one to the next gives another hash.
+// digest hashes parts with their lengths, so that parts cannot run into each other.
 func digest(parts ...string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, p := range parts {

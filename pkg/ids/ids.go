@@ -1,5 +1,6 @@
-// Package ids holds the forms of the ids that meet in joined keys (cache keys, topics, signed bytes). Whatever is not of its form is
-// refused at the edge, so that no separator (`#`, `:`, `-` between parts, `{}`) can be forged.
+// Package ids defines the formats of ids that are joined into keys (cache keys, topics, signed
+// bytes). Malformed ids are refused at the edge, so that no separator (`#`, `:`, `-` between parts,
+// `{}`) can be forged.
 package ids
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Longest forms, in bytes.
+// Longest ids, in bytes.
 const (
 	MaxEvent = 64
 	MaxUser  = 63
@@ -27,18 +28,20 @@ func User(s string) bool {
 	})
 }
 
-// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat id is joined by hyphens.
+// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat
+// id is joined by hyphens.
 func Part(s string) bool {
 	return len(s) >= 1 && len(s) <= 20 && all(s, func(c byte) bool { return alnum(c) || c == '_' })
 }
 
-// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits without a leading zero.
+// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits
+// without a leading zero.
 func Seat(s string) bool {
 	_, _, _, ok := SplitSeat(s)
 	return ok
 }
 
-// SplitSeat takes a seat id apart; ok is false when s is none.
+// SplitSeat splits a seat id; ok is false when s is not a seat id.
 func SplitSeat(s string) (section, row string, number int, ok bool) {
 	if len(s) > MaxSeat {
 		return "", "", 0, false
@@ -57,7 +60,8 @@ func SplitSeat(s string) (section, row string, number int, ok bool) {
 	return section, row, number, true
 }
 
-// UUID reports whether s is a UUID in its canonical form (lower case, hyphens): the only spelling that may become part of a key.
+// UUID reports whether s is a UUID in its canonical form (lower case, hyphens), the only spelling
+// allowed in keys.
 func UUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -75,8 +79,8 @@ func UUID(s string) bool {
 	return true
 }
 
-// NewV7 makes an id: a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no randomness, as nothing could be
-// served safely then.
+// NewV7 makes a UUIDv7 (RFC 9562), which sorts by time. It panics when the system has no
+// randomness, since nothing could be served safely.
 func NewV7() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 func all(s string, in func(byte) bool) bool {

@@ -1,5 +1,5 @@
-// Package inbox makes a consumer's effect happen once: the event's key is claimed in the transaction of the effect, so that a
-// redelivered event finds it taken.
+// Package inbox makes a consumer's effect happen once: the event's key is claimed in the
+// transaction of the effect, so that a redelivered event is recognised.
 package inbox
 
 import (
@@ -18,8 +18,9 @@ var files embed.FS
 // Migrations creates the table processed_events.
 var Migrations = postgres.MigrationSet{Name: "inbox", FS: files}
 
-// Claim marks the event as processed by the group, within tx. fresh is false when it was already: the caller then has nothing to do and
-// commits. While another transaction holds the same claim, Claim waits for its end. The key is the event's own id (kafka.Record.EventID).
+// Claim marks the event as processed by the group, within tx. fresh is false when it was already
+// processed: the caller then does nothing and commits. While another transaction holds the same
+// claim, Claim waits for its end. The key is the event's id (kafka.Record.EventID).
 func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, err error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO processed_events (event_key, consumer_group) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 		eventKey, group)
@@ -29,8 +30,8 @@ func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, 
 	return tag.RowsAffected() == 1, nil
 }
 
-// ClaimAll claims many keys with one statement and returns those that are fresh. A key given twice is fresh once. Keys are inserted in
-// a fixed order, so that two batches that overlap cannot deadlock.
+// ClaimAll claims many keys with one statement and returns the fresh ones. A repeated key is fresh
+// once. Keys are inserted in a fixed order, so that two overlapping batches cannot deadlock.
 func ClaimAll(ctx context.Context, tx pgx.Tx, eventKeys []string, group string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, `
 		INSERT INTO processed_events (event_key, consumer_group)

@@ -28,17 +28,17 @@ func TestClaimOnce(t *testing.T) {
 	require.ErrorIs(t, err, boom)
 	fresh, err := claim("a", nil)
 	require.NoError(t, err)
-	require.True(t, fresh, "a claim whose transaction failed is no claim")
+	require.True(t, fresh, "a rolled back claim does not count")
 	fresh, err = claim("a", nil)
 	require.NoError(t, err)
 	require.False(t, fresh)
 	fresh, err = claim("b", nil)
 	require.NoError(t, err)
-	require.True(t, fresh, "groups are apart")
+	require.True(t, fresh, "groups are independent")
 }
 
-// Whoever comes second waits for the first one's end, so that an effect in progress is never done twice.
-func TestClaimsOfConcurrentDeliveries(t *testing.T) {
+// The second claim waits for the end of the first, so that an effect in progress is never repeated.
+func TestClaimConcurrently(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, inbox.Migrations)
 	results := make(chan bool, 8)

@@ -14,20 +14,24 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Keep is for how long it is remembered that an event was processed. It bounds how late a copy of the event may come: a redelivery after a
-// crash or a rebalance (seconds), a second publication by a relay that died before it knew of the first (as long as that relay is away),
-// a dead letter that is redriven twice (as long as operators need).
+// Retention is how long the inbox keeps the id of a processed event. It bounds how late a copy of
+// the event may arrive: a redelivery after a crash or a rebalance (seconds), a second publication
+// by a relay that died before it recorded the first (as long as that relay is down), a dead letter
+// that is redriven twice (as long as operators need).
 //
-// A group that lost its offsets reads its topics from the start, which keep everything, and so events older than this as well. Whoever
-// claims must therefore be right without the inbox about events older than Keep: because its state tells what they have done (ticket,
-// payment), or because it knows how far it has read (stats).
-const Keep = 30 * 24 * time.Hour
+// A group that lost its offsets reads its topics from the start. Topics keep everything, so it also
+// reads events older than Retention. Consumers must therefore handle such events correctly without
+// the inbox: by their state, which shows the event's effect (ticket, payment), or by their own
+// offsets (stats).
+const Retention = 30 * 24 * time.Hour
 
 const (
-	// slack is what the clocks of those who publish and of the database may differ by: an event may look younger than it is remembered.
-	slack      = time.Hour
+	// clockSkew is how far the clocks of publishers and of the database may differ: an event may
+	// look younger than its entry.
+	clockSkew  = time.Hour
 	pruneBatch = 5000
-	// pruneRounds bounds one run, so that a table that was never pruned is worked off a million rows at a time.
+	// pruneRounds bounds one run, so that a table that was never pruned is reduced by a million
+	// rows at a time.
 	pruneRounds = 200
 	pruneEvery  = 10 * time.Minute
 )
@@ -36,8 +40,9 @@ var pruned = promauto.NewCounter(prometheus.CounterOpts{
 	Name: "urr_inbox_pruned_total", Help: "Processed events that were forgotten.",
 })
 
-// Prune forgets what was processed longer than Keep ago, in short statements, and returns how many events that were. Any number of
-// replicas may do so at once: what one deletes the others skip. now is nil for the database's clock.
+// Prune deletes the ids of events processed longer than Retention ago, in short statements, and
+// returns their number. Any number of replicas may prune at once: they skip each other's rows. now
+// is nil for the database's clock.
 func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, error) {
 	var total int64
 	for range pruneRounds {
@@ -48,7 +53,7 @@ func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, erro
 				WHERE processed_at < coalesce($1::timestamptz, now()) - $2::interval
 				ORDER BY processed_at
 				LIMIT $3
-				FOR UPDATE SKIP LOCKED))`, now, Keep+slack, pruneBatch)
+				FOR UPDATE SKIP LOCKED))`, now, Retention+clockSkew, pruneBatch)
 		if err != nil {
 			return total, fmt.Errorf("prune the inbox: %w", postgres.Err(err))
 		}
@@ -61,10 +66,11 @@ func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, erro
 	return total, nil
 }
 
-// Pruner returns a worker that prunes every ten minutes until its context ends. What fails is for the next time.
+// Pruner returns a worker that prunes every ten minutes until its context ends. After an error the
+// next run continues.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		// Not all replicas at once, nor right after the start, when there is more urgent work.
+		// The random first wait spreads the replicas and keeps the work away from the start.
 		timer := time.NewTimer(rand.N(pruneEvery)) //nolint:gosec // jitter
 		defer timer.Stop()
 		for {

@@ -18,8 +18,8 @@ import (
 
 var now = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
-// remembered fills an inbox with events of those ages.
-func remembered(t *testing.T, ages map[string]time.Duration) *pgxpool.Pool {
+// newInbox makes an inbox with events of the given ages.
+func newInbox(t *testing.T, ages map[string]time.Duration) *pgxpool.Pool {
 	t.Helper()
 	pool := postgrestest.New(t, inbox.Migrations)
 	for key, age := range ages {
@@ -38,28 +38,28 @@ func keys(t *testing.T, pool *pgxpool.Pool) []string {
 	return all
 }
 
-func TestPruneKeepsWhatMayComeAgain(t *testing.T) {
+func TestPruneKeepsRecentEvents(t *testing.T) {
 	t.Parallel()
-	pool := remembered(t, map[string]time.Duration{
-		"new": 0, "a week": 7 * 24 * time.Hour, "kept": inbox.Keep, "within the slack": inbox.Keep + 59*time.Minute,
-		"old": inbox.Keep + 61*time.Minute, "very old": 365 * 24 * time.Hour,
+	pool := newInbox(t, map[string]time.Duration{
+		"new": 0, "a week": 7 * 24 * time.Hour, "kept": inbox.Retention, "within the clockSkew": inbox.Retention + 59*time.Minute,
+		"old": inbox.Retention + 61*time.Minute, "very old": 365 * 24 * time.Hour,
 	})
 	n, err := inbox.Prune(t.Context(), pool, &now)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
-	require.Empty(t, cmp.Diff([]string{"a week", "kept", "new", "within the slack"}, keys(t, pool)))
+	require.Empty(t, cmp.Diff([]string{"a week", "kept", "new", "within the clockSkew"}, keys(t, pool)))
 	n, err = inbox.Prune(t.Context(), pool, &now)
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
 
-// Replicas that prune at once share the work, and nobody who claims waits for them.
-func TestPruneAtAnyReplicaCount(t *testing.T) {
+// Replicas that prune at once share the work and do not block claims.
+func TestPruneConcurrently(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, inbox.Migrations)
 	const old = 12_000 // more than two statements delete
 	_, err := pool.Exec(t.Context(), `INSERT INTO processed_events SELECT 'e' || n, 'g', $1 FROM generate_series(1, $2) n`,
-		now.Add(-2*inbox.Keep), old)
+		now.Add(-2*inbox.Retention), old)
 	require.NoError(t, err)
 	err = postgres.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM processed_events WHERE event_key = 'e7' FOR UPDATE`); err != nil {
@@ -80,9 +80,9 @@ func TestPruneAtAnyReplicaCount(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// A short page may be short because others have the rest locked; then the next run finds it.
+		// A batch may be short because others hold locks on the rest; the next run deletes it.
 		n, err := inbox.Prune(ctx, pool, &now)
-		require.EqualValues(t, old-1, total+n, "but the one that somebody has locked")
+		require.EqualValues(t, old-1, total+n, "all but the locked one")
 		return err
 	})
 	require.NoError(t, err)
@@ -92,9 +92,9 @@ func TestPruneAtAnyReplicaCount(t *testing.T) {
 }
 
 // A plan that reads the whole table would do so every ten minutes.
-func TestPruneHasItsIndex(t *testing.T) {
+func TestPruneUsesAnIndex(t *testing.T) {
 	t.Parallel()
-	pool := remembered(t, nil)
+	pool := newInbox(t, nil)
 	rows, err := pool.Query(t.Context(), `SELECT indexdef FROM pg_indexes WHERE tablename = 'processed_events' ORDER BY 1`)
 	require.NoError(t, err)
 	defs, err := pgx.CollectRows(rows, pgx.RowTo[string])

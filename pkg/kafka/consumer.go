@@ -13,22 +13,26 @@ import (
 )
 
 const (
-	// maxPoll bounds the records of one poll, and with backlogLimit what a partition may hold in memory.
+	// maxPoll bounds the records of one poll. Together with backlogLimit it bounds what a partition
+	// holds in memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
-	// fetchMaxWait is how long a broker keeps a fetch that finds nothing. A partition that is assigned meanwhile has to wait for its end,
-	// 5 s by the library's default.
+	// fetchMaxWait is how long a broker holds a fetch that finds nothing. A newly assigned
+	// partition waits for the end of such a fetch; the library's default is 5 s.
 	fetchMaxWait = 500 * time.Millisecond
-	// stopGrace is how long a record that is being processed may still take when its partition is taken away or the process stops.
+	// stopGrace is how long the current call may take when its partition is revoked or the process
+	// stops.
 	stopGrace = 5 * time.Second
-	// handlerTimeout bounds one call of a handler, so that a backend which takes requests and never answers cannot hold a partition for ever.
+	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
+	// never answers cannot block a partition forever.
 	handlerTimeout = 30 * time.Second
 	// commitTimeout bounds the last commit of a partition.
 	commitTimeout = 5 * time.Second
 )
 
-// Handler processes records. A nil error means that they are done; Poison sends one to the dead-letter topic; what the errors mean
-// otherwise stands at NewConsumer. Handlers run concurrently for different partitions.
+// Handler processes records. A nil error means that they are done; Poison sends one to the
+// dead-letter topic; NewConsumer describes the other errors. Handlers run concurrently for
+// different partitions.
 type Handler struct {
 	max int
 	fn  func(context.Context, []Record) error
@@ -39,25 +43,26 @@ func Each(fn func(ctx context.Context, rec Record) error) Handler {
 	return Handler{max: 1, fn: func(ctx context.Context, recs []Record) error { return fn(ctx, recs[0]) }}
 }
 
-// Batch makes a handler of up to max consecutive records of one partition (as many as have arrived). When it fails in a way that
-// retrying does not mend, it is called again with one record at a time, so that only the bad one is put aside.
+// Batch makes a handler of up to max consecutive records of one partition, as many as have arrived.
+// When it fails with an error that a retry does not solve, it is called again with one record at a
+// time, so that only the bad one goes to the dead-letter topic.
 func Batch(max int, fn func(ctx context.Context, recs []Record) error) Handler {
 	return Handler{max: max, fn: fn}
 }
 
-// Consumer reads topics as a member of a group. Each partition has a goroutine of its own, so that a record that has to be retried
-// holds up its partition only; within a partition the order is never left.
+// Consumer reads topics as a member of a group. Each partition has its own goroutine, so that
+// retrying a record blocks only its partition. Within a partition the order is always kept.
 type Consumer struct {
-	cfg     Config
-	group   string
-	handler Handler
-	backoff time.Duration // before the second attempt
-	longest time.Duration // pause between two attempts
-	timeout time.Duration // of one call of the handler
-	grace   time.Duration // for a record under way when its partition is given up
-	every   time.Duration // between two looks at the lag
-	log     *slog.Logger
-	opts    []kgo.Opt
+	cfg        Config
+	group      string
+	handler    Handler
+	backoff    time.Duration // before the second attempt
+	maxBackoff time.Duration // longest pause between two attempts
+	timeout    time.Duration // of one handler call
+	grace      time.Duration // for the current call when the partition is revoked
+	lagEvery   time.Duration // interval of the lag metric
+	log        *slog.Logger
+	opts       []kgo.Opt
 
 	mu      sync.Mutex
 	workers map[partition]*worker
@@ -68,21 +73,23 @@ type partition struct {
 	id    int32
 }
 
-// NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after they are processed and the marks are
-// committed every second, when a partition is taken away and at the end: after a crash some are delivered again, none is skipped.
+// NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after
+// they are processed. Marks are committed every second, when a partition is revoked, and at the
+// end: after a crash some records are delivered again, none is skipped.
 //
 // What a handler's error means:
 //
 //	Poison                          the record goes to the dead-letter topic
-//	a fault of ours (see fault)     tried again in place, with back-off (0.1 to 10 s), for as long as it takes
-//	any other error, or a panic     tried 20 times (some two minutes), then the record goes to the dead-letter topic
+//	a transient error (isTransient) retried in place without a limit, 0.1 to 10 s apart
+//	any other error, or a panic     tried 20 times (about a minute), then dead-lettered
 //
-// Only attempts at a record alone count: a batch that fails for another reason than a fault of ours is taken apart at once, and so is one
-// that takes too long. Each attempt has 30 s. While a dead letter cannot be written its partition waits.
+// Only attempts at a single record count: a batch that fails with an error that is not transient,
+// or takes too long, is processed record by record at once. Each attempt has 30 s. While a dead
+// letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
-		cfg: cfg, group: group, handler: h, backoff: firstBackoff, longest: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
-		every: lagEvery, log: log.With("group", group), workers: make(map[partition]*worker),
+		cfg: cfg, group: group, handler: h, backoff: firstBackoff, maxBackoff: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
+		lagEvery: lagEvery, log: log.With("group", group), workers: make(map[partition]*worker),
 	}
 	opts, err := cfg.options(group)
 	if err != nil {
@@ -91,7 +98,7 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	onBroker := make([]string, len(topics))
 	for i, topic := range topics {
 		onBroker[i] = cfg.topic(topic)
-		deadLetters.WithLabelValues(group, topic) // from 0, or the first one would be no increase
+		deadLetters.WithLabelValues(group, topic) // start at 0, so that the first one is an increase
 	}
 	c.opts = append(opts,
 		kgo.ConsumerGroup(cfg.group(group)),
@@ -115,8 +122,8 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	return c, nil
 }
 
-// Run joins the group and processes records until ctx ends; then it lets those under way finish (5 s), commits and leaves. A consumer
-// runs once. It returns an error only when it cannot start.
+// Run joins the group and processes records until ctx ends. Then it lets the current calls finish
+// (5 s), commits and leaves. A consumer runs once. It returns an error only when it cannot start.
 func (c *Consumer) Run(ctx context.Context) error {
 	client, err := kgo.NewClient(c.opts...)
 	if err != nil {
@@ -136,58 +143,60 @@ func (c *Consumer) Run(ctx context.Context) error {
 		})
 		c.dispatch(fetches)
 		client.AllowRebalance()
-		if failed { // the client retries by itself; what it reports here would otherwise come again at once
+		if failed { // the client retries by itself and would report the same error again at once
 			loop.Sleep(ctx, 500*time.Millisecond)
 		}
 	}
-	c.finish(ctx, client)
+	c.shutDown(ctx, client)
 	return nil
 }
 
-// dispatch hands the records to their partitions' goroutines. It runs between the poll and AllowRebalance, hence never beside the
-// callbacks below.
+// dispatch passes the records to the workers of their partitions. It runs between the poll and
+// AllowRebalance, so never concurrently with the callbacks below.
 func (c *Consumer) dispatch(fetches kgo.Fetches) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		if w := c.workers[partition{c.cfg.bare(f.Topic), f.Partition}]; w != nil && len(f.Records) > 0 {
+		if w := c.workers[partition{c.cfg.withoutPrefix(f.Topic), f.Partition}]; w != nil && len(f.Records) > 0 {
 			w.push(f.Records)
 		}
 	})
 }
 
 func (c *Consumer) assigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	// A pause outlives the assignment: a partition that was taken away with a full backlog would come back to be never read again.
+	// A pause outlives the assignment: a partition that was revoked with a full backlog would never
+	// be fetched again after it comes back.
 	client.ResumeFetchPartitions(parts)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, ids := range parts {
 		for _, id := range ids {
-			w := newWorker(ctx, c, client, partition{c.cfg.bare(topic), id})
+			w := newWorker(ctx, c, client, partition{c.cfg.withoutPrefix(topic), id})
 			c.workers[w.part] = w
-			go w.run() //nolint:contextcheck // has the context of its worker
+			go w.run() //nolint:contextcheck // uses the context of its worker
 		}
 	}
 }
 
 func (c *Consumer) revoked(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	c.stop(c.take(parts))
+	c.stop(c.removeWorkers(parts))
 	c.commit(ctx, client)
 }
 
-// lost is called when the group has already given the partitions to someone else: nothing may be committed any more.
+// lost is called when the group has already assigned the partitions to another member: nothing may
+// be committed.
 func (c *Consumer) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
-	c.stop(c.take(parts))
+	c.stop(c.removeWorkers(parts))
 }
 
-// take removes the workers of the given partitions.
-func (c *Consumer) take(parts map[string][]int32) []*worker {
+// removeWorkers removes and returns the workers of the given partitions.
+func (c *Consumer) removeWorkers(parts map[string][]int32) []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var taken []*worker
 	for topic, ids := range parts {
 		for _, id := range ids {
-			key := partition{c.cfg.bare(topic), id}
+			key := partition{c.cfg.withoutPrefix(topic), id}
 			if w := c.workers[key]; w != nil {
 				delete(c.workers, key)
 				lagGauge.DeleteLabelValues(key.labels(c.group)...)
@@ -198,7 +207,7 @@ func (c *Consumer) take(parts map[string][]int32) []*worker {
 	return taken
 }
 
-func (c *Consumer) finish(ctx context.Context, client *kgo.Client) {
+func (c *Consumer) shutDown(ctx context.Context, client *kgo.Client) {
 	c.mu.Lock()
 	workers := make([]*worker, 0, len(c.workers))
 	for part, w := range c.workers {

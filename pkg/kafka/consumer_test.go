@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seen collects what handlers were given.
+// seen collects the records that handlers received.
 type seen struct {
 	mu   sync.Mutex
 	recs []kafka.Record
@@ -61,7 +61,7 @@ func run(t *testing.T, c *kafka.Consumer) (stop func()) {
 	return r.stop
 }
 
-// running is a consumer that runs until it is told to end, at the latest until the test ends.
+// running is a consumer that runs until it is stopped, at the latest until the test ends.
 type running struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -99,7 +99,7 @@ func publish(t *testing.T, topic, key string, values ...string) {
 	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), recs...))
 }
 
-func eventually(t *testing.T, want []string, got func() []string) {
+func requireEventually(t *testing.T, want []string, got func() []string) {
 	t.Helper()
 	waittest.NoError(t, func() error {
 		if diff := cmp.Diff(want, got()); diff != "" {
@@ -109,17 +109,17 @@ func eventually(t *testing.T, want []string, got func() []string) {
 	})
 }
 
-func TestConsumesInOrderAndOnlyOnceAfterACleanStop(t *testing.T) {
+func TestConsumesInOrderAndOnceAfterCleanStop(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.Topic(t), kafkatest.Name("group")
 	publish(t, topic, "k", "1", "2", "3")
 	var first, second seen
 	stop := start(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error { first.add(r); return nil }))
-	eventually(t, []string{"1", "2", "3"}, first.values)
+	requireEventually(t, []string{"1", "2", "3"}, first.values)
 	stop()
 	publish(t, topic, "k", "4")
 	start(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error { second.add(r); return nil }))
-	eventually(t, []string{"4"}, second.values)
+	requireEventually(t, []string{"4"}, second.values)
 }
 
 func TestTransientErrorKeepsTheOrder(t *testing.T) {
@@ -136,11 +136,11 @@ func TestTransientErrorKeepsTheOrder(t *testing.T) {
 		done.add(r)
 		return nil
 	}))
-	eventually(t, []string{"1", "2", "3"}, done.values)
+	requireEventually(t, []string{"1", "2", "3"}, done.values)
 }
 
-// A record that waits for its backend must hold up its own partition only.
-func TestABlockedPartitionDoesNotBlockTheOthers(t *testing.T) {
+// A record that waits for its backend must block only its own partition.
+func TestBlockedPartitionDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.Topic(t)
 	var done seen
@@ -183,7 +183,7 @@ func TestPoisonGoesToTheDeadLetterTopic(t *testing.T) {
 		done.add(r)
 		return nil
 	}))
-	eventually(t, []string{"good"}, done.values)
+	requireEventually(t, []string{"good"}, done.values)
 	letters := kafkatest.Read(t, topic+kafka.DLQSuffix, 1)
 	require.Equal(t, bad, letters[0].Value)
 	require.Equal(t, []byte("k"), letters[0].Key)
@@ -193,8 +193,9 @@ func TestPoisonGoesToTheDeadLetterTopic(t *testing.T) {
 	require.Contains(t, letters[0].Headers[kafka.HeaderOrigin], topic+"/")
 }
 
-// A panic is a bug that may need more than the record to show, so it is tried again before the record is put aside.
-func TestAPanicIsAFailureLikeOthers(t *testing.T) {
+// A panic may have other causes than the record, so the record is retried before it is
+// dead-lettered.
+func TestPanicIsRetried(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	publish(t, topic, "k", "once", "always", "good")
@@ -208,17 +209,17 @@ func TestAPanicIsAFailureLikeOthers(t *testing.T) {
 		done.add(r)
 		return nil
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	run(t, c)
-	eventually(t, []string{"once", "good"}, done.values)
+	requireEventually(t, []string{"once", "good"}, done.values)
 	require.Equal(t, 20, calls["always"])
 	letter := kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "always", string(letter.Value))
 	require.Contains(t, letter.Headers[kafka.HeaderError], "a bug")
 }
 
-// An error that is not known to pass must not hold up its partition for ever.
-func TestAnErrorThatStaysIsPutAside(t *testing.T) {
+// An error that is not known to be transient must not block its partition forever.
+func TestPersistentErrorIsDeadLettered(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	publish(t, topic, "k", "1", "stuck", "2")
@@ -232,15 +233,16 @@ func TestAnErrorThatStaysIsPutAside(t *testing.T) {
 		done.add(r)
 		return nil
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	run(t, c)
-	eventually(t, []string{"1", "2"}, done.values)
+	requireEventually(t, []string{"1", "2"}, done.values)
 	require.Equal(t, 20, attempts)
 	require.Equal(t, "stuck", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// A redriven dead letter is for the group that could not process it; the others have had it.
-func TestARedrivenRecordIsForItsGroupOnly(t *testing.T) {
+// A redriven dead letter is only for the group that failed to process it; the other groups have
+// processed it already.
+func TestRedrivenRecordIsForItsGroupOnly(t *testing.T) {
 	t.Parallel()
 	topic, mine, other := kafkatest.Topic(t), kafkatest.Name("mine"), kafkatest.Name("other")
 	rec := kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("again"), Headers: map[string]string{kafka.HeaderGroup: mine}}
@@ -249,11 +251,11 @@ func TestARedrivenRecordIsForItsGroupOnly(t *testing.T) {
 	var a, b seen
 	start(t, mine, topic, kafka.Batch(10, func(_ context.Context, r []kafka.Record) error { a.add(r...); return nil }))
 	start(t, other, topic, kafka.Batch(10, func(_ context.Context, r []kafka.Record) error { b.add(r...); return nil }))
-	eventually(t, []string{"again", "last"}, a.values)
-	eventually(t, []string{"last"}, b.values)
+	requireEventually(t, []string{"again", "last"}, a.values)
+	requireEventually(t, []string{"last"}, b.values)
 }
 
-func TestABadRecordInABatchIsPutAsideAlone(t *testing.T) {
+func TestOnlyBadRecordOfBatchIsDeadLettered(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	publish(t, topic, "k", "1", "bad", "2", "3")
@@ -269,12 +271,13 @@ func TestABadRecordInABatchIsPutAsideAlone(t *testing.T) {
 		done.add(recs...)
 		return nil
 	}))
-	eventually(t, []string{"1", "2", "3"}, done.values)
+	requireEventually(t, []string{"1", "2", "3"}, done.values)
 	require.Equal(t, 4, largest)
 	require.Equal(t, "bad", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// Installations that share a broker see nothing of each other, and nothing of the prefixes.
+// Installations that share a broker do not see each other's records, and handlers do not see the
+// prefixes.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	prefix, topic := kafkatest.Name("one")+".", kafkatest.Topic(t)
@@ -295,14 +298,14 @@ func TestPrefixes(t *testing.T) {
 	require.NoError(t, err)
 	run(t, c)
 	start(t, kafkatest.Name("group"), topic, kafka.Each(func(_ context.Context, r kafka.Record) error { others.add(r); return nil }))
-	eventually(t, []string{"1"}, mine.values)
+	requireEventually(t, []string{"1"}, mine.values)
 	require.Equal(t, topic, mine.recs[0].Topic)
 	letter := kafkatest.Read(t, prefix+topic+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "group", letter.Headers[kafka.HeaderGroup])
 	require.Empty(t, others.values())
 }
 
-// Topics are made by who publishes to them, at any time: a consumer that is there before waits.
+// Topics are created by their publishers at any time: a consumer that starts earlier waits.
 func TestConsumerWaitsForItsTopic(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.Name("later")
@@ -315,5 +318,5 @@ func TestConsumerWaitsForItsTopic(t *testing.T) {
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
 	require.NoError(t, kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: topic}))
 	publish(t, topic, "k", "a", "b")
-	eventually(t, []string{"a", "b"}, got.values)
+	requireEventually(t, []string{"a", "b"}, got.values)
 }

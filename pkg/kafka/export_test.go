@@ -12,7 +12,7 @@ func NewProducerWith(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	return newProducer(cfg, "test", opts...)
 }
 
-// SignIn is what a new connection signs in with.
+// SignIn returns the credentials of a new connection.
 func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 	auth, err := c.signIn(ctx)
 	return auth.User, auth.Pass, err
@@ -21,29 +21,30 @@ func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 // DeliveryTimeout replaces the 8 s of a call.
 func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
 
-// Quick shortens the pauses of the client: members hear of a rebalance by their next heartbeat, what a broker does not know (a topic
-// that is missing) is asked for again after metadata's least age, and partitions are first read when the fetch of others has ended.
+// Quick shortens the client's intervals: heartbeats (by which members learn of a rebalance),
+// metadata (by which a missing topic is found) and fetches (whose end a newly assigned partition
+// waits for).
 func (c *Consumer) Quick() {
 	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(QuickMetadata),
 		kgo.FetchMaxWait(50*time.Millisecond))
 }
 
-// QuickMetadata is the shortest pause between two questions for metadata that the client accepts.
+// QuickMetadata is the shortest metadata interval that the client accepts.
 const QuickMetadata = 10 * time.Millisecond
 
-// Impatient lets a consumer try again without waiting, for tests that go through every attempt.
-func (c *Consumer) Impatient() { c.backoff, c.longest = time.Microsecond, time.Microsecond }
+// NoBackoff removes the pauses between attempts, for tests that go through every attempt.
+func (c *Consumer) NoBackoff() { c.backoff, c.maxBackoff = time.Microsecond, time.Microsecond }
 
-// HandlerTimeout replaces the 30 s of a handler's call.
+// HandlerTimeout replaces the 30 s of a handler call.
 func (c *Consumer) HandlerTimeout(d time.Duration) { c.timeout = d }
 
-// StopGrace replaces the 5 s that a record under way has when its partition is given up.
+// StopGrace replaces the 5 s that the current call has when its partition is revoked.
 func (c *Consumer) StopGrace(d time.Duration) { c.grace = d }
 
-// LagEvery replaces the 10 s between two looks at the lag.
-func (c *Consumer) LagEvery(d time.Duration) { c.every = d }
+// LagEvery replaces the 10 s interval of the lag metric.
+func (c *Consumer) LagEvery(d time.Duration) { c.lagEvery = d }
 
-// Paused is the number of partitions that are not fetched because too many of their records wait.
+// Paused returns the number of partitions that are not fetched because their backlog is full.
 func (c *Consumer) Paused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +59,10 @@ func (c *Consumer) Paused() int {
 	return n
 }
 
-// Settled repeats an attempt until the brokers agree.
-func Settled(ctx context.Context, attempt func() error) error { return settled(ctx, attempt) }
+// RetryUntilAgreed repeats an attempt until the brokers agree.
+func RetryUntilAgreed(ctx context.Context, attempt func() error) error {
+	return retryUntilAgreed(ctx, attempt)
+}
 
-// SettleWithin is how long it does.
-const SettleWithin = settleWithin
+// AgreeWithin is how long RetryUntilAgreed repeats.
+const AgreeWithin = agreeWithin

@@ -14,8 +14,9 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// A backend that takes requests and never answers holds its partition up until the time-out, not for ever.
-func TestAHandlerHasADeadline(t *testing.T) {
+// A backend that accepts requests and never answers blocks its partition until the timeout, not
+// forever.
+func TestHandlerTimeout(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	publish(t, topic, "k", "1", "2")
@@ -31,11 +32,11 @@ func TestAHandlerHasADeadline(t *testing.T) {
 	}))
 	c.HandlerTimeout(20 * time.Millisecond)
 	run(t, c)
-	eventually(t, []string{"1", "2"}, done.values)
+	requireEventually(t, []string{"1", "2"}, done.values)
 }
 
-// A record is only passed over once its dead letter is written: without that it would be lost.
-func TestADeadLetterThatCannotBeWrittenHoldsItsPartition(t *testing.T) {
+// A record is marked only after its dead letter is written: otherwise it would be lost.
+func TestUnwrittenDeadLetterBlocksItsPartition(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
 	kafkatest.Delete(t, topic+kafka.DLQSuffix)
@@ -56,13 +57,13 @@ func TestADeadLetterThatCannotBeWrittenHoldsItsPartition(t *testing.T) {
 	stop()
 	require.Empty(t, done.values())
 
-	start(t, group, topic, h) // nothing was marked, so it begins with the bad one again
+	start(t, group, topic, h) // nothing was marked, so the bad record comes first again
 	require.NoError(t, kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: topic, Partitions: 1}))
-	eventually(t, []string{"good"}, done.values)
+	requireEventually(t, []string{"good"}, done.values)
 	require.Equal(t, "bad", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// logged passes on the first lines that are logged.
+// logged receives the first lines that are logged.
 type logged chan string
 
 func (l logged) Write(line []byte) (int, error) {

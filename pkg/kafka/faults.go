@@ -10,36 +10,38 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// oursBySQLState are the classes (two characters) and codes of PostgreSQL that say something of the server, its schema or the load, and
-// nothing of the record: https://www.postgresql.org/docs/current/errcodes-appendix.html
-var oursBySQLState = []string{
+// transientSQLStates are the classes (two characters) and codes of PostgreSQL errors that are
+// caused by the server, its schema or the load, and never by the record:
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+var transientSQLStates = []string{
 	"08",    // connection exceptions
 	"25",    // read only after a failover, idle in a transaction for too long
-	"26",    // a prepared statement is gone
+	"26",    // a prepared statement no longer exists
 	"28",    // the role or its password is refused
-	"3D",    // the database is not there (yet)
+	"3D",    // the database does not exist (yet)
 	"40",    // serialization failures, deadlocks
-	"42501", // a privilege is missing
-	"42P01", // a table
-	"42703", // or a column: a migration has not run
+	"42501", // missing privilege
+	"42P01", // missing table
+	"42703", // missing column: a migration has not run
 	"53",    // out of connections, memory, disk
 	"55P03", // lock not available
 	"57",    // canceled, shutting down, starting
-	"58",    // system errors, as of the disk
+	"58",    // system errors, such as I/O
 }
 
-// queryCanceled is what a statement ends with that took longer than it may.
+// queryCanceled is the code of a statement that exceeded statement_timeout.
 const queryCanceled = "57014"
 
-// fault reports errors of which the record is innocent: something that the handler needs is away, not ready, or has too much to do.
-// However long that lasts, putting the record aside would mend nothing.
-func fault(err error) bool {
+// isTransient reports errors that the record does not cause: a dependency of the handler is
+// unavailable, not ready or overloaded. Dead-lettering the record would not help, however long the
+// outage lasts.
+func isTransient(err error) bool {
 	if IsPoison(err) {
 		return false
 	}
 	if code := sqlState(err); code != "" {
-		for _, ours := range oursBySQLState {
-			if strings.HasPrefix(code, ours) {
+		for _, transient := range transientSQLStates {
+			if strings.HasPrefix(code, transient) {
 				return true
 			}
 		}
@@ -56,12 +58,13 @@ func fault(err error) bool {
 	}
 }
 
-// slow reports faults that a smaller batch may not have.
-func slow(err error) bool {
+// isSlow reports transient errors that a smaller batch may avoid.
+func isSlow(err error) bool {
 	return sqlState(err) == queryCanceled || errs.From(err).Kind == errs.Deadline || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sqlState is the code of an error of PostgreSQL, "" of any other. The driver is not imported for it: some consumers have none.
+// sqlState is the code of a PostgreSQL error, "" of any other. The driver is not imported: some
+// consumers do not use PostgreSQL.
 func sqlState(err error) string {
 	var server interface{ SQLState() string }
 	if errors.As(err, &server) {

@@ -18,11 +18,12 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// sqlstate is an error of PostgreSQL as an adapter returns it.
+// sqlstate returns a PostgreSQL error as an adapter wraps it.
 func sqlstate(code string) error { return fmt.Errorf("settle: %w", &pgconn.PgError{Code: code}) }
 
-// faults are failures of the platform: no event is to blame for them, and none may be put aside for them.
-var faults = map[string]error{
+// transientErrors are failures of the platform, which no record causes and for which none may be
+// dead-lettered.
+var transientErrors = map[string]error{
 	"connection lost":             sqlstate("08006"),
 	"read only":                   sqlstate("25006"),
 	"idle in transaction":         sqlstate("25P03"),
@@ -47,12 +48,13 @@ var faults = map[string]error{
 	"another service overloaded":  errs.ErrOverloaded,
 }
 
-// A failover to a server that is not ready yet must not put paid orders aside one by one: no number of attempts does.
-func TestAFaultOfOursIsTriedForEver(t *testing.T) {
+// A failover to a server that is not ready must not dead-letter events of paid orders, whatever the
+// number of attempts.
+func TestTransientErrorsAreRetriedForever(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
-	const attempts = 45 // more than twice what a record of its own fault gets
-	for name := range faults {
+	const attempts = 45 // more than twice maxAttempts
+	for name := range transientErrors {
 		publish(t, topic, "k", name)
 	}
 	var done seen
@@ -60,15 +62,15 @@ func TestAFaultOfOursIsTriedForEver(t *testing.T) {
 	c := consumer(t, kafkatest.Name("group"), topic, kafka.Each(func(_ context.Context, r kafka.Record) error {
 		name := string(r.Value)
 		if failures[name]++; failures[name] < attempts {
-			return faults[name]
+			return transientErrors[name]
 		}
 		done.add(r)
 		return nil
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	run(t, c)
 	var want []string
-	for _, r := range kafkatest.Read(t, topic, len(faults)) {
+	for _, r := range kafkatest.Read(t, topic, len(transientErrors)) {
 		want = append(want, string(r.Value))
 	}
 	waittest.NoError(t, func() error {
@@ -80,8 +82,9 @@ func TestAFaultOfOursIsTriedForEver(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, done.values()))
 }
 
-// The count that puts a record aside is of its own attempts: those in a batch may be its neighbour's fault.
-func TestOnlyAttemptsAloneCount(t *testing.T) {
+// Only attempts at the record alone count towards dead-lettering: a batch may fail because of
+// another record.
+func TestOnlySingleAttemptsCount(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
 	publish(t, topic, "k", "1", "late", "2", "stuck", "3")
@@ -100,16 +103,16 @@ func TestOnlyAttemptsAloneCount(t *testing.T) {
 		done.add(recs...)
 		return nil
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	run(t, c)
-	eventually(t, []string{"1", "late", "2", "3"}, done.values)
+	requireEventually(t, []string{"1", "late", "2", "3"}, done.values)
 	require.Empty(t, cmp.Diff(map[string]int{"1": 1, "late": 20, "2": 1, "stuck": 20, "3": 1}, alone))
 	require.Equal(t, 1, together, "a batch that fails is taken apart at once: others wait behind it")
 	require.Equal(t, "stuck", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// A batch that is too much for one call's time must not be asked for as a whole for ever.
-func TestABatchThatTakesTooLongIsTakenApart(t *testing.T) {
+// A batch that exceeds the time of one call must not be retried as a whole forever.
+func TestSlowBatchIsProcessedSingly(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]error{
 		"deadline": context.DeadlineExceeded, "statement timeout": errs.ErrUnavailable.Wrap(sqlstate("57014")),
@@ -127,15 +130,15 @@ func TestABatchThatTakesTooLongIsTakenApart(t *testing.T) {
 				done.add(recs...)
 				return nil
 			}))
-			c.Impatient()
+			c.NoBackoff()
 			run(t, c)
-			eventually(t, []string{"1", "2", "3"}, done.values)
+			requireEventually(t, []string{"1", "2", "3"}, done.values)
 		})
 	}
 }
 
-// Operators see since when a partition fails, and that something was put aside, also the first time.
-func TestFailuresAreMeasured(t *testing.T) {
+// Operators see since when a partition fails, and every dead letter, including the first one.
+func TestFailureMetrics(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
 	failed, mended := make(chan struct{}), make(chan struct{})
@@ -152,7 +155,7 @@ func TestFailuresAreMeasured(t *testing.T) {
 			return errs.ErrUnavailable
 		}
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	letters := func() float64 {
 		n, ok := metric(t, "urr_dead_letters_total", group, topic)
 		require.True(t, ok, "a counter that begins with its first increment is no increase for an alert")
@@ -161,7 +164,7 @@ func TestFailuresAreMeasured(t *testing.T) {
 	require.Zero(t, letters())
 	stop := run(t, c)
 	publish(t, topic, "k", "unreadable", "waits")
-	for range 2 { // what is told of a failure is told before the next attempt
+	for range 2 { // the metric is set before the next attempt
 		waittest.Receive(t, failed, "the failures")
 	}
 	since, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
@@ -170,7 +173,7 @@ func TestFailuresAreMeasured(t *testing.T) {
 	require.InDelta(t, 1, letters(), 0)
 
 	close(mended)
-	eventually(t, []string{"waits"}, done.values)
+	requireEventually(t, []string{"waits"}, done.values)
 	waittest.Until(t, func() bool {
 		_, ok := metric(t, "urr_consumer_failing_since_timestamp_seconds", group, topic)
 		return !ok
@@ -178,8 +181,8 @@ func TestFailuresAreMeasured(t *testing.T) {
 	stop()
 }
 
-// A partition that is given up while it fails is the next owner's to tell of.
-func TestAStoppedConsumerTellsOfNoFailure(t *testing.T) {
+// The failure metric of a revoked partition is reported by its next owner.
+func TestStoppedConsumerClearsFailureMetric(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
 	publish(t, topic, "k", "waits")
@@ -191,7 +194,7 @@ func TestAStoppedConsumerTellsOfNoFailure(t *testing.T) {
 		}
 		return errs.ErrUnavailable
 	}))
-	c.Impatient()
+	c.NoBackoff()
 	stop := run(t, c)
 	for range 2 {
 		waittest.Receive(t, failed, "the failures")
@@ -201,7 +204,7 @@ func TestAStoppedConsumerTellsOfNoFailure(t *testing.T) {
 	require.False(t, ok)
 }
 
-// metric reads the one value of a metric that a group's topic has.
+// metric returns the value of a metric for a group's topic.
 func metric(t *testing.T, name, group, topic string) (value float64, ok bool) {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

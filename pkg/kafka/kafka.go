@@ -1,6 +1,6 @@
-// Package kafka is the platform's way of publishing and consuming domain events: idempotent producers that wait for all in-sync
-// replicas, consumers that process and then mark, dead-letter topics that keep the original bytes, CloudEvents headers and W3C trace
-// context throughout.
+// Package kafka publishes and consumes domain events: idempotent producers that wait for all
+// in-sync replicas, consumers that mark records after processing them, dead-letter topics that keep
+// the original bytes, CloudEvents headers and W3C trace context.
 package kafka
 
 import (
@@ -22,39 +22,40 @@ import (
 // DLQSuffix makes the name of a topic's dead-letter topic.
 const DLQSuffix = ".dlq"
 
-// metadataMinAge is the pause before a client asks again where a partition is. The library's 5 s, spent after a leader has moved or a
-// topic was made, would be most of the time that a call may take.
+// metadataMinAge is the shortest interval between two metadata requests. The library's default of 5
+// s, applied after a leader has moved or a topic was created, would use up most of a call's time.
 const metadataMinAge = 250 * time.Millisecond
 
 // Config says which cluster, and how to sign in there.
 type Config struct {
-	// Brokers are host:port; a few of them lead to all.
+	// Brokers are host:port; some of the cluster's brokers are enough.
 	Brokers []string `env:"KAFKA_BROKERS, required"`
-	// ReplicationFactor is how many copies topics get that are made.
+	// ReplicationFactor is the number of replicas of new topics.
 	ReplicationFactor int16 `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
-	// TLS encrypts the connections; it is on by itself with SASL.
+	// TLS encrypts the connections; it is implied by SASL.
 	TLS bool `env:"KAFKA_TLS"`
-	// SASL is how to sign in: by Username and Password, or as the pod's role; empty: not at all.
+	// SASL is the authentication: by Username and Password, or by the pod's role; empty: none.
 	SASL string `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
 	// Username is for SCRAM-SHA-512.
 	Username string `env:"KAFKA_USERNAME"`
 	// Password is for SCRAM-SHA-512.
 	Password config.Secret `env:"KAFKA_PASSWORD"`
-	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
-	// holds then.
+	// PasswordFile is the file that Password was read from, if any. New connections use its current
+	// content.
 	PasswordFile string `env:"KAFKA_PASSWORD_FILE"`
-	// TopicPrefix begins every topic's name on the brokers, so that several installations may share them.
-	// Code, handlers and metrics see the names without it.
+	// TopicPrefix is the prefix of every topic name on the brokers, so that several installations
+	// may share them. Code, handlers and metrics use the names without it.
 	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
-	// GroupPrefix begins every consumer group's name, likewise.
+	// GroupPrefix is the prefix of every consumer group name, for the same reason.
 	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
 }
 
-func (c Config) topic(name string) string { return c.TopicPrefix + name }
-func (c Config) bare(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
-func (c Config) group(name string) string { return c.GroupPrefix + name }
+func (c Config) topic(name string) string          { return c.TopicPrefix + name }
+func (c Config) withoutPrefix(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
+func (c Config) group(name string) string          { return c.GroupPrefix + name }
 
-// options are what every client has in common. A broker that does not answer is given up on soon: the caller's deadline is short too.
+// options are common to all clients. Requests to a broker that does not answer fail soon, since
+// callers have short deadlines too.
 func (c Config) options(name string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
@@ -81,13 +82,13 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// signIn is the user and the password of this moment.
+// signIn returns the current user and password.
 func (c Config) signIn(context.Context) (scram.Auth, error) {
 	password, err := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
 	return scram.Auth{User: c.Username, Pass: password.Reveal()}, err
 }
 
-// newClient makes a client of the cluster; it dials when it is first used.
+// newClient makes a client; it connects at first use.
 func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
 	opts, err := c.options(name)
 	if err != nil {
@@ -100,7 +101,8 @@ func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// roleCredentials reads the process's AWS credentials at each sign-in, since a role's are short-lived.
+// roleCredentials reads the process's AWS credentials at each sign-in, since the credentials of a
+// role are short-lived.
 func roleCredentials(ctx context.Context) (aws.Auth, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx)
 	if err != nil {

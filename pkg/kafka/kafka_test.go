@@ -32,8 +32,9 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Services that share topics are migrated side by side: the broker refuses a topic that is being made before it can describe it.
-func TestEnsureTopicsByManyAtOnce(t *testing.T) {
+// Services that share topics are migrated concurrently: the broker refuses a topic that is being
+// created before it can describe it.
+func TestEnsureTopicsConcurrently(t *testing.T) {
 	t.Parallel()
 	cfg := kafkatest.Config(t)
 	const services, topics = 4, 5
@@ -67,12 +68,12 @@ func TestEnsureTopicsIsRepeatable(t *testing.T) {
 	require.ErrorContains(t, err, "has 3 partitions, not 6")
 }
 
-// While a broker is being restarted, or was silent for a while, the controller counts it as absent.
-func TestTopicsWaitForAnAbsentBroker(t *testing.T) {
+// While a broker restarts or is silent, the controller counts it as absent.
+func TestEnsureTopicsWaitsForAbsentBroker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		back := time.Now().Add(kafka.SettleWithin - time.Second)
-		require.NoError(t, kafka.Settled(t.Context(), func() error {
+		back := time.Now().Add(kafka.AgreeWithin - time.Second)
+		require.NoError(t, kafka.RetryUntilAgreed(t.Context(), func() error {
 			if time.Now().Before(back) {
 				return fmt.Errorf("create: %w", kerr.InvalidReplicationFactor)
 			}
@@ -81,15 +82,15 @@ func TestTopicsWaitForAnAbsentBroker(t *testing.T) {
 
 		refuse := func(err error) (waited time.Duration) {
 			began := time.Now()
-			require.ErrorIs(t, kafka.Settled(t.Context(), func() error { return err }), err)
+			require.ErrorIs(t, kafka.RetryUntilAgreed(t.Context(), func() error { return err }), err)
 			return time.Since(began)
 		}
-		require.GreaterOrEqual(t, refuse(kerr.InvalidReplicationFactor), kafka.SettleWithin, "it never was there")
+		require.GreaterOrEqual(t, refuse(kerr.InvalidReplicationFactor), kafka.AgreeWithin, "it never was there")
 		require.Zero(t, refuse(kerr.TopicAuthorizationFailed), "what will not change")
 	})
 }
 
-func TestPublishToAMissingTopicFails(t *testing.T) {
+func TestPublishToMissingTopicFails(t *testing.T) {
 	t.Parallel()
 	p := producer(t, kafkatest.Config(t), kgo.MetadataMinAge(kafka.QuickMetadata))
 	err := p.Publish(t.Context(), kafka.Record{Topic: kafkatest.Name("missing"), Value: []byte("x")})
@@ -97,8 +98,8 @@ func TestPublishToAMissingTopicFails(t *testing.T) {
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
 }
 
-// An event that lay in an outbox through an outage is as good as a new one.
-func TestPublishSendsWhatHappenedLongAgo(t *testing.T) {
+// The age of an event in the outbox does not prevent its publishing.
+func TestPublishSendsOldEvents(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.Topic(t)
 	then := time.Date(2020, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
@@ -106,10 +107,10 @@ func TestPublishSendsWhatHappenedLongAgo(t *testing.T) {
 	require.True(t, then.Equal(kafkatest.Read(t, topic, 1)[0].Time))
 }
 
-// A caller is held no longer than its own deadline, and without one no longer than a call may take at most.
-func TestPublishFailsFastWithoutABroker(t *testing.T) {
+// A call ends at the caller's deadline; without one, at the delivery timeout.
+func TestPublishFailsFastWithoutBroker(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ own, longest time.Duration }{
+	for name, tc := range map[string]struct{ own, maxBackoff time.Duration }{
 		"own deadline": {time.Second, time.Second},
 		"none":         {time.Hour, 8 * time.Second},
 	} {
@@ -121,7 +122,7 @@ func TestPublishFailsFastWithoutABroker(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: "x", Value: []byte("x")}), errs.ErrUnavailable)
-				require.LessOrEqual(t, time.Since(begun), tc.longest)
+				require.LessOrEqual(t, time.Since(begun), tc.maxBackoff)
 			})
 		})
 	}
@@ -129,7 +130,8 @@ func TestPublishFailsFastWithoutABroker(t *testing.T) {
 
 func refuse(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
 
-// producer is closed when the test ends, without waiting for what is under way.
+// producer makes a producer that is closed when the test ends, without waiting for records in
+// flight.
 func producer(t *testing.T, cfg kafka.Config, opts ...kgo.Opt) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducerWith(cfg, opts...)
@@ -142,30 +144,30 @@ func producer(t *testing.T, cfg kafka.Config, opts ...kgo.Opt) *kafka.Producer {
 	return p
 }
 
-// ice makes the connections of a client swallow what is written while it is frozen, so that nothing comes back either. A connection that
-// has swallowed something is lost for good.
-type ice struct {
+// freezer makes the connections of a client discard what is written while frozen is set, so no
+// answer comes back either. A connection that has discarded something stays broken.
+type freezer struct {
 	frozen    atomic.Bool
-	swallowed chan struct{} // told of what was swallowed
+	swallowed chan struct{} // receives when something was discarded
 }
 
-func (i *ice) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (i *freezer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	return &icy{Conn: conn, ice: i}, err
+	return &freezableConn{Conn: conn, freezer: i}, err
 }
 
-type icy struct {
+type freezableConn struct {
 	net.Conn
 
-	ice  *ice
-	lost atomic.Bool
+	freezer *freezer
+	lost    atomic.Bool
 }
 
-func (c *icy) Write(b []byte) (int, error) {
-	if c.ice.frozen.Load() {
+func (c *freezableConn) Write(b []byte) (int, error) {
+	if c.freezer.frozen.Load() {
 		c.lost.Store(true)
 		select {
-		case c.ice.swallowed <- struct{}{}:
+		case c.freezer.swallowed <- struct{}{}:
 		default:
 		}
 		return len(b), nil
@@ -176,11 +178,11 @@ func (c *icy) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A broker that stops to answer in the middle must not hold a caller longer than its context lasts.
-func TestPublishFailsFastWhenTheBrokerHangs(t *testing.T) {
+// A broker that stops answering during a call must not delay the caller beyond its context.
+func TestPublishFailsFastWhenBrokerHangs(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.TopicOf(t, 1)
-	broker := ice{swallowed: make(chan struct{}, 1)}
+	broker := freezer{swallowed: make(chan struct{}, 1)}
 	p := producer(t, kafkatest.Config(t), kgo.Dialer(broker.dial))
 	require.NoError(t, p.Publish(t.Context(), kafka.Record{Topic: topic, Value: []byte("1")}))
 	broker.frozen.Store(true)
@@ -199,7 +201,7 @@ func TestPublishFailsFastWhenTheBrokerHangs(t *testing.T) {
 	require.Equal(t, "3", string(kafkatest.Read(t, topic, 2)[1].Value), "what was given up never arrived")
 }
 
-func TestSASLNeedsItsParts(t *testing.T) {
+func TestSASLNeedsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []kafka.Config{{SASL: "SCRAM-SHA-512", Username: "u"}, {SASL: "PLAIN"}} {
 		cfg.Brokers = []string{"127.0.0.1:1"}
@@ -274,7 +276,7 @@ func TestTraces(t *testing.T) {
 	require.True(t, linked)
 }
 
-func TestNewConnectionsSignInWithThePasswordOfTheFile(t *testing.T) {
+func TestNewConnectionsUsePasswordFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	cfg := kafka.Config{Username: "urr", Password: "at the start", PasswordFile: file}

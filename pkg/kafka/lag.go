@@ -13,16 +13,17 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// lagEvery is how often the brokers are asked.
+// lagEvery is the interval at which the brokers are asked.
 const lagEvery = 10 * time.Second
 
-// The broker's figures are taken, not the client's, so that a partition that is stuck shows. Each partition is reported by its owner.
+// The lag is computed from the broker's offsets, so that a stuck partition is visible. Each
+// partition is reported by its owner.
 var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
 
 var (
-	// The time at which it began, not its length, which would need somebody to go on counting.
+	// The time of the first failure is exported, not its duration, which would have to be updated.
 	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_consumer_failing_since_timestamp_seconds",
 		Help: "When the first attempt at the partition's next records failed; absent while none fails.",
@@ -36,7 +37,7 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
-// startLag measures until the returned function is called.
+// startLag updates the metric until the returned function is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -45,7 +46,7 @@ func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func(
 		admin := kadm.NewClient(client)
 		for ctx.Err() == nil {
 			c.measure(ctx, admin)
-			loop.Sleep(ctx, c.every)
+			loop.Sleep(ctx, c.lagEvery)
 		}
 	}()
 	return func() {
@@ -59,13 +60,13 @@ func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
 	defer cancel()
 	groups, err := admin.Lag(ctx, c.cfg.group(c.group))
 	if err != nil {
-		return // the broker is away: the last figures stay
+		return // the broker does not answer: the last values stay
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, parts := range groups[c.cfg.group(c.group)].Lag {
 		for id, lag := range parts {
-			part := partition{c.cfg.bare(topic), id}
+			part := partition{c.cfg.withoutPrefix(topic), id}
 			if lag.Err == nil && c.workers[part] != nil {
 				lagGauge.WithLabelValues(part.labels(c.group)...).Set(float64(max(0, lag.Lag)))
 			}

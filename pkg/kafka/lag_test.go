@@ -13,7 +13,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// The lag is the broker's figure of what is not committed; a partition that this process no longer has is not told by it.
+// The lag counts the broker's uncommitted records; a partition that this process lost is no longer
+// reported.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 )
 
-func TestPartitionsAreThoseOfTheHash(t *testing.T) {
+func TestPartitionIsKeyHash(t *testing.T) {
 	t.Parallel()
 	const partitions, records = 7, 50
 	topic, p := kafkatest.TopicOf(t, partitions), kafkatest.Producer(t)

@@ -19,11 +19,12 @@ import (
 // scope names this package in traces and metrics.
 const scope = "urr.guru/pkg/kafka"
 
-// deliveryTimeout is how long a call may wait for the acks before what has none fails. It is kept by the call's context: the library's
-// RecordDeliveryTimeout counts from the record's own time, so that an event that was left in an outbox for longer could never be sent.
+// deliveryTimeout bounds the wait for acks; records without one then fail. It is applied by the
+// call's context: the library's RecordDeliveryTimeout counts from the record's timestamp, so an
+// event that waited longer in an outbox could never be sent.
 const deliveryTimeout = 8 * time.Second
 
-// probeTimeout is deliveryTimeout of a prober.
+// probeTimeout is the deliveryTimeout of a prober.
 const probeTimeout = time.Second
 
 // Producer publishes records; safe for concurrent use.
@@ -34,11 +35,12 @@ type Producer struct {
 	partitions *partitionCounts
 }
 
-// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it first publishes.
+// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it
+// first publishes.
 func NewProducer(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
 
-// NewProber is NewProducer for records that may well hang: on connections of its own, since a broker answers what comes on one connection
-// in order, and with a second for a call.
+// NewProber is NewProducer for records whose publishing may hang. It uses its own connections,
+// since a broker answers the requests of one connection in order, and gives a call one second.
 func NewProber(cfg Config, name string) (*Producer, error) {
 	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
 	if err != nil {
@@ -54,7 +56,7 @@ func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(time.Millisecond),
 		kgo.RecordPartitioner(partitions.partitioner()),
-		// Without it a call would wait for a broker that hangs for as long as it hangs.
+		// Without this a call would wait as long as a hanging broker.
 		kgo.AllowIdempotentProduceCancellation(),
 	}, more...)...)
 	if err != nil {
@@ -63,9 +65,10 @@ func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
 	return &Producer{cfg: cfg, client: client, timeout: deliveryTimeout, partitions: partitions}, nil
 }
 
-// Publish sends the records and waits until each is acked by all in-sync replicas or has failed. Records of one key keep their order:
-// when one fails, so do those of its partition that follow it in the call. The error joins what failed, as errs.ErrUnavailable; a
-// record that timed out may still have arrived, so consumers deduplicate by ce_id.
+// Publish sends the records and waits until each is acked by all in-sync replicas or has failed.
+// Records of one key keep their order: when one fails, the later ones of its partition in the call
+// fail too. The error is an errs.ErrUnavailable with the number of failures. A record that timed
+// out may still have arrived, so consumers deduplicate by ce_id.
 func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	failed := 0
 	var first error
@@ -83,7 +86,7 @@ func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	return errs.ErrUnavailable.Wrap(fmt.Errorf("%d of %d records: %w", failed, len(recs), first))
 }
 
-// PublishEach is Publish with a result per record, in their order; nil means acked.
+// PublishEach is Publish with one result per record, in order; nil means acked.
 func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	results := make([]error, len(recs))
 	if len(recs) == 0 {
@@ -121,7 +124,7 @@ func (p *Producer) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for what is under way, at most until ctx ends, and leaves.
+// Close waits for the records in flight, at most until ctx ends, and closes the connections.
 func (p *Producer) Close(ctx context.Context) error {
 	err := p.client.Flush(ctx)
 	p.client.Close()
@@ -131,8 +134,9 @@ func (p *Producer) Close(ctx context.Context) error {
 	return nil
 }
 
-// startPublish makes the producer's span. As OpenTelemetry's messaging conventions have it for batches, it links to the contexts that
-// the records carry (the requests that made the events), whose trace the consumers continue.
+// startPublish makes the producer's span. Following OpenTelemetry's messaging conventions for
+// batches, it links to the contexts that the records carry (those of the requests that made the
+// events); consumers continue these traces.
 func startPublish(ctx context.Context, recs []Record) (context.Context, trace.Span) {
 	ctx, span := otel.Tracer(scope).Start(ctx, "publish "+recs[0].Topic, //nolint:spancheck // ended by the caller
 		trace.WithSpanKind(trace.SpanKindProducer),

@@ -15,8 +15,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// traffic publishes numbered records and processes each one only when a later one is published, so that whenever partitions move, some
-// records are in a handler.
+// traffic publishes numbered records and finishes each one only after a later one is published, so
+// that some records are always in a handler when partitions move.
 type traffic struct {
 	t        *testing.T
 	topic    string
@@ -30,7 +30,7 @@ type traffic struct {
 	times  map[string]int
 }
 
-// held is how many records are in handlers, or wait for one.
+// held is the number of records in handlers or waiting for one.
 const held = 3
 
 func newTraffic(t *testing.T) *traffic {
@@ -92,7 +92,8 @@ func (f *traffic) handled() int {
 	return len(f.times)
 }
 
-// When a second member joins, partitions move; nothing is lost, and no partition is processed by two at once.
+// When a second member joins, partitions move: nothing is lost, and no partition is processed by
+// two members at once.
 func TestRebalanceLosesNothing(t *testing.T) {
 	t.Parallel()
 	f, group := newTraffic(t), kafkatest.Name("group")
@@ -103,7 +104,7 @@ func TestRebalanceLosesNothing(t *testing.T) {
 	joined := make(chan struct{})
 	join := sync.OnceFunc(func() { close(joined) })
 	start(t, group, f.topic, kafka.Each(func(ctx context.Context, r kafka.Record) error { join(); return f.handle(ctx, r) }))
-	// Who leaves while another joins may have to leave without its last commit.
+	// A member that leaves during a rebalance may miss its last commit.
 	f.sendUntil(joined, "the second member has a partition")
 	first.cancel()
 	f.sendUntil(first.done, "the first member has left")
@@ -118,8 +119,9 @@ func TestRebalanceLosesNothing(t *testing.T) {
 	}
 }
 
-// A handler that does not end must not keep the process: its context is cancelled after the grace, and the record comes again.
-func TestStopCancelsAHandlerThatHangs(t *testing.T) {
+// A handler that does not return must not keep the process alive: its context is cancelled after
+// the grace period, and the record is delivered again.
+func TestStopCancelsHangingHandler(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.Topic(t), kafkatest.Name("group")
 	publish(t, topic, "k", "1")
@@ -135,11 +137,11 @@ func TestStopCancelsAHandlerThatHangs(t *testing.T) {
 	stop()
 	var done seen
 	start(t, group, topic, kafka.Each(func(_ context.Context, r kafka.Record) error { done.add(r); return nil }))
-	eventually(t, []string{"1"}, done.values)
+	requireEventually(t, []string{"1"}, done.values)
 }
 
-// A partition whose backlog was full when it was taken away, and that comes back, must be read on.
-func TestAPartitionThatComesBackIsReadOn(t *testing.T) {
+// A partition that is revoked with a full backlog and assigned again must be fetched again.
+func TestReassignedPartitionIsFetched(t *testing.T) {
 	t.Parallel()
 	const each = 5000 // more than a partition may hold in memory
 	topic, group := kafkatest.TopicOf(t, 2), kafkatest.Name("group")

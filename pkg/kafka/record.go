@@ -19,17 +19,17 @@ const (
 	HeaderSpecVersion = "ce_specversion"
 	HeaderTime        = "ce_time"
 	HeaderContentType = "content-type"
-	// HeaderGroup names the one consumer group that a record is for. It is set on dead letters; redriven records keep it, and every
-	// other group passes over them.
+	// HeaderGroup names the only consumer group that a record is for. It is set on dead letters;
+	// redriven records keep it, and all other groups skip them.
 	HeaderGroup = "group"
-	// HeaderError says why a dead letter is one.
+	// HeaderError is the error for which a record was dead-lettered.
 	HeaderError = "error"
-	// HeaderOrigin is where a dead letter was read: topic/partition/offset.
+	// HeaderOrigin is where a dead letter was consumed: topic/partition/offset.
 	HeaderOrigin = "origin"
 )
 
-// Record is a message as handlers and publishers see it. Partition, Offset, EventID, Type and Time are set on consumed records; when
-// publishing, the key chooses the partition.
+// Record is a message as handlers and publishers see it. Partition, Offset, EventID, Type and Time
+// are set on consumed records; a published record's partition follows from its key.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -37,7 +37,8 @@ type Record struct {
 	Key       []byte
 	Value     []byte
 	Headers   map[string]string
-	// EventID is the header ce_id, what an inbox deduplicates by; without it topic/partition/offset, which is stable too.
+	// EventID is the header ce_id, by which an inbox deduplicates; without the header it is
+	// topic/partition/offset, which is stable too.
 	EventID string
 	// Type is the header ce_type, "" without it.
 	Type string
@@ -57,8 +58,8 @@ func EventHeaders(id uuid.UUID, source, eventType string, at time.Time) map[stri
 	}
 }
 
-// Decode reads a record's JSON into m. Members that m does not know are skipped, since producers are upgraded first; anything else that
-// does not fit is poison.
+// Decode reads a record's JSON into m. Unknown members are skipped, since producers are upgraded
+// first; any other mismatch is poison.
 func Decode(rec Record, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(rec.Value, m); err != nil {
 		return Poison(fmt.Errorf("decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err))
@@ -71,7 +72,8 @@ type poisonError struct{ err error }
 func (e *poisonError) Error() string { return "poison: " + e.err.Error() }
 func (e *poisonError) Unwrap() error { return e.err }
 
-// Poison says that a record can never be processed: it goes to the dead-letter topic at once. Poison(nil) is nil.
+// Poison marks an error of a record that can never be processed: the record goes to the dead-letter
+// topic at once. Poison(nil) is nil.
 func Poison(err error) error {
 	if err == nil {
 		return nil
@@ -85,7 +87,7 @@ func IsPoison(err error) bool {
 	return errors.As(err, &p)
 }
 
-// FromKgo converts what the client fetched.
+// FromKgo converts a fetched record.
 func FromKgo(r *kgo.Record) Record {
 	headers := make(map[string]string, len(r.Headers))
 	for _, h := range r.Headers {

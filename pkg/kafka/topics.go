@@ -24,9 +24,10 @@ type Topic struct {
 	Partitions int32
 }
 
-// EnsureTopics creates the topics that do not exist, each with its dead-letter topic, all kept forever, and waits until the brokers know
-// them. It may be called by any number of processes at once. A topic that exists with another number of partitions is an error: adding some would move keys to other partitions
-// and break their order, so that is a decision for a person.
+// EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
+// and waits until the brokers know them. Any number of processes may call it concurrently. An
+// existing topic with another number of partitions is an error: adding partitions would move keys
+// and break their order, so an operator must decide.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -50,7 +51,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 }
 
 func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
-	err := settled(ctx, func() error { return createTopic(ctx, admin, cfg, t) })
+	err := retryUntilAgreed(ctx, func() error { return createTopic(ctx, admin, cfg, t) })
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		var known *kerr.Error
 		if errors.As(err, &known) {
@@ -63,7 +64,7 @@ func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 
 func createTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
 	forever := "-1" // so that figures can be rebuilt from offset 0
-	// With three replicas one may be away for maintenance; acks=all then still means two copies.
+	// With three replicas one may be down for maintenance; acks=all then still means two copies.
 	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
 	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
 		"retention.ms": &forever, "min.insync.replicas": &insync,
@@ -83,16 +84,18 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 }
 
 const (
-	// describeEvery is the pause between two questions for a topic, and the age up to which the client itself remembers the answer.
+	// describeEvery is the interval at which a topic is described, and the longest time for which
+	// the client caches the answer.
 	describeEvery = 50 * time.Millisecond
-	// settleWithin is how long the brokers are given to agree: one that was stalled or restarted counts as absent until it is back.
-	settleWithin = 30 * time.Second
+	// agreeWithin bounds the wait for the brokers to agree: a broker that was stalled or restarted
+	// counts as absent until it is back.
+	agreeWithin = 30 * time.Second
 )
 
-// partitions counts them. A topic that has just been made exists for the controller, which refuses a second one, before the brokers can
-// describe it.
+// partitions returns the number of partitions. The controller already refuses to create a new topic
+// again before the brokers can describe it.
 func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
-	err = settled(ctx, func() error {
+	err = retryUntilAgreed(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
 		if err == nil {
 			err = details[topic].Err
@@ -106,11 +109,11 @@ func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, e
 	return n, nil
 }
 
-// settled repeats what the brokers refuse while they have not agreed yet, for settleWithin.
-func settled(ctx context.Context, attempt func() error) error {
-	for deadline := time.Now().Add(settleWithin); ; {
+// retryUntilAgreed repeats the attempt while the brokers disagree, for at most agreeWithin.
+func retryUntilAgreed(ctx context.Context, attempt func() error) error {
+	for deadline := time.Now().Add(agreeWithin); ; {
 		err := attempt()
-		if err == nil || !unsettled(err) || time.Now().After(deadline) {
+		if err == nil || !brokersDisagree(err) || time.Now().After(deadline) {
 			return err
 		}
 		if !loop.Sleep(ctx, describeEvery) {
@@ -119,9 +122,9 @@ func settled(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// unsettled tells whether the brokers' answer may be another one in a moment. Too few brokers for the wanted replicas are either
-// absent for a while or never were there.
-func unsettled(err error) bool {
+// brokersDisagree reports errors that may disappear when the brokers agree. Too few brokers for the
+// wanted replicas may be a temporary absence or a lasting misconfiguration.
+func brokersDisagree(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.LeaderNotAvailable) ||
 		errors.Is(err, kerr.NotController) || errors.Is(err, kerr.InvalidReplicationFactor)
 }

@@ -19,32 +19,34 @@ const (
 	unappliedTimeout = 5 * time.Second
 )
 
-// Every replica that can ask the brokers reports the same.
+// Every replica that reaches the brokers reports the same value.
 var oldestGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_oldest_seconds", Help: "Age of the oldest record that the group has not committed yet.",
 }, []string{"group", "topic"})
 
-// Unapplied knows how old the oldest record of a topic is that a group has not committed yet,
-// whichever member has its partition. It asks the brokers, so that a group without members, and a
-// record that is tried again for ever, show too.
+// Unapplied measures the age of the oldest record of a topic that a group has not committed,
+// whichever member has its partition. It asks the brokers, so a group without members and a record
+// that is retried forever are visible too.
 type Unapplied struct {
 	cfg          Config
 	group, topic string
 	now          func() time.Time
 
 	mu sync.Mutex
-	// through: everything up to then was applied at the last measurement; zero before the first.
-	through, measured time.Time
+	// appliedUntil: all records up to this time were applied at the last measurement. Both are zero
+	// before the first one.
+	appliedUntil, measured time.Time
 }
 
-// NewUnapplied makes one for a topic of a group; Run keeps it up to date. now is time.Now.
+// NewUnapplied makes the measurement of one topic and group; Run keeps it up to date. now is
+// time.Now.
 func NewUnapplied(cfg Config, group, topic string, now func() time.Time) *Unapplied {
 	return &Unapplied{cfg: cfg, group: group, topic: topic, now: now}
 }
 
-// Age of the oldest record that is not applied; about 0 when there is none. Committed offsets are
-// up to 5 s late, and so is the age. While the brokers cannot be asked it grows with the time that
-// has passed since the last measurement; before the first nothing is known.
+// Age returns the age of the oldest record that is not applied; about 0 when there is none.
+// Committed offsets, and so the age, lag up to 5 s behind. While the brokers do not answer, the age
+// grows with the time since the last measurement; before the first one known is false.
 func (u *Unapplied) Age() (oldest, measuredAgo time.Duration, known bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -52,7 +54,7 @@ func (u *Unapplied) Age() (oldest, measuredAgo time.Duration, known bool) {
 		return 0, 0, false
 	}
 	now := u.now()
-	return max(0, now.Sub(u.through)), now.Sub(u.measured), true
+	return max(0, now.Sub(u.appliedUntil)), now.Sub(u.measured), true
 }
 
 // Run measures every 5 s until ctx ends.
@@ -63,7 +65,7 @@ func (u *Unapplied) Run(ctx context.Context) error {
 	}
 	defer client.Close()
 	for ctx.Err() == nil {
-		_ = u.Measure(ctx, client) // the brokers are away: the age grows
+		_ = u.Measure(ctx, client) // while the brokers do not answer the age grows
 		if oldest, _, known := u.Age(); known {
 			oldestGauge.WithLabelValues(u.group, u.topic).Set(oldest.Seconds())
 		}
@@ -78,7 +80,7 @@ func (u *Unapplied) Measure(ctx context.Context, client *kgo.Client) error {
 	defer cancel()
 	began := u.now()
 	through := began
-	waiting, err := u.waiting(ctx, kadm.NewClient(client))
+	waiting, err := u.uncommitted(ctx, kadm.NewClient(client))
 	if err != nil {
 		return err
 	}
@@ -93,12 +95,12 @@ func (u *Unapplied) Measure(ctx context.Context, client *kgo.Client) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.through, u.measured = through, began
+	u.appliedUntil, u.measured = through, began
 	return nil
 }
 
-// waiting are the offsets from which on records are not applied, of the partitions that have any.
-func (u *Unapplied) waiting(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
+// uncommitted returns the next offset to commit of each partition that has uncommitted records.
+func (u *Unapplied) uncommitted(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
 	topic := u.cfg.topic(u.topic)
 	ends, err := admin.ListEndOffsets(ctx, topic)
 	if err == nil {
@@ -129,7 +131,7 @@ func (u *Unapplied) waiting(ctx context.Context, admin *kadm.Client) (map[int32]
 	return waiting, nil
 }
 
-// oldest reads the first record at each offset.
+// oldest returns the lowest timestamp of the records at the given offsets.
 func (u *Unapplied) oldest(ctx context.Context, at map[int32]kgo.Offset) (first time.Time, err error) {
 	client, err := u.cfg.newClient(u.group+"-unapplied",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{u.cfg.topic(u.topic): at}), kgo.FetchMaxWait(100*time.Millisecond))

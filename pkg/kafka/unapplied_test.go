@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-func TestTheAgeOfWhatAGroupHasNotApplied(t *testing.T) {
+func TestUnappliedAge(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 3), kafkatest.Name("group")
 	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

@@ -19,10 +19,12 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxOwnBackoff is between attempts at a record that fails by itself: it is put aside after about a
-	// minute, before payment refuses confirmations because the group falls behind (2 min).
-	maxOwnBackoff = 4 * time.Second
-	// maxAttempts is how often a record is tried alone, faults of ours not counted, before it is put aside.
+	// maxRecordBackoff bounds the pause between attempts at a record that fails for its own reason.
+	// The record goes to the dead-letter topic after about a minute, before payment refuses
+	// confirmations because the group falls behind (2 min).
+	maxRecordBackoff = 4 * time.Second
+	// maxAttempts is how often a record is tried alone, not counting transient errors, before it
+	// goes to the dead-letter topic.
 	maxAttempts = 20
 	// maxErrorHeader bounds the header `error` of a dead letter.
 	maxErrorHeader = 500
@@ -35,13 +37,13 @@ type worker struct {
 	part   partition
 	log    *slog.Logger
 
-	ctx    context.Context //nolint:containedctx // the worker's life, not a request's: the handlers', ends a grace after quit
+	ctx    context.Context //nolint:containedctx // of the worker, not of a request; cancelled a grace period after quit
 	cancel context.CancelFunc
 	quit   chan struct{}
 	done   chan struct{}
 	wake   chan struct{}
 
-	failed bool // as failingSince tells; only run's goroutine has it
+	failed bool // failingSince is set; used by run's goroutine only
 
 	mu      sync.Mutex
 	backlog []*kgo.Record
@@ -56,7 +58,8 @@ func newWorker(ctx context.Context, c *Consumer, client *kgo.Client, part partit
 	}
 }
 
-// push adds fetched records; past the limit the partition is not fetched until they are done.
+// push adds fetched records. At the limit fetching of the partition is paused until they are
+// processed.
 func (w *worker) push(recs []*kgo.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +78,7 @@ func (w *worker) onBroker() map[string][]int32 {
 	return map[string][]int32{w.c.cfg.topic(w.part.topic): {w.part.id}}
 }
 
-// next waits for records; nil means that the worker has to stop.
+// next waits for records; nil means that the worker must stop.
 func (w *worker) next() []*kgo.Record {
 	for {
 		select {
@@ -114,7 +117,8 @@ func (w *worker) run() {
 	}
 }
 
-// stop ends workers: each finishes what it is processing, for up to the grace, then its context is cancelled.
+// stop ends workers: each may finish its current call within the grace period, then its context is
+// cancelled.
 func (c *Consumer) stop(workers []*worker) {
 	for _, w := range workers {
 		close(w.quit)
@@ -131,18 +135,19 @@ func (c *Consumer) stop(workers []*worker) {
 	}
 }
 
-// process brings the chunk to an end, done or put aside, and marks it. false: the worker has to stop, the chunk is not marked.
+// process handles the chunk, by its handler or the dead-letter topic, and marks it. false: the
+// worker must stop, and the chunk is not marked.
 func (w *worker) process(chunk []*kgo.Record) bool {
-	if mine := w.addressed(chunk); len(mine) > 0 && !w.settle(mine) {
+	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handle(mine) {
 		return false
 	}
 	w.client.MarkCommitRecords(chunk[len(chunk)-1])
 	return true
 }
 
-// settle is process without the mark.
-func (w *worker) settle(chunk []*kgo.Record) bool {
-	defer w.recovered()
+// handle is process without the mark.
+func (w *worker) handle(chunk []*kgo.Record) bool {
+	defer w.clearFailing()
 	backoff := w.c.backoff
 	for failures := 0; ; {
 		err := w.call(chunk)
@@ -151,29 +156,30 @@ func (w *worker) settle(chunk []*kgo.Record) bool {
 			return true
 		case w.stopping():
 			return false
-		case len(chunk) > 1 && (!fault(err) || slow(err)):
+		case len(chunk) > 1 && (!isTransient(err) || isSlow(err)):
 			w.log.WarnContext(w.ctx, "batch failed, trying its records one by one", "offset", chunk[0].Offset, "records", len(chunk), "error", err)
 			return w.oneByOne(chunk)
 		case IsPoison(err):
-			return w.putAside(chunk[0], err)
-		case !fault(err):
+			return w.sendToDLQ(chunk[0], err)
+		case !isTransient(err):
 			if failures++; failures >= maxAttempts {
-				return w.putAside(chunk[0], err)
+				return w.sendToDLQ(chunk[0], err)
 			}
 		}
-		w.failing()
+		w.markFailing()
 		w.log.WarnContext(w.ctx, "record failed, trying again", "offset", chunk[0].Offset, "failures", failures, "error", err)
 		if !w.wait(backoff/2 + rand.N(backoff)) { //nolint:gosec // jitter
 			return false
 		}
-		backoff = min(backoff*2, w.c.longest)
-		if !fault(err) {
-			backoff = min(backoff, maxOwnBackoff)
+		backoff = min(backoff*2, w.c.maxBackoff)
+		if !isTransient(err) {
+			backoff = min(backoff, maxRecordBackoff)
 		}
 	}
 }
 
-// oneByOne takes a batch apart, so that only what is bad in it is put aside, and what is done before a stop is not done again.
+// oneByOne processes the records of a batch singly, so that only the bad ones go to the dead-letter
+// topic, and records done before a stop are not repeated.
 func (w *worker) oneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
 		if !w.process(chunk[i : i+1]) {
@@ -183,8 +189,8 @@ func (w *worker) oneByOne(chunk []*kgo.Record) bool {
 	return true
 }
 
-// failing tells operators that the partition's next records fail, from the first failure on.
-func (w *worker) failing() {
+// markFailing sets the partition's metric at the first failure.
+func (w *worker) markFailing() {
 	if w.failed {
 		return
 	}
@@ -192,21 +198,21 @@ func (w *worker) failing() {
 	failingSince.WithLabelValues(w.part.labels(w.c.group)...).SetToCurrentTime()
 }
 
-// recovered takes that back.
-func (w *worker) recovered() {
+// clearFailing removes it.
+func (w *worker) clearFailing() {
 	if w.failed {
 		w.failed = false
 		failingSince.DeleteLabelValues(w.part.labels(w.c.group)...)
 	}
 }
 
-// addressed leaves out what was redriven for another group.
-func (w *worker) addressed(chunk []*kgo.Record) []*kgo.Record {
+// forThisGroup leaves out records that were redriven for another group.
+func (w *worker) forThisGroup(chunk []*kgo.Record) []*kgo.Record {
 	for i, r := range chunk {
-		if w.foreign(r) {
+		if w.isForOtherGroup(r) {
 			mine := append([]*kgo.Record(nil), chunk[:i]...)
 			for _, r := range chunk[i+1:] {
-				if !w.foreign(r) {
+				if !w.isForOtherGroup(r) {
 					mine = append(mine, r)
 				}
 			}
@@ -216,7 +222,7 @@ func (w *worker) addressed(chunk []*kgo.Record) []*kgo.Record {
 	return chunk
 }
 
-func (w *worker) foreign(r *kgo.Record) bool {
+func (w *worker) isForOtherGroup(r *kgo.Record) bool {
 	for _, h := range r.Headers {
 		if h.Key == HeaderGroup {
 			return string(h.Value) != w.c.group
@@ -225,7 +231,8 @@ func (w *worker) foreign(r *kgo.Record) bool {
 	return false
 }
 
-// call runs the handler inside a consumer span that continues the record's trace (a batch's links to them all).
+// call runs the handler inside a consumer span that continues the record's trace. The span of a
+// batch links to the traces of all its records.
 func (w *worker) call(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
@@ -264,17 +271,18 @@ func (w *worker) call(chunk []*kgo.Record) (err error) {
 	return w.c.handler.fn(ctx, recs)
 }
 
-// putAside sends a record that cannot be processed to the dead-letter topic.
-func (w *worker) putAside(rec *kgo.Record, cause error) bool {
+// sendToDLQ publishes a record that cannot be processed to the dead-letter topic, retrying until it
+// is written.
+func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 	letter := deadLetter(rec, w.c.group, cause)
-	for backoff := w.c.backoff; ; backoff = min(backoff*2, w.c.longest) {
+	for backoff := w.c.backoff; ; backoff = min(backoff*2, w.c.maxBackoff) {
 		err := w.client.ProduceSync(w.ctx, letter).FirstErr()
 		if err == nil {
 			deadLetters.WithLabelValues(w.c.group, w.part.topic).Inc()
 			w.log.ErrorContext(w.ctx, "record put aside", "offset", rec.Offset, "dlq", letter.Topic, "error", cause)
 			return true
 		}
-		w.failing()
+		w.markFailing()
 		w.log.WarnContext(w.ctx, "dead letter not written, trying again", "offset", rec.Offset, "error", err)
 		if !w.wait(backoff) {
 			return false
@@ -282,7 +290,8 @@ func (w *worker) putAside(rec *kgo.Record, cause error) bool {
 	}
 }
 
-// deadLetter is the record with its original bytes and headers, and what an operator needs to redrive it.
+// deadLetter returns the record with its original bytes and headers, and the headers that an
+// operator needs to redrive it.
 func deadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 	letter := &kgo.Record{Topic: r.Topic + DLQSuffix, Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {
@@ -310,7 +319,7 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// wait pauses; false when the worker has to stop.
+// wait pauses; false when the worker must stop.
 func (w *worker) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

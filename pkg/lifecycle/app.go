@@ -16,23 +16,25 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// flushTimeout bounds the last export: a collector that is gone must not use up the shutdown's time.
+// flushTimeout bounds the last export, so that an unavailable collector does not use up the
+// shutdown time.
 const flushTimeout = 3 * time.Second
 
-// App collects what a process consists of; Run runs it. Its methods but Run are called while wiring, by one goroutine.
+// App collects the parts of a process; Run runs them. All methods but Run are called during wiring,
+// by one goroutine.
 type App struct {
 	name string
 	cfg  Config
 	log  *slog.Logger
 
-	servers []*task
-	workers []*task
-	closers []closer
-	grpc    []*rpc.Server
-	binds   []func() error // listeners bound before anything starts
-	ready   *readiness
-	leaving atomic.Bool // from the end of the context on
-	failed  chan error  // the first failure of a task
+	servers  []*task
+	workers  []*task
+	closers  []closer
+	grpc     []*rpc.Server
+	binds    []func() error // listeners bound before anything starts
+	ready    *readiness
+	draining atomic.Bool // set when the context ends
+	failed   chan error  // the first failure of a task
 }
 
 type closer struct {
@@ -44,12 +46,12 @@ type closer struct {
 type task struct {
 	name   string
 	run    func(ctx context.Context) error
-	stop   func(ctx context.Context) error // nil: ending the context is enough
+	stop   func(ctx context.Context) error // nil: cancelling the context is enough
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// Start makes the App of a service, with its traces and metrics.
+// Start makes the App of a service and sets up its traces and metrics.
 func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (*App, error) {
 	a := New(name, cfg, log)
 	return a, a.telemetry(ctx)
@@ -60,13 +62,13 @@ func New(name string, cfg Config, log *slog.Logger) *App {
 	return &App{name: name, cfg: cfg, log: log, ready: newReadiness(log), failed: make(chan error, 1)}
 }
 
-// Name is the service's in logs, metrics and calls.
+// Name returns the service's name, as in logs, metrics and calls.
 func (a *App) Name() string { return a.name }
 
-// Log is where the service's parts log.
+// Log returns the service's logger.
 func (a *App) Log() *slog.Logger { return a.log }
 
-// telemetry sets up traces and metrics before anything else, so that it is the last to close.
+// telemetry sets up traces and metrics before anything else, so that they are closed last.
 func (a *App) telemetry(ctx context.Context) error {
 	flush, err := telemetry.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
 	if err != nil {
@@ -75,7 +77,7 @@ func (a *App) telemetry(ctx context.Context) error {
 	a.OnClose("telemetry", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 		defer cancel()
-		if err := flush(ctx); err != nil { // nor turn a clean stop into a failure
+		if err := flush(ctx); err != nil { // a failed export does not fail a clean stop
 			a.log.Warn("telemetry not flushed", "error", err.Error())
 		}
 		return nil
@@ -83,7 +85,7 @@ func (a *App) telemetry(ctx context.Context) error {
 	return nil
 }
 
-// Listen binds addr (host:port) at once, so that a taken port stops the start.
+// Listen binds addr (host:port) immediately, so that a taken port fails the start.
 func (a *App) Listen(name, addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, fmt.Errorf("%s: no address to listen on", name)
@@ -95,7 +97,7 @@ func (a *App) Listen(name, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial makes a connection to another service, closed with this one.
+// Dial connects to another service; the connection is closed at shutdown.
 func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.Conn, error) {
 	conn, err := rpc.Dial(a.name, callee, peer, opts...)
 	if err != nil {
@@ -105,8 +107,8 @@ func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.C
 	return conn, nil
 }
 
-// GRPC makes the server that Run serves on GRPC_ADDR; services are registered until then. Its
-// health service follows the readiness of the App.
+// GRPC makes the server that Run serves on GRPC_ADDR; register services before Run. Its health
+// service follows the readiness of the App.
 func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
 	s, err := rpc.NewServer(a.name, cfg, a.log)
 	if err != nil {
@@ -136,9 +138,9 @@ func (a *App) serve(s *rpc.Server) {
 	})
 }
 
-// ServeHTTP serves srv on l. Time-outs that are not set get safe values. While the process drains, each answer asks its client to close
-// the connection. At shutdown running requests may end; what never ends by itself (event streams) must watch
-// http.Server.RegisterOnShutdown.
+// ServeHTTP serves srv on l. Timeouts that are not set get safe defaults. While the process drains,
+// each response asks its client to close the connection. At shutdown running requests may finish;
+// requests that never finish (event streams) must watch http.Server.RegisterOnShutdown.
 func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	if srv.ReadHeaderTimeout == 0 {
 		srv.ReadHeaderTimeout = 5 * time.Second
@@ -152,7 +154,7 @@ func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	if srv.Handler == nil {
 		srv.Handler = http.DefaultServeMux
 	}
-	srv.Handler = a.partWhenLeaving(srv.Handler)
+	srv.Handler = a.closeConnsWhileDraining(srv.Handler)
 	a.servers = append(a.servers, &task{
 		name: name,
 		run: func(context.Context) error {
@@ -171,39 +173,44 @@ func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	})
 }
 
-// partWhenLeaving keeps requests from meeting the end of a connection that they were sent on: a kept-alive one stays with this process
-// after load balancers have taken it out, until its client is told.
-func (a *App) partWhenLeaving(h http.Handler) http.Handler {
+// closeConnsWhileDraining asks clients to close their connections. A kept-alive connection stays
+// with this process after load balancers have removed it, and a request sent while it closes would
+// fail.
+func (a *App) closeConnsWhileDraining(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.leaving.Load() {
+		if a.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// Go owns a background worker. Its context ends in its turn at shutdown, after the servers; fn should then return. An error that it
-// returns before, or a panic, stops the process. Returning nil early is fine: its work is done.
+// Go runs a background worker. At shutdown its context is cancelled in its turn, after the servers;
+// fn must then return. An error returned before that, or a panic, stops the process. Returning nil
+// early means that its work is done.
 func (a *App) Go(name string, fn func(ctx context.Context) error) {
 	a.workers = append(a.workers, &task{name: name, run: fn})
 }
 
-// OnClose is called after servers and workers have ended; last registered, first called. It may take what is left of ShutdownTimeout, at
-// least an eighth; then it is left behind.
+// OnClose registers a function that is called after servers and workers have ended, in reverse
+// order of registration. It has what is left of ShutdownTimeout, at least an eighth; then it is
+// abandoned.
 func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }
 
-// Ready adds a condition for /readyz and gRPC health. It is asked every second, with a second's time, never by a request. One that does
-// not end when its time is up counts as failed and is not asked again before it has ended.
+// Ready adds a condition for /readyz and gRPC health. It is checked every second, with a timeout of
+// one second, never within a request. A check that exceeds its timeout counts as failed and is not
+// called again before it has returned.
 func (a *App) Ready(name string, check func(context.Context) error) {
 	a.ready.add(name, check)
 }
 
-// Run starts everything and returns when it has ended: nil after the context's end, the failure otherwise. Then, in this order: not
-// ready and NOT_SERVING, the drain, servers, workers, closers; each group in the reverse order of its registration.
+// Run starts everything and returns when all has ended: nil after the end of ctx, the failure
+// otherwise. Shutdown order: not ready and NOT_SERVING, drain, servers, workers, closers; each
+// group in reverse order of registration.
 func (a *App) Run(ctx context.Context) error {
-	// Shutdown has contexts of its own: those of the tasks end one by one, not with ctx.
+	// Shutdown uses its own contexts: those of the tasks are cancelled one by one, not with ctx.
 	base := context.WithoutCancel(ctx)
 	for _, bind := range a.binds {
 		if err := bind(); err != nil {
@@ -226,7 +233,7 @@ func (a *App) Run(ctx context.Context) error {
 	case failure = <-a.failed:
 		a.log.Error("stopping after a failure", "error", failure.Error())
 	}
-	a.leaving.Store(true)
+	a.draining.Store(true)
 	a.ready.stop()
 	if failure == nil {
 		failure = a.drain()
@@ -242,20 +249,20 @@ func (a *App) start(base context.Context, t *task) {
 	t.done = make(chan struct{})
 	go func() {
 		defer close(t.done)
-		err := guarded(ctx, t.run)
+		err := recoverPanics(ctx, t.run)
 		if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return
 		}
 		select {
 		case a.failed <- fmt.Errorf("%s: %w", t.name, err):
-		default: // another failure stops the process already
+		default: // another failure is already stopping the process
 			a.log.Error("task failed", "task", t.name, "error", err.Error())
 		}
 	}()
 }
 
-// guarded turns a panic of fn into its error.
-func guarded(ctx context.Context, fn func(context.Context) error) (err error) {
+// recoverPanics turns a panic of fn into an error.
+func recoverPanics(ctx context.Context, fn func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -270,7 +277,8 @@ func (a *App) setServing(ok bool) {
 	}
 }
 
-// drain serves on for a while: whoever balances the load needs time to see that this process is leaving. A failure ends it early.
+// drain keeps serving for a while, so that load balancers notice that this process is leaving. A
+// failure ends it early.
 func (a *App) drain() error {
 	t := time.NewTimer(a.cfg.Drain)
 	defer t.Stop()

@@ -60,13 +60,14 @@ func status(t *testing.T, url string) (int, map[string]any) {
 	return resp.StatusCode, m
 }
 
-// draining has the app serve on after it was told to stop, until the returned function is called: then it ends with errSeen.
-func draining(a *lifecycle.App) (end func()) {
+// keepDraining makes the app drain after it is stopped until the returned function is called; the
+// app then ends with errEndDrain.
+func keepDraining(a *lifecycle.App) (end func()) {
 	seen := make(chan struct{})
 	a.Go("drain", func(ctx context.Context) error {
 		select {
 		case <-seen:
-			return errSeen
+			return errEndDrain
 		case <-ctx.Done():
 			return nil
 		}
@@ -74,21 +75,21 @@ func draining(a *lifecycle.App) (end func()) {
 	return func() { close(seen) }
 }
 
-var errSeen = errors.New("the test has seen enough of the drain")
+var errEndDrain = errors.New("the test ends the drain")
 
-// journal notes what happened, in order.
-type journal struct {
+// callLog records calls in order.
+type callLog struct {
 	mu  sync.Mutex
 	did []string
 }
 
-func (j *journal) add(s string) {
+func (j *callLog) add(s string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.did = append(j.did, s)
 }
 
-func (j *journal) worker(name string) func(context.Context) error {
+func (j *callLog) worker(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		j.add(name)
@@ -96,16 +97,16 @@ func (j *journal) worker(name string) func(context.Context) error {
 	}
 }
 
-func (j *journal) closer(name string) func(context.Context) error {
+func (j *callLog) closer(name string) func(context.Context) error {
 	return func(context.Context) error {
 		j.add(name)
 		return nil
 	}
 }
 
-func TestShutdownIsOrdered(t *testing.T) {
+func TestShutdownOrder(t *testing.T) {
 	t.Parallel()
-	var j journal
+	var j callLog
 	a := newApp(lifecycle.Config{})
 	a.OnClose("telemetry", j.closer("telemetry"))
 	a.OnClose("pool", j.closer("pool"))
@@ -138,7 +139,7 @@ func TestShutdownIsOrdered(t *testing.T) {
 	require.Equal(t, []string{"consumer", "relay", "pool", "telemetry"}, j.did)
 }
 
-func TestFailuresStopTheProcess(t *testing.T) {
+func TestTaskFailureStopsProcess(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for name, tc := range map[string]struct {
@@ -164,7 +165,7 @@ func TestFailuresStopTheProcess(t *testing.T) {
 	}
 }
 
-func TestFailuresOnTheWayOutAreToldToo(t *testing.T) {
+func TestShutdownReportsFailures(t *testing.T) {
 	t.Parallel()
 	a := newApp(lifecycle.Config{})
 	a.Go("worker", func(ctx context.Context) error { <-ctx.Done(); return errors.New("offsets not committed") })
@@ -176,13 +177,13 @@ func TestFailuresOnTheWayOutAreToldToo(t *testing.T) {
 	require.ErrorContains(t, err, "close pool: connections leaked")
 }
 
-func TestProbesFollowTheChecks(t *testing.T) {
+func TestProbesFollowChecks(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	var broken atomic.Bool
 	broken.Store(true)
 	a := newApp(lifecycle.Config{OpsAddr: addr, Drain: time.Hour})
-	end := draining(a)
+	end := keepDraining(a)
 	a.Ready("postgres", func(context.Context) error {
 		if broken.Load() {
 			return errors.New("connection refused")
@@ -216,11 +217,10 @@ func TestProbesFollowTheChecks(t *testing.T) {
 	stop()
 	waittest.Until(t, ready(503), "not ready while it drains")
 	end()
-	require.ErrorIs(t, wait(), errSeen)
+	require.ErrorIs(t, wait(), errEndDrain)
 }
 
-// Profiles tell what is in memory and cost what they measure: they are served only where somebody
-// has switched them on.
+// Profiles reveal memory contents and cost CPU: they are served only when enabled.
 func TestProfilesAreOffByDefault(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -238,7 +238,7 @@ func TestProfilesAreOffByDefault(t *testing.T) {
 	}
 }
 
-func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
+func TestPanickingOrHangingCheckIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	a := newApp(lifecycle.Config{OpsAddr: addr})
@@ -255,7 +255,8 @@ func TestCheckThatPanicsOrHangsIsNotReady(t *testing.T) {
 	require.NoError(t, wait())
 }
 
-// A check that does not heed its context must neither look like a good answer for ever nor keep the process from ending.
+// A check that ignores its context must neither keep its last good result nor keep the process from
+// ending.
 func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
@@ -293,10 +294,10 @@ func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	require.NoError(t, wait())
 }
 
-func TestConnectionsPartWhileDraining(t *testing.T) {
+func TestConnectionsAreClosedWhileDraining(t *testing.T) {
 	t.Parallel()
 	a := newApp(lifecycle.Config{Drain: time.Hour})
-	end := draining(a)
+	end := keepDraining(a)
 	l, err := a.Listen("http", "127.0.0.1:0")
 	require.NoError(t, err)
 	a.ServeHTTP("http", l, &http.Server{Handler: http.NotFoundHandler()})
@@ -317,7 +318,7 @@ func TestConnectionsPartWhileDraining(t *testing.T) {
 	waittest.Until(t, closes, "connections are closed")
 	client.CloseIdleConnections()
 	end()
-	require.ErrorIs(t, wait(), errSeen)
+	require.ErrorIs(t, wait(), errEndDrain)
 }
 
 func TestGRPCHealthFollowsReadiness(t *testing.T) {
@@ -325,7 +326,7 @@ func TestGRPCHealthFollowsReadiness(t *testing.T) {
 	addr := backendtest.FreeAddr(t)
 	var broken atomic.Bool
 	a := newApp(lifecycle.Config{GRPCAddr: addr, Drain: time.Hour})
-	end := draining(a)
+	end := keepDraining(a)
 	_, err := a.GRPC(rpc.ServerConfig{})
 	require.NoError(t, err)
 	a.Ready("store", func(context.Context) error {
@@ -352,10 +353,10 @@ func TestGRPCHealthFollowsReadiness(t *testing.T) {
 	stop()
 	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), "the health service follows")
 	end()
-	require.ErrorIs(t, wait(), errSeen)
+	require.ErrorIs(t, wait(), errEndDrain)
 }
 
-func TestTakenPortStopsTheStart(t *testing.T) {
+func TestTakenPortFailsStart(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

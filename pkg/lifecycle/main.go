@@ -1,5 +1,5 @@
-// Package lifecycle is the skeleton of every process: its commands, its configuration and logger, its servers and workers, probes, and
-// an ordered shutdown in which nothing outlives Run.
+// Package lifecycle is the skeleton of every process: its commands, configuration and logger, its
+// servers and workers, probes, and an ordered shutdown after which nothing is left running.
 package lifecycle
 
 import (
@@ -21,7 +21,7 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// Config is what every service is configured with; embed it.
+// Config is the configuration common to all services; embed it.
 type Config struct {
 	// GRPCAddr is host:port of the gRPC server; not for the gateway, which has none.
 	GRPCAddr string `env:"GRPC_ADDR"`
@@ -29,26 +29,27 @@ type Config struct {
 	OpsAddr string `env:"OPS_ADDR"`
 	// Pprof serves profiles at /debug/pprof/ on OpsAddr.
 	Pprof bool `env:"PPROF"`
-	// LogLevel is the least that is logged.
+	// LogLevel is the lowest level that is logged.
 	LogLevel string `env:"LOG_LEVEL, default=info" oneof:"debug info warn error"`
-	// OTLPEndpoint is where traces and metrics go, as http://collector:4317; empty: nowhere.
+	// OTLPEndpoint is the collector of traces and metrics, as http://collector:4317; empty: none.
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	// Drain is how long the process serves on after it said that it is not ready, so that load balancers can take it out.
+	// Drain is how long the process keeps serving after it reports not ready, so that load
+	// balancers can remove it.
 	Drain time.Duration `env:"DRAIN, default=5s" min:"0s" max:"10m"`
-	// ShutdownTimeout bounds everything that follows the drain.
+	// ShutdownTimeout bounds everything after the drain.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT, default=20s" min:"100ms" max:"10m"`
 }
 
 func (c *Config) lifecycle() *Config { return c }
 
-// embedder is what every struct with an embedded Config is.
+// embedder is implemented by every struct that embeds Config.
 type embedder interface{ lifecycle() *Config }
 
-// Extra is one more command of a service, with its own arguments.
+// Extra is an additional command of a service, with its own arguments.
 type Extra[C any] struct {
-	// Usage is its name, and what may follow it.
+	// Usage is the command's name and arguments.
 	Usage string
-	// Run prints to out what the caller asked for.
+	// Run prints its result to out.
 	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
 }
 
@@ -57,9 +58,10 @@ func (e Extra[C]) name() string {
 	return name
 }
 
-// Main is the whole of a service's main: it reads the command (serve, the default; migrate; check, which only reads the configuration;
-// version; those of more), loads C from the environment, and runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed Config. SIGTERM and SIGINT end the
-// context; a second one ends the process.
+// Main is a service's main function: it reads the command (serve, the default; migrate; check,
+// which only reads the configuration; version; those of more), loads C from the environment, and
+// runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed
+// Config. SIGTERM and SIGINT cancel the context; a second one ends the process.
 func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Extra[C]) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -113,7 +115,8 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 		return 0
 	}
 	err = do(ctx, cfg, log)
-	// A service that was told to stop while it started has stopped; a migration that was told to stop is not done.
+	// A service that is stopped during its start has stopped cleanly; a migration that is stopped
+	// has not finished.
 	if err != nil && (cmd == "migrate" || ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 		log.Error("failed", "command", cmd, "error", err.Error())
 		return 1
@@ -121,7 +124,7 @@ func command[C any](ctx context.Context, name string, args []string, stdout, std
 	return 0
 }
 
-// load reads the configuration, and says what is wrong with it.
+// load reads the configuration and prints what is wrong with it.
 func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 	cfg, err := config.Load[C](ctx)
 	if err != nil {

@@ -113,8 +113,8 @@ func TestMigrateRunsInsteadOfServe(t *testing.T) {
 	require.True(t, migrated)
 }
 
-// A job that is told to stop in the middle must not look as if it were done.
-func TestInterruptedMigrationIsNotDone(t *testing.T) {
+// A migration that is stopped halfway must not look finished.
+func TestInterruptedMigrationFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	interrupted := func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error { return ctx.Err() }
@@ -123,7 +123,7 @@ func TestInterruptedMigrationIsNotDone(t *testing.T) {
 	require.Zero(t, command(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
 }
 
-// TestMain knows one program, a service whose shutdown hangs.
+// TestMain provides one program: a service whose shutdown hangs.
 func TestMain(m *testing.M) {
 	processtest.Main(processtest.Verified(m), func() int {
 		return Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
@@ -135,8 +135,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The first SIGTERM begins the shutdown, the second ends the process: an operator need not wait for what hangs.
-func TestSecondSignalEndsTheProcess(t *testing.T) {
+// The first SIGTERM begins the shutdown, the second ends the process, so that an operator need not
+// wait for a hanging shutdown.
+func TestSecondSignalEndsProcess(t *testing.T) {
 	p := processtest.Start(t, nil)
 	prints := func(want string) {
 		t.Helper()

@@ -15,15 +15,16 @@ import (
 const (
 	checkEvery   = time.Second
 	checkTimeout = time.Second
-	// Until the first success the state is asked for more often: a start should not wait for a tick.
+	// Until the first success checks run more often, so that a start does not wait for a tick.
 	checkEveryAtStart = 50 * time.Millisecond
 )
 
-// readiness asks the checks in the background; probes read the last answer, so that they cost nothing and cannot pile up.
+// readiness runs the checks in the background. Probes read the last result, so they cost nothing
+// and cannot pile up.
 type readiness struct {
 	log    *slog.Logger
 	checks []*check
-	// every is the time between two rounds, timeout the time of one check.
+	// every is the interval of the checks, timeout the time of one check.
 	every, timeout time.Duration
 
 	cancel context.CancelFunc
@@ -34,7 +35,8 @@ type readiness struct {
 	state map[string]string
 }
 
-// check is one condition. Its goroutine outlives its time when fn does not heed the context, and then is the only one.
+// check is one condition. At most one goroutine runs fn; it may outlive its timeout when fn ignores
+// the context.
 type check struct {
 	name string
 	fn   func(context.Context) error
@@ -60,7 +62,7 @@ func (c *check) ask(ctx context.Context) error {
 	}
 }
 
-// run keeps a panic's stack out of the answer to a probe.
+// run returns a panic as an error without its stack, which must not reach a probe's response.
 func (c *check) run(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,7 +80,7 @@ func (r *readiness) add(name string, fn func(context.Context) error) {
 	r.checks = append(r.checks, &check{name: name, fn: fn, busy: make(chan struct{}, 1)})
 }
 
-// start keeps the state up to date until stop; changed is told of every change.
+// start runs the checks until stop; changed is called with every change.
 func (r *readiness) start(base context.Context, changed func(ready bool)) {
 	ctx, cancel := context.WithCancel(base)
 	r.cancel, r.done = cancel, make(chan struct{})
@@ -106,7 +108,7 @@ func (r *readiness) start(base context.Context, changed func(ready bool)) {
 	}()
 }
 
-// stop makes the process not ready for good.
+// stop makes the process permanently not ready.
 func (r *readiness) stop() {
 	r.cancel()
 	<-r.done
@@ -132,7 +134,7 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 	return state, ready
 }
 
-// set keeps the state and reports whether readiness changed.
+// set stores the state and reports whether readiness changed.
 func (r *readiness) set(state map[string]string, ready bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,26 +12,26 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// secretsEvery is how often files of secrets are read. The kubelet brings a changed Secret within a
-// minute or so; reading small files from memory costs nothing beside it.
+// secretsEvery is the interval at which secret files are read. The kubelet updates a changed Secret
+// within about a minute; reading small files costs little.
 const secretsEvery = time.Second
 
 var (
 	secretReloads = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "urr_secret_reloads_total", Help: "Contents of a secret's file that came into force while the process ran.",
+		Name: "urr_secret_reloads_total", Help: "Contents of a secret's file that were applied while the process ran.",
 	}, []string{"variable"})
 	secretRefused = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "urr_secret_refused", Help: "1 while a secret's file holds what cannot be used and an older content is in force.",
+		Name: "urr_secret_refused", Help: "1 while a secret's file has unusable content and an older content is in use.",
 	}, []string{"variable"})
 )
 
-// FollowSecrets reads the files that cfg's secrets came from again while the process runs. A changed
-// content comes into force through apply, which gets the whole configuration with it, validated.
-// What is refused, by the validation or by apply, changes nothing: it is logged once, and shown by a
-// metric as long as it lasts. Each file is judged by itself, so that one that is wrong holds up no other.
+// FollowSecrets re-reads the files of cfg's secrets while the process runs. Changed content is
+// applied through apply, which gets the whole validated configuration. Content that the validation
+// or apply refuses changes nothing: it is logged once, and a metric shows it as long as it lasts.
+// Each file is handled separately, so that a wrong one does not delay the others.
 //
-// apply is called by one goroutine. It must take a content as a whole or not at all, and let whoever
-// uses it at that moment finish with the old one.
+// apply is called by one goroutine. It must apply the configuration completely or not at all, and
+// current users may finish with the old secrets.
 func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
 	f := &follower[C]{apply: apply, log: a.log, inForce: config.Contents(cfg)}
 	for _, file := range config.Files[C]() {
@@ -48,17 +48,17 @@ type follower[C any] struct {
 	files   []*secretFile
 	apply   func(next *C) error
 	log     *slog.Logger
-	inForce map[string]config.Secret // by variable
+	inForce map[string]config.Secret // contents in use, by variable
 }
 
 type secretFile struct {
 	config.File
 
-	seen reading
-	said string // what was logged last as wrong
+	seen      reading
+	lastError string // last error that was logged
 }
 
-// reading is what a file held at one moment.
+// reading is the content of a file at one moment.
 type reading struct {
 	content config.Secret
 	failure string
@@ -67,14 +67,14 @@ type reading struct {
 func (f *follower[C]) run(ctx context.Context) error {
 	return loop.Every(ctx, secretsEvery, func(ctx context.Context) {
 		for _, file := range f.files {
-			f.look(ctx, file)
+			f.checkFile(ctx, file)
 		}
 	})
 }
 
-// look reads one file. What it holds counts when two rounds have found the same: a file that is
-// written in place may be half written, and half of a set may look whole.
-func (f *follower[C]) look(ctx context.Context, file *secretFile) {
+// checkFile reads one file. Content counts only when two rounds have read the same: a file that is
+// written in place may be incomplete, and an incomplete set may look complete.
+func (f *follower[C]) checkFile(ctx context.Context, file *secretFile) {
 	var now reading
 	var err error
 	if now.content, err = file.Read(); err != nil {
@@ -85,16 +85,16 @@ func (f *follower[C]) look(ctx context.Context, file *secretFile) {
 	switch {
 	case !settled:
 	case err != nil:
-		f.refuse(ctx, file, err)
+		f.reportRefusal(ctx, file, err)
 	case now.content == f.inForce[file.Variable]:
-		f.accept(file)
+		f.clearRefusal(file)
 	default:
-		f.change(ctx, file, now.content)
+		f.applyContent(ctx, file, now.content)
 	}
 }
 
-// change brings a content into force, with those of the other files as they are.
-func (f *follower[C]) change(ctx context.Context, file *secretFile, content config.Secret) {
+// applyContent applies a content together with the current contents of the other files.
+func (f *follower[C]) applyContent(ctx context.Context, file *secretFile, content config.Secret) {
 	old := f.inForce[file.Variable]
 	f.inForce[file.Variable] = content
 	next, err := config.LoadWith[C](ctx, f.inForce)
@@ -103,24 +103,24 @@ func (f *follower[C]) change(ctx context.Context, file *secretFile, content conf
 	}
 	if err != nil {
 		f.inForce[file.Variable] = old
-		f.refuse(ctx, file, err)
+		f.reportRefusal(ctx, file, err)
 		return
 	}
-	f.accept(file)
+	f.clearRefusal(file)
 	secretReloads.WithLabelValues(file.Variable).Inc()
 	f.log.InfoContext(ctx, "secret changed", "variable", file.Variable, "file", file.Path)
 }
 
-func (f *follower[C]) accept(file *secretFile) {
-	file.said = ""
+func (f *follower[C]) clearRefusal(file *secretFile) {
+	file.lastError = ""
 	secretRefused.WithLabelValues(file.Variable).Set(0)
 }
 
-func (f *follower[C]) refuse(ctx context.Context, file *secretFile, err error) {
+func (f *follower[C]) reportRefusal(ctx context.Context, file *secretFile, err error) {
 	secretRefused.WithLabelValues(file.Variable).Set(1)
-	if file.said == err.Error() {
+	if file.lastError == err.Error() {
 		return
 	}
-	file.said = err.Error()
-	f.log.ErrorContext(ctx, "secret refused, the old one stays", "variable", file.Variable, "file", file.Path, "error", file.said)
+	file.lastError = err.Error()
+	f.log.ErrorContext(ctx, "secret refused, the old one stays in use", "variable", file.Variable, "file", file.Path, "error", file.lastError)
 }

@@ -36,28 +36,28 @@ func (c *followed) Validate() error {
 	return nil
 }
 
-// witness keeps what an app logs and what it applies.
-type witness struct {
+// recorder records what an app logs and applies.
+type recorder struct {
 	mu      sync.Mutex
 	log     bytes.Buffer
 	applied []*followed
 }
 
 // Write implements io.Writer.
-func (w *witness) Write(b []byte) (int, error) {
+func (w *recorder) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Write(b)
 }
 
-func (w *witness) logged() string {
+func (w *recorder) logged() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.String()
 }
 
 // apply refuses one key of the gateway.
-func (w *witness) apply(next *followed) error {
+func (w *recorder) apply(next *followed) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if next.Accept["gateway"] == "too short" {
@@ -67,8 +67,8 @@ func (w *witness) apply(next *followed) error {
 	return nil
 }
 
-// last is what was applied last, and the how manieth it was.
-func (w *witness) last() (*followed, int) {
+// last returns the last applied configuration and the number of calls.
+func (w *recorder) last() (*followed, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.applied) == 0 {
@@ -78,13 +78,13 @@ func (w *witness) last() (*followed, int) {
 }
 
 // follow runs an app inside the bubble; the files are below dir.
-func follow(t *testing.T, dir string) *witness {
+func follow(t *testing.T, dir string) *recorder {
 	t.Helper()
 	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
 	t.Setenv("FOLLOWED_ACCEPT_FILE", filepath.Join(dir, "accept"))
 	cfg, err := config.Load[followed](t.Context())
 	require.NoError(t, err)
-	w := new(witness)
+	w := new(recorder)
 	a := lifecycle.New("test", lifecycle.Config{ShutdownTimeout: time.Minute}, slog.New(slog.NewTextHandler(w, nil)))
 	lifecycle.FollowSecrets(a, cfg, w.apply)
 	ctx, stop := context.WithCancel(t.Context())
@@ -94,7 +94,7 @@ func follow(t *testing.T, dir string) *witness {
 	return w
 }
 
-// mount writes a Secret as the kubelet does: all of its members appear at once.
+// mount writes a Secret as the kubelet does: all members change at once.
 func mount(t *testing.T, dir string, members map[string]string) {
 	t.Helper()
 	data := filepath.Join(dir, "..data-"+rand.Text())
@@ -110,13 +110,13 @@ func mount(t *testing.T, dir string, members map[string]string) {
 	require.NoError(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
 }
 
-// rounds lets the files be read n times.
+// rounds waits until the files were read n times.
 func rounds(n int) {
 	time.Sleep(time.Duration(n) * time.Second)
 	synctest.Wait()
 }
 
-// metric is a sample of the process, which other tests may have counted before.
+// metric returns a metric's value, which other tests of the process may have changed before.
 func metric(t *testing.T, name, variable string) float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
@@ -131,7 +131,7 @@ func metric(t *testing.T, name, variable string) float64 {
 	return 0
 }
 
-func TestSecretsChangeWhileTheProcessRuns(t *testing.T) {
+func TestChangedSecretsAreApplied(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1", "accept/vwr": "v1"})
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestSecretsChangeWhileTheProcessRuns(t *testing.T) {
 	})
 }
 
-func TestABadContentChangesNothing(t *testing.T) {
+func TestRefusedContentChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1"})
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestABadContentChangesNothing(t *testing.T) {
 	})
 }
 
-// Whoever writes in place may be half way when the file is read, and half of a set may look whole.
-func TestAHalfWrittenFileDoesNotCount(t *testing.T) {
+// A file that is written in place may be read incomplete, and an incomplete set may look complete.
+func TestPartiallyWrittenFileIsIgnored(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, map[string]string{"key": "good 1", "accept/gateway": "g1"})
 	synctest.Test(t, func(t *testing.T) {

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// lastWord is how long what has no time left may still take to say how it ended.
-const lastWord = 100 * time.Millisecond
+// reportGrace is the extra time after the deadline in which a task may still report its outcome.
+const reportGrace = 100 * time.Millisecond
 
-// shutdown ends servers, workers and closers within ShutdownTimeout in all. What does not end in time is named in the error and left
-// behind: the process exits with code 1 then. None can use up the time of those after it: servers get half of it, workers three quarters
-// of what they leave, closers the rest.
+// shutdown ends servers, workers and closers within ShutdownTimeout in total. What does not end in
+// time is named in the error and abandoned: the process then exits with code 1. Each group gets a
+// share, so that none can use up the time of the next: servers half of the time, workers three
+// quarters of the rest, closers what remains.
 func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()
 	problems := []error{a.endAll(ctx, a.servers, 1, 2), a.endAll(ctx, a.workers, 3, 4), a.close(ctx)}
-	for drained := false; !drained; { // a task that failed on its way out must not pass for a clean stop
+	for drained := false; !drained; { // report tasks that failed while stopping
 		select {
 		case err := <-a.failed:
 			problems = append(problems, err)
@@ -28,7 +29,7 @@ func (a *App) shutdown(base context.Context) error {
 	return errors.Join(problems...)
 }
 
-// endAll ends started tasks, last registered first, in num/den of the time that ctx has left.
+// endAll ends started tasks, last registered first, within num/den of the time left in ctx.
 func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Until(deadline)*time.Duration(num)/time.Duration(den))
@@ -46,11 +47,11 @@ func (a *App) end(ctx context.Context, t *task) error {
 	start := time.Now()
 	var err error
 	if t.stop != nil {
-		err = a.bounded(ctx, t.stop)
+		err = a.callWithin(ctx, t.stop)
 	}
 	t.cancel()
-	if !ended(ctx, t.done) {
-		err = errors.Join(err, a.late())
+	if !waitDone(ctx, t.done) {
+		err = errors.Join(err, a.errTimeout())
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", t.name, err)
@@ -63,7 +64,7 @@ func (a *App) end(ctx context.Context, t *task) error {
 func (a *App) close(ctx context.Context) error {
 	var problems []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
-		if err := a.bounded(ctx, a.closers[i].fn); err != nil {
+		if err := a.callWithin(ctx, a.closers[i].fn); err != nil {
 			problems = append(problems, fmt.Errorf("close %s: %w", a.closers[i].name, err))
 		}
 	}
@@ -71,25 +72,28 @@ func (a *App) close(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// bounded calls fn, and leaves it behind when it does not heed the end of ctx: a pool waits for every connection that a stuck worker
-// holds, and does not know contexts.
-func (a *App) bounded(ctx context.Context, fn func(context.Context) error) error {
+// callWithin calls fn and abandons it when it does not return at the end of ctx. Closing a pool,
+// for example, waits for the connections of a stuck worker and takes no context.
+func (a *App) callWithin(ctx context.Context, fn func(context.Context) error) error {
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = guarded(ctx, fn)
+		err = recoverPanics(ctx, fn)
 	}()
-	if !ended(ctx, done) {
-		return a.late()
+	if !waitDone(ctx, done) {
+		return a.errTimeout()
 	}
 	return err
 }
 
-func (a *App) late() error { return fmt.Errorf("did not end in its part of %v", a.cfg.ShutdownTimeout) }
+func (a *App) errTimeout() error {
+	return fmt.Errorf("did not end in its part of %v", a.cfg.ShutdownTimeout)
+}
 
-// ended waits for done until a moment after the end of ctx, in which what heeds ctx ends by itself.
-func ended(ctx context.Context, done <-chan struct{}) bool {
+// waitDone waits for done until reportGrace after the end of ctx, so that a task that reacts to ctx
+// can still finish.
+func waitDone(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true
@@ -98,7 +102,7 @@ func ended(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true
-	case <-time.After(lastWord):
+	case <-time.After(reportGrace):
 		return false
 	}
 }

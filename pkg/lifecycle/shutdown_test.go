@@ -30,13 +30,14 @@ func TestShutdownHasADeadline(t *testing.T) {
 	})
 }
 
-// A pool waits for the connection of a worker that hangs, whatever its context says: the process must end all the same.
-func TestCloserThatHangsIsLeftBehind(t *testing.T) {
+// A pool waits for the connection of a hanging worker without regard to its context: the process
+// must end anyway.
+func TestHangingCloserIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		var j journal
+		var j callLog
 		a := newApp(lifecycle.Config{ShutdownTimeout: 50 * time.Millisecond})
 		a.OnClose("telemetry", j.closer("telemetry"))
 		a.OnClose("panics", func(context.Context) error { panic("twice closed") })
@@ -50,8 +51,8 @@ func TestCloserThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// A request that does not end takes the servers' part of the time, not that of the consumers and relays after them.
-func TestServerThatHangsLeavesTimeForTheWorkers(t *testing.T) {
+// A hanging request uses only the servers' share of the time, not that of consumers and relays.
+func TestHangingServerLeavesTimeForWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -90,7 +91,7 @@ func TestServerThatHangsLeavesTimeForTheWorkers(t *testing.T) {
 	})
 }
 
-func TestFailureWhileDrainingIsTold(t *testing.T) {
+func TestFailureWhileDrainingIsReturned(t *testing.T) {
 	t.Parallel()
 	drains := make(chan struct{})
 	a := newApp(lifecycle.Config{Drain: time.Hour})

@@ -1,5 +1,5 @@
-// Package loop has the two ways in which a background worker goes round: again and again, and along
-// a stream that is opened anew whenever it breaks.
+// Package loop runs the two kinds of background loops: calls at an interval, and reading a stream
+// that is reopened when it breaks.
 package loop
 
 import (
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Every calls do now, and then each time the interval has passed, until ctx ends. A call that takes
-// longer than the interval is followed by the next one at once. It returns nil, as a worker of
-// lifecycle.App does that has done its work.
+// Every calls do immediately and then at the interval until ctx ends. A call that takes longer than
+// the interval is followed immediately by the next one. It returns nil, as a worker of
+// lifecycle.App does when its work is done.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -24,7 +24,7 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	return nil
 }
 
-// After is Every without the first call: the interval passes before anything is done.
+// After is Every without the immediate first call.
 func After(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -34,24 +34,24 @@ func After(ctx context.Context, interval time.Duration, do func(context.Context)
 	return nil
 }
 
-// The pauses before a stream is opened anew: each twice as long as the one before, spread over its
-// second half.
+// The pauses before a stream is reopened: each twice as long as the one before, with jitter over
+// its second half.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 3 * time.Second
 )
 
-// Follow calls read, which returns when the stream it opened has broken, until ctx ends. A stream
-// on which something was heard is opened again soon; others with back-off.
-func Follow(ctx context.Context, log *slog.Logger, name string, read func(context.Context) (heard bool, err error)) error {
+// Follow calls read, which opens a stream and returns when it breaks, until ctx ends. After a
+// stream that received something the back-off starts again at its minimum.
+func Follow(ctx context.Context, log *slog.Logger, name string, read func(context.Context) (received bool, err error)) error {
 	backoff := minBackoff
 	for {
-		heard, err := read(ctx)
+		received, err := read(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the stream ended because it should
+			return nil //nolint:nilerr // the stream ended with ctx
 		}
 		level := slog.LevelWarn
-		if heard { // connections end by age, too
+		if received { // connections also end by age
 			backoff, level = minBackoff, slog.LevelInfo
 		}
 		log.Log(ctx, level, "stream broken", "of", name, "error", err.Error(), "again_in", backoff.String())
@@ -67,13 +67,13 @@ var (
 	errEnded  = errors.New("ended by the other side")
 )
 
-// Stream is what gRPC's server streams are for who reads them.
+// Stream is the receiving side of a gRPC server stream.
 type Stream[M any] interface{ Recv() (M, error) }
 
-// Read opens a stream and hands its messages to take until it breaks, take fails, or nothing comes
-// for the time of silence: a peer that hangs would never end the stream by itself. It reports
-// whether take was content with a message; the error is never nil.
-func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (heard bool, err error) {
+// Read opens a stream and passes its messages to take until the stream breaks, take fails, or
+// nothing is received for the time of silence (a peer that hangs never ends the stream). received
+// reports that take accepted a message; the error is never nil.
+func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stream, err := open(ctx)
@@ -86,21 +86,21 @@ func Read[M any](ctx context.Context, silence time.Duration, open func(context.C
 		msg, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return heard, errEnded
+			return received, errEnded
 		case err != nil && ctx.Err() != nil:
-			return heard, context.Cause(ctx)
+			return received, context.Cause(ctx)
 		case err != nil:
-			return heard, err
+			return received, err
 		}
 		alarm.Reset(silence)
 		if err := take(ctx, msg); err != nil {
-			return heard, err
+			return received, err
 		}
-		heard = true
+		received = true
 	}
 }
 
-// Sleep waits; it reports false when ctx ended first.
+// Sleep waits for d; it returns false when ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -24,7 +24,7 @@ func TestEvery(t *testing.T) {
 			at = append(at, time.Since(begun))
 			switch len(at) {
 			case 2:
-				time.Sleep(14 * time.Second) // the round that was due meanwhile follows at once
+				time.Sleep(14 * time.Second) // the call that was due meanwhile follows immediately
 			case 4:
 				cancel()
 			}
@@ -34,7 +34,7 @@ func TestEvery(t *testing.T) {
 	})
 }
 
-func TestAfterWaitsFirst(t *testing.T) {
+func TestAfterWaitsBeforeFirstCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -49,14 +49,15 @@ func TestAfterWaitsFirst(t *testing.T) {
 	})
 }
 
-func TestEveryDoesNothingAfterItsEnd(t *testing.T) {
+func TestEveryStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, loop.Every(ctx, time.Hour, func(context.Context) { t.Error("called") }))
 }
 
-// Attempts in vain move apart, up to 3 s; after a stream that was any good the next follows soon.
+// Failed attempts back off to 3 s; after a stream that received something the next attempt follows
+// soon.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// messages is a stream that sends what a test gives it, and ends with the context it was opened with.
+// messages is a stream of the messages that a test sends; it ends with the context it was opened
+// with.
 type messages struct {
 	ctx  context.Context //nolint:containedctx // as a gRPC stream's
 	sent <-chan string
@@ -105,14 +107,14 @@ func TestRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		messages []string
 		open     error
-		heard    bool
+		received bool
 		want     string
 	}{
 		"it cannot be opened":                  {open: refused, want: "refused"},
-		"the peer ends it":                     {messages: []string{"a", "end"}, heard: true, want: "ended by the other side"},
+		"the peer ends it":                     {messages: []string{"a", "end"}, received: true, want: "ended by the other side"},
 		"the peer hangs at once":               {want: "silent for too long"},
-		"the peer hangs after a while":         {messages: []string{"a", "pause", "b", "pause", "c"}, heard: true, want: "silent for too long"},
-		"a message is not what it ought to be": {messages: []string{"a", "bad", "b"}, heard: true, want: "refused"},
+		"the peer hangs after a while":         {messages: []string{"a", "pause", "b", "pause", "c"}, received: true, want: "silent for too long"},
+		"a message is not what it ought to be": {messages: []string{"a", "bad", "b"}, received: true, want: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,14 +133,14 @@ func TestRead(t *testing.T) {
 					}
 				}()
 				open := func(ctx context.Context) (loop.Stream[string], error) { return messages{ctx, sent}, tc.open }
-				heard, err := loop.Read(t.Context(), 5*time.Second, open, func(_ context.Context, m string) error {
+				received, err := loop.Read(t.Context(), 5*time.Second, open, func(_ context.Context, m string) error {
 					if m == "bad" {
 						return refused
 					}
 					return nil
 				})
 				require.ErrorContains(t, err, tc.want)
-				require.Equal(t, tc.heard, heard)
+				require.Equal(t, tc.received, received)
 			})
 		})
 	}

@@ -17,36 +17,36 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// A topic that is missing is tried again for ever; when it is made, its events are there.
-func TestAMissingTopicHoldsUpNoOther(t *testing.T) {
+// A missing topic is retried forever; its events are published when it is created.
+func TestMissingTopicDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	pool, topic, missing := postgrestest.New(t, outbox.Migrations), kafkatest.TopicOf(t, 3), kafkatest.Name("missing")
-	require.NoError(t, insert(t.Context(), pool, many(missing, 20)...))
+	require.NoError(t, insert(t.Context(), pool, manyEvents(missing, 20)...))
 	run(t, pool, kafkatest.Producer(t), outbox.Options{Prober: kafkatest.Prober(t)})
-	require.NoError(t, insert(t.Context(), pool, many(topic, 20)...))
+	require.NoError(t, insert(t.Context(), pool, manyEvents(topic, 20)...))
 	require.Len(t, kafkatest.Read(t, topic, 20), 20)
 	t.Cleanup(func() { kafkatest.Delete(t, missing, missing+kafka.DLQSuffix) })
 	require.NoError(t, kafka.EnsureTopics(t.Context(), kafkatest.Config(t), kafka.Topic{Name: missing}))
 	require.Len(t, kafkatest.Read(t, missing, 20), 20)
-	empties(t, pool)
+	waitEmpty(t, pool)
 }
 
-// A broker refuses the whole batch; the key of the record that is too large for the topic waits
-// until an operator has made room for it.
-func TestARecordThatIsTooLargeForItsTopic(t *testing.T) {
+// The broker refuses the whole batch. Only the key of the record that is too large for the topic
+// waits, until an operator has raised the limit.
+func TestRecordTooLargeForItsTopicParksItsKey(t *testing.T) {
 	t.Parallel()
 	pool, topic := postgrestest.New(t, outbox.Migrations), limited(t, "2000")
 	large := event(topic, "large", 1)
 	large.Payload = caller(randomText(10_000), 1)
-	require.NoError(t, insert(t.Context(), pool, append([]outbox.Event{large, event(topic, "large", 2)}, many(topic, 5)...)...))
+	require.NoError(t, insert(t.Context(), pool, append([]outbox.Event{large, event(topic, "large", 2)}, manyEvents(topic, 5)...)...))
 	run(t, pool, kafkatest.Producer(t), outbox.Options{Prober: kafkatest.Prober(t)})
 	kafkatest.Read(t, topic, 5)
-	waittest.Until(t, func() bool { return left(t, pool) == 2 }, "the others are published")
+	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "the others are published")
 	limit(t, topic, "1000000")
-	waittest.Until(t, func() bool { // the key may be about to be parked, and is parked again until the broker knows of the new limit
+	waittest.Until(t, func() bool { // the key may be parked again until the broker knows the new limit
 		_, err := outbox.Redrive(t.Context(), pool, topic, "large")
 		require.NoError(t, err)
-		return left(t, pool) == 0
+		return pending(t, pool) == 0
 	}, "the key is published")
 	var versions []string
 	for _, r := range kafkatest.Read(t, topic, 7) {
@@ -57,7 +57,7 @@ func TestARecordThatIsTooLargeForItsTopic(t *testing.T) {
 	require.Equal(t, []string{`"epoch":1`, `"epoch":2`}, versions)
 }
 
-// randomText does not compress to less than half.
+// randomText returns text that does not compress to less than half.
 func randomText(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -68,8 +68,8 @@ func randomText(n int) string {
 
 const maxBytes = "max.message.bytes"
 
-// limited makes a topic of one partition that takes no batch above the limit from its first record
-// on: the broker hears of a limit that is set later some time after the controller has said yes.
+// limited makes a topic of one partition whose limit applies from its first record on: a limit set
+// later reaches the broker some time after the controller has accepted it.
 func limited(t *testing.T, bytes string) string {
 	t.Helper()
 	topic := kafkatest.Name("limited")

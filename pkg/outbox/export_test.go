@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Quick shortens the pauses between two sessions, and between two attempts to get the shards that nobody serves.
+// Quick shortens the pauses between two sessions, and between two attempts at the locks.
 func (r *Relay) Quick() {
 	r.reconnect, r.lockEvery, r.retryMin = 10*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 }
 
-// Scan replaces the 5,000 rows that a read looks at while partitions are in back-off.
+// Scan replaces the 5,000 rows that one read covers while partitions are in back-off.
 func (r *Relay) Scan(rows int) { r.scan = rows }
 
 // SessionIdle replaces the 10 s after which the server ends the session of a relay that hangs.
 func (r *Relay) SessionIdle(d time.Duration) { r.sessionIdle = d }
 
-// Pass is one pass in a session of its own. It returns how many events it published, and whether some wait for a transaction's end.
+// Pass runs one pass in a session of its own. It returns the number of published events, and
+// whether rows wait for the end of a transaction.
 func (r *Relay) Pass(ctx context.Context) (published int, blocked bool, err error) {
 	s, err := r.open(ctx)
 	if err != nil {

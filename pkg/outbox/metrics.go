@@ -14,11 +14,12 @@ import (
 
 const (
 	measureEvery = 5 * time.Second
-	// countLimit is where counting rows stops: past it the number itself says nothing more.
+	// countLimit is where counting rows stops; a larger number gives no more information.
 	countLimit = 100_000
 )
 
-// What a replica reports is the whole table, whether or not it serves it; only the partitions in back-off are those of the serving relay.
+// Every replica reports the whole table, whether or not it serves it. Only the partitions in
+// back-off are those of the serving relay.
 var (
 	lagGauge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_outbox_lag_seconds", Help: "Age of the oldest event that is not published yet and not parked.",
@@ -34,12 +35,12 @@ var (
 	}, []string{"topic"})
 )
 
-// observe sets the gauge of partitions in back-off.
-func observe(s *stalls) {
+// publishStallGauge sets the gauge of partitions in back-off.
+func publishStallGauge(s *stalls) {
 	counts := make(map[string]int)
 	for p, st := range s.of {
 		counts[p.topic] += 0
-		if st.lifted.IsZero() {
+		if st.recoveredAt.IsZero() {
 			counts[p.topic]++
 		}
 	}
@@ -48,8 +49,8 @@ func observe(s *stalls) {
 	}
 }
 
-// forget takes back what a session has reported: it does not serve any more.
-func forget(s *stalls) {
+// clearStallGauge resets the gauge when the session no longer serves.
+func clearStallGauge(s *stalls) {
 	for p := range s.of {
 		stalledGauge.WithLabelValues(p.topic).Set(0)
 	}
@@ -74,7 +75,7 @@ func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	}
 }
 
-// measure reads the table's figures as of now, by the database's clock unless it is given.
+// measure sets the gauges from the table, as of now; nil is the database's clock.
 func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -95,8 +96,8 @@ func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	return nil
 }
 
-// Oldest is the age of the oldest event of a topic ("": of any) that is not published yet and whose key is not parked; 0 when there is none.
-// The time is the database's unless it is given.
+// Oldest returns the age of the oldest event of a topic ("": of any) that is neither published nor
+// parked; 0 when there is none. now is nil for the database's clock.
 func Oldest(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
 	var seconds float64
 	err := pool.QueryRow(ctx, `

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// beforeHashes is the outbox as it is before the rows of the previous release get their hashes.
-func beforeHashes(t *testing.T) postgres.MigrationSet {
+// migrationsBeforeHashes is the outbox before the rows of the previous release get their hashes.
+func migrationsBeforeHashes(t *testing.T) postgres.MigrationSet {
 	t.Helper()
 	files := fstest.MapFS{}
 	for _, name := range []string{"migrations/0001_outbox.sql", "migrations/0002_partitions.sql"} {
@@ -26,11 +26,11 @@ func beforeHashes(t *testing.T) postgres.MigrationSet {
 	return postgres.MigrationSet{Name: outbox.Migrations.Name, FS: files}
 }
 
-// A backlog is migrated in short transactions: while one waits for a row, those before it hold
-// nobody up, and an attempt that was given up is gone on with.
-func TestABacklogIsMigratedInParts(t *testing.T) {
+// A backlog is migrated in short transactions: while one waits for a row, the earlier ones block
+// nobody, and an interrupted attempt is continued.
+func TestBacklogIsMigratedInBatches(t *testing.T) {
 	t.Parallel()
-	pool := postgrestest.New(t, beforeHashes(t))
+	pool := postgrestest.New(t, migrationsBeforeHashes(t))
 	const rows = 12_000
 	_, err := pool.Exec(t.Context(), `
 		INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)

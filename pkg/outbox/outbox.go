@@ -1,5 +1,6 @@
-// Package outbox makes a state change and its event one transaction: events are rows written beside the change, which relays publish
-// to Kafka and then delete. Each is delivered at least once; consumers know repetitions by the event's id (header ce_id).
+// Package outbox makes a state change and its event one transaction: events are rows inserted in
+// the transaction of the change. Relays publish the rows to Kafka and then delete them. Each event
+// is delivered at least once; consumers recognise a repeated event by its id (header ce_id).
 package outbox
 
 import (
@@ -26,30 +27,34 @@ var files embed.FS
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
 
-// shardCount is the number of parts that relays of the previous release share out among themselves; the table's CHECK knows it too. Both
-// go in the next release.
+// shardCount is the number of shards that relays of the previous release divide among themselves;
+// the table's CHECK has the same number. Both are removed in the next release.
 const shardCount = 8
 
-// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB): one that could never be published would hold up its key.
+// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB). An event that can
+// never be published would block its key.
 const maxPayload = 512 << 10
 
 // Event is what happened to one entity.
 type Event struct {
-	// ID is unique for good; the zero UUID becomes a new one.
+	// ID is globally unique; a new one is made for the zero UUID.
 	ID uuid.UUID
-	// Topic and Key say where it goes; events of one key keep their order.
+	// Topic and Key are the destination. Events of one key keep their order.
 	Topic, Key string
 	// Type is the CloudEvents type, as PAYMENT_CONFIRMED.
 	Type string
-	// EntityVersion grows with every change of the entity, so that consumers can ignore what is older than what they know.
+	// EntityVersion grows with every change of the entity, so that consumers can ignore versions
+	// older than the one they know.
 	EntityVersion int64
 	Payload       proto.Message
 }
 
-// Insert writes the events into tx; source is the CloudEvents source, as "payment". They carry ctx's trace.
+// Insert writes the events into tx; source is the CloudEvents source, as "payment". They carry
+// ctx's trace.
 //
-// Call it after the entity's row is locked or updated in tx: that, not the relay, is what makes the order of ids within a key the order
-// of the commits (see Relay). Call Relay.Signal after the commit, or the next poll finds them.
+// Call it after the entity's row is locked or updated in tx. That lock makes the order of ids
+// within a key the order of the commits (see Relay). After the commit call Relay.Signal; without it
+// the next poll finds the events.
 func Insert(ctx context.Context, tx pgx.Tx, source string, events ...Event) error {
 	if len(events) == 0 {
 		return nil

@@ -36,7 +36,7 @@ func event(topic, key string, version int64) outbox.Event {
 	}
 }
 
-// caller stands for a payload.
+// caller is a payload.
 func caller(text string, version int64) *commonv1.Caller {
 	return &commonv1.Caller{UserId: text, Epoch: version}
 }
@@ -47,20 +47,21 @@ func insert(ctx context.Context, pool *pgxpool.Pool, events ...outbox.Event) err
 	})
 }
 
-func left(t *testing.T, pool *pgxpool.Pool) int {
+func pending(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
 	var n int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
 	return n
 }
 
-func empties(t *testing.T, pool *pgxpool.Pool) {
+func waitEmpty(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	waittest.Until(t, func() bool { return left(t, pool) == 0 }, "the outbox is empty")
+	waittest.Until(t, func() bool { return pending(t, pool) == 0 }, "the outbox is empty")
 }
 
-// settles waits until no transaction is under way that began before what the outbox holds: one of any database of the server holds it up.
-func settles(t *testing.T, pool *pgxpool.Pool) {
+// waitForOlderTransactions waits until no transaction is running that began before the rows of the
+// outbox: a transaction in any database of the server delays them.
+func waitForOlderTransactions(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	waittest.Until(t, func() bool {
 		var settled bool
@@ -70,7 +71,7 @@ func settles(t *testing.T, pool *pgxpool.Pool) {
 	}, "the transactions before it have ended")
 }
 
-// run starts a relay; it ends with the returned function, at the latest with the test.
+// run starts a relay; it stops with the returned function, at the latest when the test ends.
 func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) (*outbox.Relay, func()) {
 	t.Helper()
 	r := newRelay(t, pool, p, opts)
@@ -118,20 +119,20 @@ func TestPublishesToKafka(t *testing.T) {
 	require.NoError(t, kafka.Decode(rec, &c))
 	require.Equal(t, int64(7), c.GetEpoch())
 	require.Contains(t, string(rec.Value), `"epoch":7`, "64-bit integers are numbers")
-	empties(t, pool)
+	waitEmpty(t, pool)
 }
 
-func TestARolledBackChangeHasNoEvent(t *testing.T) {
+func TestRolledBackChangePublishesNothing(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	err := postgres.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 		return errors.Join(outbox.Insert(ctx, tx, "test", event("t", "k", 1)), errors.New("changed my mind"))
 	})
 	require.Error(t, err)
-	require.Zero(t, left(t, pool))
+	require.Zero(t, pending(t, pool))
 }
 
-func TestAnEventThatCouldNeverBePublishedIsRefused(t *testing.T) {
+func TestInsertRefusesTooLargeEvents(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	e := event("t", "k", 1)
@@ -143,7 +144,7 @@ func TestAnEventThatCouldNeverBePublishedIsRefused(t *testing.T) {
 	require.ErrorContains(t, insert(t.Context(), pool, twice), "outbox_event_id_key")
 }
 
-// change is a writer's transaction that has its id for a while before it gets the entity's row.
+// change is a writer's transaction that gets its txid some time before it gets the entity's row.
 func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
 	return postgres.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id(), pg_sleep(random() * 0.004)`); err != nil {
@@ -155,13 +156,14 @@ func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
 	})
 }
 
-// Writers of the same entities commit in the order in which they got the row; their txids are in another order on purpose.
+// Writers of the same entities commit in the order in which they got the row; their txids are in
+// another order on purpose.
 func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	_, err := pool.Exec(t.Context(), `CREATE TABLE entity AS SELECT k::text AS id, 0::bigint AS version FROM generate_series(0, 4) k`)
 	require.NoError(t, err)
-	var m memory
+	var m fakePublisher
 	run(t, pool, &m, outbox.Options{Batch: 7})
 
 	const writers, rounds = 8, 25
@@ -178,7 +180,7 @@ func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	for range writers {
 		require.NoError(t, <-results)
 	}
-	empties(t, pool)
+	waitEmpty(t, pool)
 	total := 0
 	for k := range 5 {
 		vs := m.versions(t, fmt.Sprint(k))
@@ -190,11 +192,12 @@ func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	require.Equal(t, writers*rounds, total)
 }
 
-// A transaction that commits late is neither skipped nor overtaken by later inserts, even of writers without a common row lock.
-func TestALateCommitIsNotSkipped(t *testing.T) {
+// A transaction that commits late is neither skipped nor overtaken by later inserts, even if the
+// writers have no common row lock.
+func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	var m memory
+	var m fakePublisher
 	relay := newRelay(t, pool, &m, outbox.Options{})
 	late, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -208,15 +211,15 @@ func TestALateCommitIsNotSkipped(t *testing.T) {
 	require.True(t, blocked)
 	require.NoError(t, late.Commit(t.Context()))
 	start(t, relay)
-	empties(t, pool)
+	waitEmpty(t, pool)
 	require.Equal(t, []int64{1, 2}, m.versions(t, "k"))
 }
 
-func TestAFailedEventIsFollowedByItsSuccessors(t *testing.T) {
+func TestFailedEventIsPublishedBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	failures := 3
-	m := memory{}
+	m := fakePublisher{}
 	m.fail = func(r kafka.Record) error {
 		if strings.Contains(string(r.Value), `"epoch":2`) && failures > 0 {
 			failures--
@@ -226,24 +229,24 @@ func TestAFailedEventIsFollowedByItsSuccessors(t *testing.T) {
 	}
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "a", 3), event("t", "b", 9)))
 	run(t, pool, &m, outbox.Options{})
-	empties(t, pool)
+	waitEmpty(t, pool)
 	vs := m.versions(t, "a")
 	require.Equal(t, int64(1), vs[0])
 	require.Equal(t, []int64{2, 3}, vs[len(vs)-2:], "the last word of a key stays the last: %v", vs)
 	require.Equal(t, []int64{9}, m.versions(t, "b"), "another key is neither held up nor repeated")
 }
 
-// Two relays share nothing; when the serving one loses its session, the other takes over by itself.
+// Only one of two relays serves; when it loses its session, the other takes over.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	var a, b memory
+	var a, b fakePublisher
 	run(t, pool, &a, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	empties(t, pool)
+	waitEmpty(t, pool)
 	_, stopB := run(t, pool, &b, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
-	empties(t, pool)
+	waitEmpty(t, pool)
 	require.Equal(t, []int64{1, 2}, a.versions(t, "k"))
 	require.Empty(t, b.published(), "the locks are taken")
 
@@ -255,7 +258,7 @@ func TestTakeover(t *testing.T) {
 		}
 		require.NoError(t, insert(t.Context(), pool, event("t", "k", v)))
 	}
-	empties(t, pool)
+	waitEmpty(t, pool)
 	stopB()
 	seen := make(map[int64]bool)
 	for _, v := range append(a.versions(t, "k"), b.versions(t, "k")...) {
@@ -264,69 +267,70 @@ func TestTakeover(t *testing.T) {
 	require.Len(t, seen, 39)
 }
 
-// hung is a publisher that does not come back before it is let go, as in a process that is paused.
-type hung struct {
-	memory
+// blockedPublisher blocks every call until it is released, as in a paused process.
+type blockedPublisher struct {
+	fakePublisher
 
 	entered chan struct{}
 	release chan struct{}
 }
 
-func (h *hung) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+func (h *blockedPublisher) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 	close(h.entered)
 	<-h.release
-	return h.memory.PublishEach(ctx, recs)
+	return h.fakePublisher.PublishEach(ctx, recs)
 }
 
-// A relay that hangs keeps its connection, and with it its locks: the server ends the session, so that another takes over.
-func TestTakeoverFromARelayThatHangs(t *testing.T) {
+// A relay that hangs keeps its connection and its locks: the server ends the session, so that
+// another relay takes over.
+func TestTakeoverFromHangingRelay(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	a := hung{entered: make(chan struct{}), release: make(chan struct{})}
+	a := blockedPublisher{entered: make(chan struct{}), release: make(chan struct{})}
 	relay := newRelay(t, pool, &a, outbox.Options{})
 	relay.SessionIdle(200 * time.Millisecond)
 	stop := start(t, relay)
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
 	waittest.Receive(t, a.entered)
-	var b memory
+	var b fakePublisher
 	run(t, pool, &b, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2)))
-	empties(t, pool)
+	waitEmpty(t, pool)
 	require.Equal(t, []int64{1, 2}, b.versions(t, "k"))
 	close(a.release)
 	stop()
 }
 
-// What the last requests left is published before the process ends.
-func TestStopDrains(t *testing.T) {
+// Events committed by the last requests are published before the process ends.
+func TestStopPublishesPendingEvents(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	var m memory
+	var m fakePublisher
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
 	_, stop := run(t, pool, &m, outbox.Options{Poll: time.Hour, Batch: 2})
-	empties(t, pool) // the first pass comes at once
+	waitEmpty(t, pool) // the first pass comes at once
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2), event("t", "k", 3), event("t", "k", 4)))
-	settles(t, pool) // what it may wait for at its end has a limit
+	waitForOlderTransactions(t, pool) // what it may wait for at its end has a limit
 	stop()
-	require.Zero(t, left(t, pool))
+	require.Zero(t, pending(t, pool))
 	require.Equal(t, []int64{1, 2, 3, 4}, m.versions(t, "k"))
 }
 
-func TestSignalWakesAtOnce(t *testing.T) {
+func TestSignalTriggersPublishing(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	var m memory
+	var m fakePublisher
 	relay, _ := run(t, pool, &m, outbox.Options{Poll: time.Hour})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
 	waittest.Until(t, func() bool {
 		relay.Signal()
-		return left(t, pool) == 0
+		return pending(t, pool) == 0
 	}, "the outbox is empty")
 }
 
 func TestMetrics(t *testing.T) {
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: func(kafka.Record) error { return errors.New("broker away") }}
+	m := fakePublisher{fail: func(kafka.Record) error { return errors.New("broker away") }}
 	relay := newRelay(t, pool, &m, outbox.Options{})
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1), event("t", "k", 2)))
 	var oldest time.Time

@@ -14,17 +14,18 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Parked is a key that waits for an operator, since the broker refuses one of its events for good.
+// Parked is a key that waits for an operator because the broker permanently refuses one of its
+// events.
 type Parked struct {
 	Topic, Key string
-	// EventID and Error are of the event that was refused; Type is its type.
+	// EventID, Error and Type describe the event that was refused.
 	EventID, Error, Type string
 	At                   time.Time
-	// Events of the key that wait, the refused one included.
+	// Events is the number of waiting events of the key, including the refused one.
 	Events int64
 }
 
-// ParkedKeys lists them, oldest first.
+// ParkedKeys lists the parked keys, oldest first.
 func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
 	rows, err := pool.Query(ctx, `
 		SELECT p.topic, p.key, p.event_id::text, p.error, coalesce(min(o.type) FILTER (WHERE o.event_id = p.event_id), ''), p.parked_at, count(o.id)
@@ -37,9 +38,9 @@ func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
 	return parked, postgres.Err(err)
 }
 
-// Redrive has the serving relay publish the events of a key again, in their order; all keys of the
-// topic when key is empty. What is still refused is parked again. It returns how many keys there
-// were.
+// Redrive makes the serving relay publish the events of a key again, in order; of all keys of the
+// topic when key is empty. A key that is refused again is parked again. It returns the number of
+// keys.
 func Redrive(ctx context.Context, pool *pgxpool.Pool, topic, key string) (int64, error) {
 	tag, err := pool.Exec(ctx, `DELETE FROM outbox_parked WHERE topic = $1 AND $2 IN ('', key)`, topic, key)
 	return tag.RowsAffected(), postgres.Err(err)
@@ -48,11 +49,11 @@ func Redrive(ctx context.Context, pool *pgxpool.Pool, topic, key string) (int64,
 // Usage of Command.
 const Usage = "outbox [parked | redrive <topic> [<key>]]"
 
-// ErrUsage says that Command was not called as Usage has it.
+// ErrUsage is returned when Command is called with arguments other than those of Usage.
 var ErrUsage = errors.New("usage: " + Usage)
 
-// Command is what an operator calls by `<service> outbox …`: it lists the parked keys, or redrives
-// a key or those of a topic.
+// Command runs `<service> outbox …` for operators: it lists the parked keys, or redrives a key or
+// all keys of a topic.
 func Command(ctx context.Context, pool *pgxpool.Pool, args []string, out io.Writer) error {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "parked":

@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// stale is the age past which rows that were read are not published: the session may have ended
-	// in the meantime.
+	// stale is the age past which rows that were read are no longer published: the session may have
+	// ended since, and another relay may serve them.
 	stale = 5 * time.Second
-	// publishTimeout is how long a batch waits for its slowest partition, which is then left out of
-	// those that follow.
+	// publishTimeout bounds the wait for the slowest partition of a batch. That partition is then
+	// left out of the next batches.
 	publishTimeout = 3 * time.Second
 )
 
-// entity is whose events keep their order.
+// entity is the unit of ordering: events with the same topic and key.
 type entity struct{ topic, key string }
 
-// pass publishes one batch and deletes what was acked. It returns how many rows it is done with; an
-// error ends the session.
+// pass publishes one batch and deletes what was acked. It returns the number of rows that were
+// published; an error ends the session.
 func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
 	if err := s.lock(ctx); err != nil || len(s.shards) == 0 {
 		return 0, err
 	}
-	probed, err := r.tryStalled(ctx, s)
+	probed, err := r.probeStalled(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	leaveOut, _, _ := s.stalls.left(time.Now())
+	leaveOut, _, _ := s.stalls.excluded(time.Now())
 	readAt := time.Now()
 	rows, err := s.read(ctx, leaveOut, r.opts.Batch, r.scan)
 	if err != nil || len(rows) == 0 {
@@ -43,15 +43,15 @@ func (r *Relay) pass(ctx context.Context, s *session) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	acked := settle(rows, results)
+	acked := ackedInOrder(rows, results)
 	if err := s.delete(ctx, acked); err != nil {
 		return 0, err
 	}
-	r.failed(ctx, s, rows, results)
+	r.noteFailures(ctx, s, rows, results)
 	return probed + len(acked), nil
 }
 
-// publish returns a result per row.
+// publish sends the rows and returns a result per row.
 func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]error, error) {
 	results := make([]error, len(rows))
 	recs, at := make([]kafka.Record, 0, len(rows)), make([]int, 0, len(rows))
@@ -75,10 +75,10 @@ func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]er
 	return results, failpoint.Err("outbox.after_publish")
 }
 
-// settle returns the ids that may be deleted: those acked, unless an event of the same key before
-// it was not; that one is published again and the later one after it, so that the key's last word
-// stays last.
-func settle(rows []row, results []error) []int64 {
+// ackedInOrder returns the ids that may be deleted: acked rows without a failed row of the same key
+// before them. A row behind a failure is published again after it, so that the last event of the
+// key also arrives last.
+func ackedInOrder(rows []row, results []error) []int64 {
 	broken := make(map[entity]bool)
 	acked := make([]int64, 0, len(rows))
 	for i, row := range rows {
@@ -91,9 +91,9 @@ func settle(rows []row, results []error) []int64 {
 	return acked
 }
 
-// failed notes the partitions of the rows that were not published: in back-off, or, after a
-// refusal, to be sent row by row.
-func (r *Relay) failed(ctx context.Context, s *session, rows []row, results []error) {
+// noteFailures puts the partitions of rows that were not published into back-off. After a refusal
+// the rows of the batch are sent one by one.
+func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, results []error) {
 	now := time.Now()
 	stalled := make(map[partition]bool)
 	for i, row := range rows {
@@ -101,30 +101,30 @@ func (r *Relay) failed(ctx context.Context, s *session, rows []row, results []er
 		switch {
 		case err == nil:
 		case kafka.Refused(err) || isUnreadable(err):
-			s.stalls.refused(p, row.ID, now)
+			s.stalls.sendSingly(p, row.ID, now)
 		case !stalled[p]:
 			stalled[p] = true
-			r.stalled(ctx, s, p, err, now)
+			r.markStalled(ctx, s, p, err, now)
 		}
 	}
-	observe(s.stalls)
+	publishStallGauge(s.stalls)
 }
 
-func (r *Relay) stalled(ctx context.Context, s *session, p partition, err error, now time.Time) {
+func (r *Relay) markStalled(ctx context.Context, s *session, p partition, err error, now time.Time) {
 	if s.stalls.fail(p, now) {
-		r.log.WarnContext(ctx, "partition takes no events, trying again apart from the others", "topic", p.topic, "partition", p.number,
+		r.log.WarnContext(ctx, "partition takes no events, retrying it separately", "topic", p.topic, "partition", p.number,
 			"partitions", p.of, "error", err)
 	}
 }
 
 func (r *Relay) partitionOf(row row) partition {
-	// Whichever of the two has reached the topic knows; when partitions are added, the one that has
-	// heard of it.
+	// Either client may know the topic first; after partitions were added, the larger number is the
+	// newer one.
 	n := int32(max(1, r.publisher.Partitions(row.Topic), r.prober.Partitions(row.Topic))) //nolint:gosec // a number of partitions
 	return partition{topic: row.Topic, of: n, number: row.KeyHash % n}
 }
 
-// unreadableError is a row that no repetition makes a record.
+// unreadableError is the error of a row that can never be turned into a record.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }

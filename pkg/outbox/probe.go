@@ -9,20 +9,20 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// probeTimeout bounds the attempt to reach the partitions in back-off.
+// probeTimeout bounds one attempt at the partitions in back-off.
 const probeTimeout = time.Second
 
-// probe is one attempt, under way, to publish the first row of each partition that is due.
+// probe is an attempt, in flight, to publish the first row of each partition that is due.
 type probe struct {
 	heads []row
-	// results are to be read when done is closed.
+	// results may be read once done is closed.
 	results []error
 	done    chan struct{}
 }
 
-// tryStalled takes in the results of the last probe and starts the next one. It never waits for the
-// broker. It returns how many rows it is done with.
-func (r *Relay) tryStalled(ctx context.Context, s *session) (int, error) {
+// probeStalled applies the results of the last probe and starts the next one. It never waits for
+// the broker. It returns the number of rows that were published.
+func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
 	n := 0
 	if s.probe != nil {
 		select {
@@ -33,12 +33,12 @@ func (r *Relay) tryStalled(ctx context.Context, s *session) (int, error) {
 		ended := s.probe
 		s.probe = nil
 		var err error
-		if n, err = r.probed(ctx, s, ended); err != nil {
+		if n, err = r.finishProbe(ctx, s, ended); err != nil {
 			return 0, err
 		}
-		observe(s.stalls)
+		publishStallGauge(s.stalls)
 	}
-	_, due, _ := s.stalls.left(time.Now())
+	_, due, _ := s.stalls.excluded(time.Now())
 	if len(due) == 0 {
 		return n, nil
 	}
@@ -50,8 +50,8 @@ func (r *Relay) tryStalled(ctx context.Context, s *session) (int, error) {
 	return n, nil
 }
 
-// ready are the heads to publish. A partition without rows works as far as anybody knows; one whose
-// first row is not settled yet waits.
+// ready returns the heads to publish. A partition without rows counts as recovered; one whose first
+// row is not settled is postponed.
 func (r *Relay) ready(ctx context.Context, s *session, due []partition, heads []row) []row {
 	now := time.Now()
 	ready := make([]row, 0, len(heads))
@@ -72,13 +72,13 @@ func (r *Relay) ready(ctx context.Context, s *session, due []partition, heads []
 	}
 	for _, p := range due {
 		if !waiting[p] {
-			r.lifted(ctx, s, p, maxID, now)
+			r.markRecovered(ctx, s, p, maxID, now)
 		}
 	}
 	return ready
 }
 
-// maxID is behind every row.
+// maxID is greater than every row's id.
 const maxID = 1<<63 - 1
 
 func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
@@ -87,7 +87,7 @@ func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
 	}
 	p := &probe{heads: heads, results: make([]error, len(heads)), done: make(chan struct{})}
 	s.probe = p
-	go func() { // ended by its time-out, and waited for by the session's close
+	go func() { // bounded by its timeout; the session's close waits for it
 		defer close(p.done)
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -105,8 +105,8 @@ func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
 	}()
 }
 
-// probed writes what came of a probe.
-func (r *Relay) probed(ctx context.Context, s *session, p *probe) (int, error) {
+// finishProbe deletes the rows that a probe published and parks the keys that it was refused.
+func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, error) {
 	now := time.Now()
 	acked := make([]int64, 0, len(p.heads))
 	for i, h := range p.heads {
@@ -126,27 +126,26 @@ func (r *Relay) probed(ctx context.Context, s *session, p *probe) (int, error) {
 		return 0, err
 	}
 	for i, h := range p.heads {
-		r.concluded(ctx, s, h, p.results[i], now)
+		r.applyProbeResult(ctx, s, h, p.results[i], now)
 	}
 	return len(acked), nil
 }
 
-// concluded notes what a probe says of the head's partition.
-func (r *Relay) concluded(ctx context.Context, s *session, head row, err error, now time.Time) {
+// applyProbeResult updates the back-off of the head's partition.
+func (r *Relay) applyProbeResult(ctx context.Context, s *session, head row, err error, now time.Time) {
 	exact := r.partitionOf(head)
 	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
 	for _, p := range s.stalls.matching(head) {
 		switch {
 		case settled:
-			r.lifted(ctx, s, p, head.ID, now)
+			r.markRecovered(ctx, s, p, head.ID, now)
 		case p != exact:
-			// Now that it is known among how many partitions the key has its place, the others need
-			// not wait with it.
-			s.stalls.forget(p)
+			// The number of partitions is known now, so the topic's other partitions need not wait.
+			s.stalls.remove(p)
 		}
 	}
 	if !settled {
-		r.stalled(ctx, s, exact, err, now)
+		r.markStalled(ctx, s, exact, err, now)
 	}
 }
 
@@ -155,9 +154,9 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &e)
 }
 
-// lifted notes that the partition took row id.
-func (r *Relay) lifted(ctx context.Context, s *session, p partition, id int64, now time.Time) {
-	if stalled, over := s.stalls.passed(p, id, now); over {
+// markRecovered records that the partition took row id.
+func (r *Relay) markRecovered(ctx context.Context, s *session, p partition, id int64, now time.Time) {
+	if stalled, recovered := s.stalls.succeeded(p, id, now); recovered {
 		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))
 	}
 }

@@ -14,17 +14,17 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// memory is a publisher that keeps what it is given and fails as told.
-type memory struct {
+// fakePublisher keeps what it is given and fails on request.
+type fakePublisher struct {
 	mu   sync.Mutex
 	recs []kafka.Record
 	fail func(kafka.Record) error
-	// partitions that are known of each topic.
+	// partitions is the number of partitions of each topic.
 	partitions int
 	failed     int
 }
 
-func (m *memory) PublishEach(_ context.Context, recs []kafka.Record) []error {
+func (m *fakePublisher) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	results := make([]error, len(recs))
@@ -43,20 +43,20 @@ func (m *memory) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-func (m *memory) Partitions(string) int {
+func (m *fakePublisher) Partitions(string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.partitions
 }
 
-func (m *memory) published() []kafka.Record {
+func (m *fakePublisher) published() []kafka.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]kafka.Record(nil), m.recs...)
 }
 
-// versions are the epochs published for a key, in order.
-func (m *memory) versions(t *testing.T, key string) []int64 {
+// versions returns the epochs published for a key, in order.
+func (m *fakePublisher) versions(t *testing.T, key string) []int64 {
 	t.Helper()
 	var vs []int64
 	for _, r := range m.published() {
@@ -69,34 +69,34 @@ func (m *memory) versions(t *testing.T, key string) []int64 {
 	return vs
 }
 
-// recover lets everything be published from now on.
-func (m *memory) recover() {
+// recover makes all publishing succeed from now on.
+func (m *fakePublisher) recover() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fail = nil
 }
 
-// set replaces what is known and what fails.
-func (m *memory) set(partitions int, fail func(kafka.Record) error) {
+// set replaces the number of partitions and the failures.
+func (m *fakePublisher) set(partitions int, fail func(kafka.Record) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.partitions, m.fail = partitions, fail
 }
 
-func (m *memory) failures() int {
+func (m *fakePublisher) failures() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.failed
 }
 
-// batches is a publisher that refuses all of a call when one record is refused, as brokers do.
-type batches struct {
-	memory
+// batchRefuser refuses a whole call when one of its records is refused, as brokers do.
+type batchRefuser struct {
+	fakePublisher
 
 	refuse string
 }
 
-func (b *batches) PublishEach(ctx context.Context, recs []kafka.Record) []error {
+func (b *batchRefuser) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 	b.mu.Lock()
 	refuse := b.refuse
 	b.mu.Unlock()
@@ -105,23 +105,23 @@ func (b *batches) PublishEach(ctx context.Context, recs []kafka.Record) []error 
 			return slices.Repeat([]error{kerr.MessageTooLarge}, len(recs))
 		}
 	}
-	return b.memory.PublishEach(ctx, recs)
+	return b.fakePublisher.PublishEach(ctx, recs)
 }
 
-func (b *batches) recover() {
+func (b *batchRefuser) recover() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refuse = ""
 }
 
-// hanging is a publisher that answers nothing before it is let go.
-type hanging struct {
-	memory
+// blockingProber blocks every call until it is released.
+type blockingProber struct {
+	fakePublisher
 
 	entered, release chan struct{}
 }
 
-func (h *hanging) PublishEach(_ context.Context, recs []kafka.Record) []error {
+func (h *blockingProber) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	select {
 	case h.entered <- struct{}{}:
 	default:

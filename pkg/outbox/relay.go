@@ -13,34 +13,35 @@ import (
 )
 
 const (
-	// blockedWait is the first pause before looking again at rows that wait for a transaction's
-	// end; it grows to blockedMax.
+	// blockedWait is the first pause before reading again when rows wait for the end of a
+	// transaction; it doubles up to blockedMax.
 	blockedWait = 5 * time.Millisecond
 	blockedMax  = 100 * time.Millisecond
-	reconnect   = time.Second // between two sessions, half as much to half as much again
-	// slowRead is a read that had to pass over many rows of partitions in back-off; as much time as
-	// it took is left to others.
+	reconnect   = time.Second // between two sessions, ±50 % jitter
+	// slowRead is the duration from which a read counts as slow because it had to skip many rows of
+	// partitions in back-off. After a slow read the relay pauses for as long as the read took.
 	slowRead = 20 * time.Millisecond
-	// lastPasses bounds the publishing of what the last requests left when the process stops.
-	lastPasses = 3 * time.Second
+	// drainTimeout bounds the publishing of the events that the last requests committed, when the
+	// process stops.
+	drainTimeout = 3 * time.Second
 )
 
 // Options of a relay; zero values mean the defaults.
 type Options struct {
-	// Poll is the shortest time between two looks at an idle table, default 50 ms; it grows to
+	// Poll is the shortest interval between two reads of an idle table, default 50 ms; it grows to
 	// twice that. Only events committed by other replicas, or by a process that died, wait for it.
 	Poll time.Duration
-	// Batch is how many events are published and deleted at a time, default 500.
+	// Batch is the number of events that are published and deleted at a time, default 500.
 	Batch int
-	// Prober publishes to the partitions in back-off, which may hang; the default is the relay's
-	// own publisher.
+	// Prober publishes to the partitions in back-off, where calls may hang; the default is the
+	// relay's own publisher.
 	Prober Publisher
 }
 
 // Publisher is what a relay needs of kafka.Producer.
 type Publisher interface {
-	// PublishEach returns one result per record, and publishes per partition nothing after the
-	// first failure.
+	// PublishEach returns one result per record. After the first failure in a partition it
+	// publishes nothing more to that partition.
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
 	// Partitions of the topic; 0 while they are not known.
 	Partitions(topic string) int
@@ -48,26 +49,26 @@ type Publisher interface {
 
 var _ Publisher = (*kafka.Producer)(nil)
 
-// Relay publishes the outbox of one database. Any number may run on it: the one whose session holds
-// the advisory lock serves it, and another takes over when that session ends. The rows are read and
-// deleted through that very session, so a relay that has lost its lock cannot go on; what it had
-// already sent may be sent again by its successor. Relays of the previous release share out eight
-// shards by locks of their own; the serving relay takes these too, and serves what it has, so that
-// both releases may run side by side.
+// Relay publishes the outbox of one database. Any number may run on it: the relay whose session
+// holds the advisory lock serves the database, and another takes over when that session ends. The
+// rows are read and deleted through the same session, so a relay that has lost its lock cannot go
+// on; its successor may publish again what it had already sent. Relays of the previous release
+// divide eight shards among themselves by locks of their own. The serving relay takes these locks
+// too and serves the shards it gets, so that both releases may run side by side.
 //
-// Order within a key. Writers insert after locking the entity's row, so of two events of a key the
-// later one's transaction waited for the earlier one's commit: its id is higher, and whoever sees
-// it sees the earlier one too. Publishing in the order of ids is therefore publishing in the order
-// of commits. (Not txid order: a transaction may have its txid long before it gets the row.) A row
-// whose transaction commits late is not skipped, because there is no cursor: rows are found by
-// being there. Beyond that, a key is published only up to its first row at or above
-// pg_snapshot_xmin, so that even writers who break the rule keep the order of their inserts. Rows
-// older than 10 s are published whatever xmin says: no transaction of postgres.InTx lasts that
-// long, and one that hangs anywhere on the server would stop everything.
+// Order within a key: writers insert after locking the entity's row, so of two events of a key the
+// later transaction waited for the commit of the earlier one. Its id is higher, and whoever sees
+// the later row also sees the earlier one. Publishing in the order of ids is therefore publishing
+// in the order of commits. (The order of txids is not: a transaction may have its txid long before
+// it gets the row.) There is no cursor, so a row that commits late is not skipped. In addition a
+// key is published only up to its first row at or above pg_snapshot_xmin, so that even writers
+// without a common row lock keep the order of their inserts. Rows older than 10 s are published
+// whatever xmin is: no transaction of postgres.InTx lasts that long, and one hanging transaction
+// anywhere on the server would stop all publishing.
 //
-// What cannot be published holds up its own partition only. A partition that fails is left out by
-// the query and tried with one record, apart from the batches, until it works again. An event that
-// the broker refuses for good parks its key until an operator redrives it (Redrive).
+// A failing partition delays only itself. The query leaves its rows out, and the relay tries one
+// record of it separately until it works again. An event that the broker refuses permanently parks
+// its key until an operator redrives it (Redrive).
 type Relay struct {
 	pool      *pgxpool.Pool
 	publisher Publisher
@@ -78,7 +79,7 @@ type Relay struct {
 
 	sessionIdle, lockEvery, reconnect, retryMin time.Duration
 
-	scan int // rows looked at by a read
+	scan int // rows covered by one read
 }
 
 // NewRelay makes a relay; Run starts it.
@@ -98,8 +99,8 @@ func NewRelay(pool *pgxpool.Pool, publisher Publisher, log *slog.Logger, opts Op
 	}
 }
 
-// Signal says that events were committed. It never blocks, and any number of signals before the
-// next look count as one.
+// Signal reports that events were committed. It never blocks; any number of signals before the next
+// read count as one.
 func (r *Relay) Signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -107,8 +108,8 @@ func (r *Relay) Signal() {
 	}
 }
 
-// Run publishes until ctx ends, then for up to 3 s what is left. PostgreSQL or Kafka being away is
-// waited out.
+// Run publishes until ctx ends, then for up to 3 s what is left. While PostgreSQL or Kafka is
+// unavailable it retries.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.startMetrics(ctx)()
 	for ctx.Err() == nil {
@@ -125,12 +126,11 @@ func (r *Relay) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer forget(s.stalls)
+	defer clearStallGauge(s.stalls)
 	defer s.close(ctx)
 	idle, blocked := r.opts.Poll, blockedWait
 	for ctx.Err() == nil {
-		// A pass that has begun is finished: breaking it off would only publish the same events
-		// twice.
+		// A started pass is finished: cancelling it would only publish the same events twice.
 		n, err := r.pass(context.WithoutCancel(ctx), s)
 		switch {
 		case err != nil:
@@ -152,8 +152,8 @@ func (r *Relay) session(ctx context.Context) error {
 	return r.drain(context.WithoutCancel(ctx), s)
 }
 
-// idle waits for a signal, the next poll, or the time to try a partition again. A relay that serves
-// nothing has nothing to look for until it has tried the locks again.
+// idle waits for a signal, the next poll, or the time to retry a partition. A relay that serves
+// nothing only waits for the next attempt at the locks.
 func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 	if len(s.shards) == 0 {
 		loop.Sleep(ctx, r.lockEvery)
@@ -162,7 +162,7 @@ func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 	if s.took > slowRead {
 		loop.Sleep(ctx, s.took)
 	}
-	if _, _, next := s.stalls.left(time.Now()); !next.IsZero() {
+	if _, _, next := s.stalls.excluded(time.Now()); !next.IsZero() {
 		d = min(d, max(0, time.Until(next)))
 	}
 	timer := time.NewTimer(d)
@@ -175,7 +175,7 @@ func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 }
 
 func (r *Relay) drain(ctx context.Context, s *session) error {
-	for deadline := time.Now().Add(lastPasses); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(drainTimeout); time.Now().Before(deadline); {
 		n, err := r.pass(ctx, s)
 		if err != nil || (n == 0 && !s.blocked && !s.more && s.probe == nil) {
 			return err

@@ -11,9 +11,9 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Attach runs the relay of a service, with a producer, and a prober that asks broken partitions by
-// connections of its own. It is called before the service's other workers are added: they end
-// first, and the relay publishes what they have left.
+// Attach runs the relay of a service with its producer, and a prober that tries failing partitions
+// over its own connections. Call it before adding the service's other workers: those stop first,
+// and the relay then publishes what they have committed.
 func Attach(a *lifecycle.App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
 	producer, err := kafka.NewProducer(cfg, a.Name())
 	if err != nil {
@@ -30,8 +30,8 @@ func Attach(a *lifecycle.App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, err
 	return relay, nil
 }
 
-// Operators is a service's command for operators on events whose key is parked: Usage.
-func Operators[C any](name string, database func(*C) postgres.Config) lifecycle.Extra[C] {
+// OperatorCommand is a service's command for operators to list and redrive parked keys: Usage.
+func OperatorCommand[C any](name string, database func(*C) postgres.Config) lifecycle.Extra[C] {
 	return lifecycle.Extra[C]{Usage: Usage, Run: func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
 		pool, err := postgres.Open(ctx, database(cfg), name)
 		if err != nil {

@@ -11,33 +11,33 @@ import (
 const (
 	// lockClass is the first half of the advisory locks' keys. Locks are per database.
 	lockClass = 0x6f7574 // "out"
-	// relayLock is the second half of the lock that a relay has while it serves the database. 0 to
-	// 7 are the shards of the previous release, whose relays serve those that they hold, and nobody
-	// else's.
+	// relayLock is the second half of the lock that the serving relay holds. Keys 0 to 7 are the
+	// shards of the previous release; a relay of that release serves only the shards whose locks it
+	// holds.
 	relayLock = shardCount
 	lockEvery = time.Second
-	// sessionIdle ends, by the server's hand, the session of a relay that is paused or unreachable,
-	// and with it its locks.
+	// sessionIdle is the time after which the server ends the session of a relay that is paused or
+	// unreachable, which releases its locks.
 	sessionIdle  = 10 * time.Second
 	queryTimeout = 6 * time.Second
 )
 
-// session is a connection outside the pool with the locks that it could get.
+// session is a connection outside the pool and the advisory locks that it holds.
 type session struct {
 	conn     *pgx.Conn
-	serving  bool    // has relayLock
+	serving  bool    // holds relayLock
 	shards   []int16 // held
 	lockedAt time.Time
-	every    time.Duration // between two attempts to get more
-	// blocked: the last read left out rows that wait for another transaction's end. Such
-	// transactions are short, so that it is looked again soon, not at the next poll.
+	every    time.Duration // between two attempts to take more locks
+	// blocked: the last read left out rows that wait for the end of another transaction. Such
+	// transactions are short, so the next read follows soon and not at the next poll.
 	blocked bool
 	stalls  *stalls
-	probe   *probe // under way; nil: none
+	probe   *probe // in flight; nil: none
 	walk    walk
-	// more: the last read has not looked at all rows.
+	// more: the last read did not cover all rows.
 	more bool
-	took time.Duration
+	took time.Duration // duration of the last read
 }
 
 func (r *Relay) open(ctx context.Context) (*session, error) {
@@ -51,8 +51,8 @@ func (r *Relay) open(ctx context.Context) (*session, error) {
 	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin)}, nil
 }
 
-// close ends the session, and with it its locks: not before the records under way have arrived or
-// failed, since the next relay would publish what follows them.
+// close ends the session and releases its locks. It first waits for the records in flight:
+// otherwise the next relay could publish later rows before them.
 func (s *session) close(ctx context.Context) {
 	if s.probe != nil {
 		<-s.probe.done
@@ -62,8 +62,8 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close(ctx)
 }
 
-// lock tries, at most once a second, to become the relay of the database, and then to get the
-// shards that no relay of the previous release serves.
+// lock tries, at most once per interval, to become the serving relay of the database, and then to
+// take the shards that no relay of the previous release serves.
 func (s *session) lock(ctx context.Context) error {
 	if len(s.shards) == shardCount || time.Since(s.lockedAt) < s.every {
 		return nil
@@ -103,18 +103,18 @@ type row struct {
 	Payload   string
 	Headers   []byte
 	CreatedAt time.Time
-	// Settled: no transaction is under way any more that may have inserted a row before this one.
-	// That is so when every transaction up to the row's own has ended, and also when the row is
-	// older than any inserting transaction lasts: a transaction that hangs anywhere on the server
-	// holds back the first answer.
+	// Settled: no running transaction may still insert a row before this one. This holds when every
+	// transaction up to the row's own has ended. It also holds when the row is older than the
+	// longest inserting transaction: a transaction that hangs anywhere on the server would
+	// otherwise delay the row without limit.
 	Settled bool
 }
 
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
 	o.txid < pg_snapshot_xmin(pg_current_snapshot()) OR o.created_at <= clock_timestamp() - interval '10 s' AS settled`
 
-// served are the rows that this session may publish. NOT IN, unlike NOT EXISTS, stays a filter
-// along the index on id, whatever the planner believes of the tables' sizes.
+// served selects the rows that this session may publish. NOT IN, unlike NOT EXISTS, stays a filter
+// on the scan of the id index, whatever the planner estimates the sizes of the tables to be.
 const served = `o.shard = ANY ($1::smallint[]) AND (o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
 const readRows = `
@@ -126,13 +126,13 @@ const readRows = `
 		AND o.id > $5 AND o.id <= $6
 	ORDER BY o.id LIMIT $7`
 
-// read returns the first rows, in the order of ids, of the partitions that are not left out; of
-// each key up to its first unsettled row.
+// read returns the first rows, in the order of ids, of the partitions that are not left out, and of
+// each key only those before its first unsettled row.
 func (s *session) read(ctx context.Context, leaveOut []partition, limit, scan int) ([]row, error) {
 	began := time.Now()
 	if len(leaveOut) == 0 {
-		s.walk = walk{until: everything}
-	} else if err := s.step(ctx, scan); err != nil {
+		s.walk = walk{until: noUpperBound}
+	} else if err := s.advance(ctx, scan); err != nil {
 		return nil, err
 	}
 	topics, counts, numbers := arrays(leaveOut)
@@ -140,7 +140,7 @@ func (s *session) read(ctx context.Context, leaveOut []partition, limit, scan in
 	if err != nil {
 		return nil, err
 	}
-	s.more = len(leaveOut) > 0 && s.walk.stepped(all, scan)
+	s.more = len(leaveOut) > 0 && s.walk.recordRead(all, scan)
 	s.took = time.Since(began)
 	unsettled := make(map[entity]bool)
 	rows := make([]row, 0, len(all))
@@ -163,7 +163,7 @@ const readHeads = `
 		WHERE o.topic = b.topic AND o.key_hash % b.of = b.number AND ` + served + `
 		ORDER BY o.id LIMIT 1) AS h`
 
-// heads returns the first row of each of the partitions that has one.
+// heads returns the first row of each of the given partitions that has rows.
 func (s *session) heads(ctx context.Context, of []partition) ([]row, error) {
 	topics, counts, numbers := arrays(of)
 	return s.query(ctx, readHeads, s.shards, topics, counts, numbers)
@@ -203,7 +203,7 @@ func (s *session) delete(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-// park has the key of a refused row wait for an operator.
+// park makes the key of a refused row wait for an operator.
 func (s *session) park(ctx context.Context, r row, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

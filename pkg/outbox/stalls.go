@@ -8,129 +8,131 @@ import (
 const (
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
-	// relapse is the time within which a partition that fails again goes on with the back-off that
-	// it had.
-	relapse = 30 * time.Second
-	// logEvery bounds what one stalled partition adds to the log.
+	// backoffMemory is the time within which a partition that fails again continues with its
+	// previous back-off.
+	backoffMemory = 30 * time.Second
+	// logEvery bounds how often one stalled partition is logged.
 	logEvery = time.Minute
 )
 
-// partition is one of a topic's; all keys with hash % of == number are in it. While the number of
-// partitions is not known (the topic is missing, no broker has been reached yet), the whole topic
-// is partition 0 of 1.
+// partition is one partition of a topic: all keys with hash % of == number. While the number of
+// partitions is unknown (the topic is missing, or no broker has been reached), the whole topic is
+// partition 0 of 1.
 type partition struct {
 	topic      string
 	of, number int32
 }
 
-// stall is a partition to which publishing failed. The relay leaves its rows out and sends only the
-// first of them, now and then, apart from everything else.
+// stall is the back-off of a partition to which publishing failed. The relay leaves its rows out of
+// the batches and sends only the first of them, at intervals, separately.
 type stall struct {
 	since, due, logged time.Time
 	wait               time.Duration
-	// alone is the last row of a batch in which the broker refused something: up to it rows are
-	// sent one at a time, which finds out what was refused.
-	alone int64
-	// lifted is when the partition worked again; zero while it does not.
-	lifted time.Time
+	// singlesUntil is the last row of a batch in which the broker refused something. Up to it rows
+	// are sent one at a time, which finds the refused one.
+	singlesUntil int64
+	// recoveredAt is when the partition worked again; zero while it does not.
+	recoveredAt time.Time
 }
 
-// stalls are the partitions in back-off, as one relay's session has learned them. Not safe for
-// concurrent use.
+// stalls are the partitions in back-off, as one relay's session knows them. Not safe for concurrent
+// use.
 type stalls struct {
 	of       map[partition]*stall
 	min, max time.Duration
-	// shrunk: rows that were left out are not any more.
-	shrunk bool
+	// rescan: rows that were left out are included again, so the table has to be read from its
+	// first row.
+	rescan bool
 }
 
 func newStalls(shortest time.Duration) *stalls {
 	return &stalls{of: map[partition]*stall{}, min: shortest, max: retryMax}
 }
 
-// fail puts a partition into back-off, or extends it. say tells that it is time to log it.
-func (s *stalls) fail(p partition, now time.Time) (say bool) {
+// fail puts a partition into back-off, or extends it. shouldLog reports that the failure is to be
+// logged.
+func (s *stalls) fail(p partition, now time.Time) (shouldLog bool) {
 	st := s.of[p]
 	switch {
-	case st == nil || !st.lifted.IsZero() && now.Sub(st.lifted) > relapse:
+	case st == nil || !st.recoveredAt.IsZero() && now.Sub(st.recoveredAt) > backoffMemory:
 		st = &stall{since: now, wait: s.min}
 		s.of[p] = st
-	case !st.lifted.IsZero():
-		st.since, st.lifted = now, time.Time{}
+	case !st.recoveredAt.IsZero():
+		st.since, st.recoveredAt = now, time.Time{}
 		st.wait = min(2*st.wait, s.max)
 	default:
 		st.wait = min(2*st.wait, s.max)
 	}
 	st.due = now.Add(st.wait/2 + rand.N(st.wait)) //nolint:gosec // jitter
-	if say = now.Sub(st.logged) >= logEvery; say {
+	if shouldLog = now.Sub(st.logged) >= logEvery; shouldLog {
 		st.logged = now
 	}
-	return say
+	return shouldLog
 }
 
-// refused has the rows up to last sent one at a time, from now on.
-func (s *stalls) refused(p partition, last int64, now time.Time) {
+// sendSingly makes the rows up to last be sent one at a time, from now on.
+func (s *stalls) sendSingly(p partition, last int64, now time.Time) {
 	st := s.of[p]
-	if st == nil || !st.lifted.IsZero() {
+	if st == nil || !st.recoveredAt.IsZero() {
 		st = &stall{since: now, wait: s.min, logged: now}
 		s.of[p] = st
 	}
-	st.due, st.alone = now, max(st.alone, last)
+	st.due, st.singlesUntil = now, max(st.singlesUntil, last)
 }
 
-// passed says that the partition took row id, or that the row waits for an operator. It returns how
-// long the partition had been stalled if it no longer is.
-func (s *stalls) passed(p partition, id int64, now time.Time) (stalled time.Duration, over bool) {
+// succeeded records that the partition took row id, or that the row is parked. When that ends the
+// back-off it returns how long the partition had been stalled.
+func (s *stalls) succeeded(p partition, id int64, now time.Time) (stalled time.Duration, recovered bool) {
 	st := s.of[p]
-	if st == nil || !st.lifted.IsZero() {
+	if st == nil || !st.recoveredAt.IsZero() {
 		return 0, false
 	}
-	if id < st.alone {
+	if id < st.singlesUntil {
 		st.due = now
 		return 0, false
 	}
-	st.lifted, st.alone = now, 0
-	s.shrunk = true
+	st.recoveredAt, st.singlesUntil = now, 0
+	s.rescan = true
 	return now.Sub(st.since), true
 }
 
-// postpone looks at the partition again after the shortest wait, without counting a failure.
+// postpone retries the partition after the shortest wait, without counting a failure.
 func (s *stalls) postpone(p partition, now time.Time) {
 	if st := s.of[p]; st != nil {
 		st.due = now.Add(s.min)
 	}
 }
 
-// forget ends the back-off of a partition that turned out to be another one.
-func (s *stalls) forget(p partition) {
+// remove ends the back-off of a partition whose rows turned out to belong to another one.
+func (s *stalls) remove(p partition) {
 	delete(s.of, p)
-	s.shrunk = true
+	s.rescan = true
 }
 
-// left are the partitions to leave out; due of them may be tried, and next is when the first of the
-// others may. Partitions that have worked for a while are forgotten.
-func (s *stalls) left(now time.Time) (all, due []partition, next time.Time) {
+// excluded returns the partitions to leave out, those of them that are due for a retry, and when
+// the first of the others is. Partitions that have worked for a while are removed.
+func (s *stalls) excluded(now time.Time) (all, due []partition, next time.Time) {
 	for p, st := range s.of {
 		switch {
-		case st.lifted.IsZero():
+		case st.recoveredAt.IsZero():
 			all = append(all, p)
 			if !now.Before(st.due) {
 				due = append(due, p)
 			} else if next.IsZero() || st.due.Before(next) {
 				next = st.due
 			}
-		case now.Sub(st.lifted) > relapse:
+		case now.Sub(st.recoveredAt) > backoffMemory:
 			delete(s.of, p)
 		}
 	}
 	return all, due, next
 }
 
-// matching are the partitions in back-off that hold the row.
+// matching returns the partitions in back-off that hold the row.
 func (s *stalls) matching(r row) []partition {
 	var found []partition
 	for p, st := range s.of {
-		if st.lifted.IsZero() && p.topic == r.Topic && r.KeyHash%p.of == p.number {
+		if st.recoveredAt.IsZero() && p.topic == r.Topic && r.KeyHash%p.of == p.number {
 			found = append(found, p)
 		}
 	}

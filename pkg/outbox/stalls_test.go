@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBackOffOfAPartition(t *testing.T) {
+func TestPartitionBackoff(t *testing.T) {
 	t.Parallel()
 	s := newStalls(100 * time.Millisecond)
 	now := time.Unix(1_800_000_000, 0)
 	p := partition{topic: "t", of: 3, number: 1}
 	due := func(at time.Time) bool {
-		all, due, _ := s.left(at)
+		all, due, _ := s.excluded(at)
 		require.Len(t, all, 1)
 		return len(due) == 1
 	}
@@ -25,46 +25,46 @@ func TestBackOffOfAPartition(t *testing.T) {
 	}
 	require.False(t, due(now.Add(2499*time.Millisecond)))
 	require.True(t, due(now.Add(7500*time.Millisecond)), "never longer than 5 s and half as much again")
-	_, _, next := s.left(now)
+	_, _, next := s.excluded(now)
 	require.WithinRange(t, next, now.Add(2500*time.Millisecond), now.Add(7500*time.Millisecond))
 	require.True(t, s.fail(p, now.Add(logEvery)))
 
 	now = now.Add(2 * time.Minute)
-	stalled, over := s.passed(p, 1, now)
-	require.True(t, over)
+	stalled, recovered := s.succeeded(p, 1, now)
+	require.True(t, recovered)
 	require.Equal(t, 2*time.Minute, stalled)
-	all, _, _ := s.left(now)
+	all, _, _ := s.excluded(now)
 	require.Empty(t, all)
-	s.fail(p, now.Add(relapse))
-	require.False(t, due(now.Add(relapse+2499*time.Millisecond)), "a relapse goes on with the back-off that there was")
-	s.passed(p, 1, now)
-	s.left(now.Add(relapse + 1))
+	s.fail(p, now.Add(backoffMemory))
+	require.False(t, due(now.Add(backoffMemory+2499*time.Millisecond)), "a later failure continues the previous back-off")
+	s.succeeded(p, 1, now)
+	s.excluded(now.Add(backoffMemory + 1))
 	require.Empty(t, s.of, "it is forgotten")
 	s.fail(p, now)
 	require.True(t, due(now.Add(150*time.Millisecond)))
 }
 
-func TestARefusedBatchIsSentRowByRow(t *testing.T) {
+func TestRefusedBatchIsSentRowByRow(t *testing.T) {
 	t.Parallel()
 	s := newStalls(time.Second)
 	now := time.Unix(1_800_000_000, 0)
 	p := partition{topic: "t", of: 1}
-	s.refused(p, 7, now)
-	s.refused(p, 9, now)
+	s.sendSingly(p, 7, now)
+	s.sendSingly(p, 9, now)
 	for _, id := range []int64{3, 7} {
-		_, over := s.passed(p, id, now)
-		require.False(t, over)
-		_, due, _ := s.left(now)
+		_, recovered := s.succeeded(p, id, now)
+		require.False(t, recovered)
+		_, due, _ := s.excluded(now)
 		require.Equal(t, []partition{p}, due, "at once")
 	}
 	s.fail(p, now)
-	_, due, _ := s.left(now)
+	_, due, _ := s.excluded(now)
 	require.Empty(t, due, "another failure waits")
-	_, over := s.passed(p, 9, now)
-	require.True(t, over)
+	_, recovered := s.succeeded(p, 9, now)
+	require.True(t, recovered)
 }
 
-func TestRowsBelongToTheirPartitions(t *testing.T) {
+func TestMatchingPartitions(t *testing.T) {
 	t.Parallel()
 	s := newStalls(time.Second)
 	now := time.Unix(1_800_000_000, 0)
@@ -73,7 +73,7 @@ func TestRowsBelongToTheirPartitions(t *testing.T) {
 		s.fail(p, now)
 	}
 	require.ElementsMatch(t, []partition{whole, one}, s.matching(row{Topic: "t", KeyHash: 4}))
-	s.forget(whole)
-	s.passed(one, 1, now)
+	s.remove(whole)
+	s.succeeded(one, 1, now)
 	require.Empty(t, s.matching(row{Topic: "t", KeyHash: 4}))
 }

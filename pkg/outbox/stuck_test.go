@@ -21,7 +21,7 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-func many(topic string, n int) []outbox.Event {
+func manyEvents(topic string, n int) []outbox.Event {
 	events := make([]outbox.Event, n)
 	for i := range events {
 		events[i] = event(topic, fmt.Sprint("key-", i), int64(i))
@@ -29,7 +29,7 @@ func many(topic string, n int) []outbox.Event {
 	return events
 }
 
-func failing(topic string, err error) func(kafka.Record) error {
+func failTopic(topic string, err error) func(kafka.Record) error {
 	return func(r kafka.Record) error {
 		if r.Topic == topic {
 			return err
@@ -38,45 +38,45 @@ func failing(topic string, err error) func(kafka.Record) error {
 	}
 }
 
-// More rows than a batch holds wait for a topic that is missing: everything else is published, and
-// they are when the topic is there.
-func TestStuckRowsInFrontHoldUpNothingElse(t *testing.T) {
+// More rows than a batch holds wait for a missing topic. Events of other topics are published, and
+// the rows follow when the topic exists.
+func TestStuckRowsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: failing("gone", kerr.UnknownTopicOrPartition)}
-	require.NoError(t, insert(t.Context(), pool, many("gone", 600)...))
+	m := fakePublisher{fail: failTopic("gone", kerr.UnknownTopicOrPartition)}
+	require.NoError(t, insert(t.Context(), pool, manyEvents("gone", 600)...))
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return left(t, pool) == 600 }, "the other topic's event is published")
+	waittest.Until(t, func() bool { return pending(t, pool) == 600 }, "the other topic's event is published")
 	require.Equal(t, []int64{1}, m.versions(t, "k"))
 	m.recover()
-	empties(t, pool)
+	waitEmpty(t, pool)
 	require.Len(t, m.published(), 601)
 }
 
-// What a broker refuses for good waits with all that follows it under its key; its partition goes
-// on.
-func TestARefusedEventParksItsKey(t *testing.T) {
+// An event that the broker permanently refuses delays the later events of its key; the partition
+// goes on.
+func TestRefusedEventParksItsKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: refuseVersion(2, kerr.MessageTooLarge)}
+	m := fakePublisher{fail: refuseVersion(2, kerr.MessageTooLarge)}
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "b", 7), event("t", "a", 3)))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return left(t, pool) == 2 }, "only the rest of the key waits")
+	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "only the rest of the key waits")
 	require.Equal(t, []int64{1}, m.versions(t, "a"))
 	require.Equal(t, []int64{7}, m.versions(t, "b"))
 }
 
-// One transaction that hangs, in any database of the server, holds back the snapshot horizon:
-// events are not held up by it for longer than any transaction of ours lasts.
-func TestAWriterThatHangsHoldsUpNothingForLong(t *testing.T) {
+// A hanging transaction in any database of the server holds back the snapshot horizon. Events wait
+// for it no longer than the longest of our own transactions lasts.
+func TestHangingWriterDelaysEventsOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	hang(t, pool)
+	hangingTransaction(t, pool)
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1), event("t", "l", 1)))
-	age(t, pool, "k", "-1 hour") // however slow the machine is
-	age(t, pool, "l", "10 s")
-	var m memory
+	backdate(t, pool, "k", "-1 hour") // however slow the machine is
+	backdate(t, pool, "l", "10 s")
+	var m fakePublisher
 	published, blocked, err := newRelay(t, pool, &m, outbox.Options{}).Pass(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, published)
@@ -84,16 +84,16 @@ func TestAWriterThatHangsHoldsUpNothingForLong(t *testing.T) {
 	require.Equal(t, []int64{1}, m.versions(t, "l"))
 }
 
-// A broker that refuses one record refuses the batch that it came in.
-func TestARefusedBatchLosesOnlyItsCulprit(t *testing.T) {
+// A broker that refuses one record refuses the whole batch.
+func TestRefusedBatchParksOnlyTheRefusedKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := batches{refuse: `"epoch":77`}
-	events := many("t", 120)
+	m := batchRefuser{refuse: `"epoch":77`}
+	events := manyEvents("t", 120)
 	events = append(events, event("t", "key-77", 1000), event("t", "key-78", 1000))
 	require.NoError(t, insert(t.Context(), pool, events...))
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return left(t, pool) == 2 }, "only the refused event and what follows it wait")
+	waittest.Until(t, func() bool { return pending(t, pool) == 2 }, "only the refused event and what follows it wait")
 	require.Empty(t, m.versions(t, "key-77"))
 	require.Equal(t, []int64{78, 1000}, m.versions(t, "key-78"))
 
@@ -104,14 +104,14 @@ func TestARefusedBatchLosesOnlyItsCulprit(t *testing.T) {
 	out.Reset()
 	require.NoError(t, outbox.Command(t.Context(), pool, []string{"redrive", "t", "key-77"}, &out))
 	require.Equal(t, "1 keys are published again, each in its order\n", out.String())
-	empties(t, pool)
+	waitEmpty(t, pool)
 	require.Equal(t, []int64{77, 1000}, m.versions(t, "key-77"))
 }
 
-func TestARedrivenKeyThatIsRefusedAgainIsParkedAgain(t *testing.T) {
+func TestRedrivenKeyIsParkedAgainWhenRefused(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: refuseVersion(1, kerr.InvalidRecord)}
+	m := fakePublisher{fail: refuseVersion(1, kerr.InvalidRecord)}
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "b", 1)))
 	run(t, pool, &m, outbox.Options{})
 	parked := func() []outbox.Parked {
@@ -126,7 +126,7 @@ func TestARedrivenKeyThatIsRefusedAgainIsParkedAgain(t *testing.T) {
 	require.EqualValues(t, 2, n)
 	waittest.Until(t, func() bool { return len(parked()) == 2 }, "and again")
 	require.True(t, parked()[0].At.After(since))
-	require.Equal(t, 3, left(t, pool))
+	require.Equal(t, 3, pending(t, pool))
 }
 
 func TestCommandUsage(t *testing.T) {
@@ -136,32 +136,32 @@ func TestCommandUsage(t *testing.T) {
 	}
 }
 
-func TestARowThatIsNoRecordParksItsKey(t *testing.T) {
+func TestUnreadableRowParksItsKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	var m memory
+	var m fakePublisher
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "b", 1)))
 	_, err := pool.Exec(t.Context(), `UPDATE outbox SET headers = '[]' WHERE key = 'a'`)
 	require.NoError(t, err)
 	run(t, pool, &m, outbox.Options{})
-	waittest.Until(t, func() bool { return left(t, pool) == 1 && len(m.published()) == 1 }, "the other key is published")
+	waittest.Until(t, func() bool { return pending(t, pool) == 1 && len(m.published()) == 1 }, "the other key is published")
 }
 
-// Only the partition that fails is held up. It is tried with one record at a time, even while that
-// attempt hangs.
-func TestAPartitionThatHangsHoldsUpNoOther(t *testing.T) {
+// Only the failing partition waits. It is tried with one record at a time, even while that attempt
+// hangs.
+func TestHangingPartitionDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	const partitions = 3
 	of := func(key string) int32 { return kafka.KeyHash([]byte(key)) % partitions }
-	m := memory{partitions: partitions, fail: func(r kafka.Record) error {
+	m := fakePublisher{partitions: partitions, fail: func(r kafka.Record) error {
 		if of(string(r.Key)) == 1 {
 			return context.DeadlineExceeded
 		}
 		return nil
 	}}
-	prober := hanging{entered: make(chan struct{}, 1), release: make(chan struct{})}
-	require.NoError(t, insert(t.Context(), pool, many("t", 30)...))
+	prober := blockingProber{entered: make(chan struct{}, 1), release: make(chan struct{})}
+	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 30)...))
 	run(t, pool, &m, outbox.Options{Prober: &prober, Batch: 10})
 	t.Cleanup(func() { close(prober.release) })
 	waittest.Receive(t, prober.entered)
@@ -171,17 +171,16 @@ func TestAPartitionThatHangsHoldsUpNoOther(t *testing.T) {
 			stuck++
 		}
 	}
-	require.NoError(t, insert(t.Context(), pool, many("u", 30)...))
-	waittest.Until(t, func() bool { return left(t, pool) == 2*stuck }, "the other partitions are published")
+	require.NoError(t, insert(t.Context(), pool, manyEvents("u", 30)...))
+	waittest.Until(t, func() bool { return pending(t, pool) == 2*stuck }, "the other partitions are published")
 }
 
-// As long as nothing is known of a topic, it is one partition; then each of its partitions is on
-// its own.
-func TestAStalledTopicBecomesAStalledPartition(t *testing.T) {
+// A topic about which nothing is known counts as one partition; later each partition is separate.
+func TestStalledTopicNarrowsToItsPartition(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: failing("t", kerr.UnknownTopicOrPartition)}
-	require.NoError(t, insert(t.Context(), pool, many("t", 30)...))
+	m := fakePublisher{fail: failTopic("t", kerr.UnknownTopicOrPartition)}
+	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 30)...))
 	run(t, pool, &m, outbox.Options{})
 	waittest.Until(t, func() bool { return m.failures() > 3 }, "it is tried again")
 	m.set(3, func(r kafka.Record) error {
@@ -195,21 +194,21 @@ func TestAStalledTopicBecomesAStalledPartition(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE key_hash % 3 <> 0`).Scan(&n))
 		return n == 0
 	}, "the other partitions are published")
-	require.NotZero(t, left(t, pool))
+	require.NotZero(t, pending(t, pool))
 	m.recover()
-	empties(t, pool)
+	waitEmpty(t, pool)
 }
 
-// The previous release inserts without key_hash, and its relays lock shards. Both sides keep out of
-// each other's way, and each key has its order, whichever release inserted.
-func TestBesideThePreviousRelease(t *testing.T) {
+// The previous release inserts without key_hash, and its relays lock shards. Both releases publish
+// in parallel, and each key keeps its order whichever release inserted the event.
+func TestRunsBesidePreviousRelease(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	old, err := pgx.Connect(t.Context(), pool.Config().ConnString())
 	require.NoError(t, err)
 	_, err = old.Exec(t.Context(), `SELECT pg_advisory_lock(7304564, s) FROM generate_series(0, 6) AS s`)
 	require.NoError(t, err)
-	require.NoError(t, insert(t.Context(), pool, many("t", 40)...))
+	require.NoError(t, insert(t.Context(), pool, manyEvents("t", 40)...))
 	for i := range 40 {
 		_, err := pool.Exec(t.Context(), `
 			INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
@@ -218,7 +217,7 @@ func TestBesideThePreviousRelease(t *testing.T) {
 			WHERE NOT EXISTS (SELECT FROM outbox WHERE key = $1)`, fmt.Sprint("key-", i), i)
 		require.NoError(t, err)
 	}
-	var m memory
+	var m fakePublisher
 	run(t, pool, &m, outbox.Options{})
 	waittest.Until(t, func() bool {
 		var n int
@@ -230,13 +229,13 @@ func TestBesideThePreviousRelease(t *testing.T) {
 	require.NotZero(t, others)
 	require.Len(t, m.published(), 80-others, "nothing that the old relay serves")
 	require.NoError(t, old.Close(t.Context()))
-	empties(t, pool)
+	waitEmpty(t, pool)
 	for i := range 40 {
 		require.Equal(t, []int64{int64(i), 100}, m.versions(t, fmt.Sprint("key-", i)))
 	}
 }
 
-func TestTheHashOfAKeyIsTheSameInSQL(t *testing.T) {
+func TestKeyHashIsTheSameInSQL(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	keys := []string{"", "a", "표", "0193ab7e-6d3c-7c2e-9a51-2f6d1c9f0b1a"}
@@ -254,8 +253,8 @@ func TestTheHashOfAKeyIsTheSameInSQL(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-// hang begins a transaction that has its id and does nothing until the test ends.
-func hang(t *testing.T, pool *pgxpool.Pool) {
+// hangingTransaction begins a transaction that has its txid and does nothing until the test ends.
+func hangingTransaction(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -264,7 +263,7 @@ func hang(t *testing.T, pool *pgxpool.Pool) {
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 }
 
-func age(t *testing.T, pool *pgxpool.Pool, key, by string) {
+func backdate(t *testing.T, pool *pgxpool.Pool, key, by string) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `UPDATE outbox SET created_at = created_at - $2::text::interval WHERE key = $1`, key, by)
 	require.NoError(t, err)

@@ -8,51 +8,51 @@ import (
 )
 
 const (
-	// scanRows is how many rows one read looks at while partitions are in back-off: their rows may
-	// be a million.
+	// scanRows is the number of rows that one read covers while partitions are in back-off: their
+	// rows may be a million.
 	scanRows    = 5000
 	scanRowsMax = 1 << 20
-	// againAfter is the shortest time after which the table is looked through from its first row
-	// again; a walk that took long is repeated after againTimes its time.
-	againAfter = 5 * time.Second
-	againTimes = 20
+	// rewalkAfter is the shortest time after which the table is read from its first row again. A
+	// slow walk is repeated only after rewalkFactor times its duration.
+	rewalkAfter  = 5 * time.Second
+	rewalkFactor = 20
 )
 
-// walk is how far the relay has come through the rows of partitions in back-off, so that it does
-// not pass over all of them each time. Without such partitions there is none: then the first rows
-// of the table are always those to publish.
+// walk is the relay's position in a table that holds rows of partitions in back-off, so that it
+// does not skip the same rows in every read. Without such partitions there is no walk: the first
+// rows of the table are always the ones to publish.
 //
-// A row may become visible behind others with higher ids, so the walk passes an id only when no
-// transaction is under way any more that may insert one up to it: when all that had begun at a time
-// when the table ended at that id have ended. Writers have their txid (they have locked the
-// entity's row) before the row has its id, so whoever begins later gets a higher id. Should one
-// break that rule, its row is found by the next walk.
+// A row may become visible after rows with higher ids. The walk therefore passes an id only when no
+// running transaction can still insert a lower one: when all transactions have ended that had begun
+// while the table ended at that id. Writers have their txid (they locked the entity's row) before
+// the row gets its id, so a transaction that begins later inserts a higher id. A row that breaks
+// this rule is found by the next walk.
 type walk struct {
-	from  int64 // the rows up to here are left out
-	bound int64 // no transaction under way inserts a row up to here
-	// mark is a bound to be: as soon as xmin has reached the xmax of the time when the table ended
-	// there.
+	from  int64 // rows up to here are left out
+	bound int64 // no running transaction inserts a row up to here
+	// mark is the next bound. It is valid as soon as xmin has reached the xmax of the time when the
+	// table ended at id.
 	mark struct {
 		id   int64
 		xmax uint64
 	}
-	until  int64 // of the present read
-	end    int64 // of the table
+	until  int64 // last id of the current read
+	end    int64 // last id of the table
 	scan   int
 	began  time.Time
-	whole  bool          // it has come to the table's end
-	took   time.Duration // by the last one to get there
+	whole  bool          // the end of the table was reached
+	took   time.Duration // duration of the last complete walk
 	shards int
 	parked string
 }
 
-// step sets what the next read looks at.
-func (s *session) step(ctx context.Context, scan int) error {
+// advance sets the range of the next read.
+func (s *session) advance(ctx context.Context, scan int) error {
 	w := &s.walk
-	old := w.whole && time.Since(w.began) > max(againAfter, againTimes*w.took)
-	if w.began.IsZero() || old || s.stalls.shrunk || w.shards != len(s.shards) {
+	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
+	if w.began.IsZero() || old || s.stalls.rescan || w.shards != len(s.shards) {
 		s.walk = walk{scan: scan, began: time.Now(), took: w.took, shards: len(s.shards), bound: w.bound, mark: w.mark, parked: w.parked}
-		s.stalls.shrunk = false
+		s.stalls.rescan = false
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -77,16 +77,16 @@ func (s *session) step(ctx context.Context, scan int) error {
 		return nil
 	}
 	w.parked = parked
-	if w.from > 0 { // redriven, perhaps: then the rows are to be found anew
+	if w.from > 0 { // a key may have been redriven: find its rows again
 		w.from = 0
-		return s.step(ctx, scan)
+		return s.advance(ctx, scan)
 	}
 	return nil
 }
 
-// stepped notes what a read has found: of the rows that it looked at, those before the first one
-// returned are left out. more tells that there are others to look at.
-func (w *walk) stepped(found []row, scan int) (more bool) {
+// recordRead moves the walk past the rows that a read covered, up to the first row returned. more
+// reports that there are further rows to read.
+func (w *walk) recordRead(found []row, scan int) (more bool) {
 	next := min(w.bound, w.until)
 	if len(found) > 0 {
 		next = min(next, found[0].ID-1)
@@ -95,7 +95,7 @@ func (w *walk) stepped(found []row, scan int) (more bool) {
 	switch {
 	case next > w.from:
 		w.from, w.scan = next, scan
-	case more: // a transaction under way keeps the walk back: then further at one go
+	case more: // a running transaction holds the walk back: read a wider range
 		w.scan = min(2*w.scan, scanRowsMax)
 		more = w.scan < scanRowsMax
 	}
@@ -105,5 +105,5 @@ func (w *walk) stepped(found []row, scan int) (more bool) {
 	return more
 }
 
-// everything is a walk's until when no row is left out.
-const everything = math.MaxInt64
+// noUpperBound is the walk's until when no row is left out.
+const noUpperBound = math.MaxInt64

@@ -15,9 +15,9 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// However many rows wait for a partition, those behind them are found, in their order, also when
-// they become visible late.
-func TestTheWayThroughManyStuckRows(t *testing.T) {
+// However many rows wait for a partition, the rows behind them are published in order, also those
+// that become visible late.
+func TestWalkPassesManyStuckRows(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	_, err := pool.Exec(t.Context(), `CREATE TABLE entity AS SELECT k::text AS id, 0::bigint AS version FROM generate_series(0, 4) k`)
@@ -29,7 +29,7 @@ func TestTheWayThroughManyStuckRows(t *testing.T) {
 		require.NoError(t, err)
 	}
 	stick(2000)
-	m := memory{fail: failing("gone", kerr.UnknownTopicOrPartition)}
+	m := fakePublisher{fail: failTopic("gone", kerr.UnknownTopicOrPartition)}
 	relay := newRelay(t, pool, &m, outbox.Options{Batch: 7})
 	relay.Scan(20)
 	start(t, relay)
@@ -47,7 +47,7 @@ func TestTheWayThroughManyStuckRows(t *testing.T) {
 	for range cap(results) {
 		require.NoError(t, <-results)
 	}
-	waittest.Until(t, func() bool { return left(t, pool) == 2500 }, "all but the stuck rows are published")
+	waittest.Until(t, func() bool { return pending(t, pool) == 2500 }, "all but the stuck rows are published")
 	total := 0
 	for k := range 5 {
 		for i, v := range m.versions(t, fmt.Sprint(k)) {
@@ -57,14 +57,14 @@ func TestTheWayThroughManyStuckRows(t *testing.T) {
 	}
 	require.Equal(t, 100, total)
 	m.recover()
-	empties(t, pool)
+	waitEmpty(t, pool)
 }
 
-// A key that is redriven is found again behind the rows that have been passed over.
-func TestARedrivenKeyAmongStuckRows(t *testing.T) {
+// The rows of a redriven key are found although the walk has passed them.
+func TestRedrivenKeyIsFoundAmongStuckRows(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
-	m := memory{fail: func(r kafka.Record) error {
+	m := fakePublisher{fail: func(r kafka.Record) error {
 		switch {
 		case r.Topic == "gone":
 			return kerr.UnknownTopicOrPartition
@@ -74,7 +74,7 @@ func TestARedrivenKeyAmongStuckRows(t *testing.T) {
 			return nil
 		}
 	}}
-	require.NoError(t, insert(t.Context(), pool, append(many("gone", 100), event("t", "large", 1))...))
+	require.NoError(t, insert(t.Context(), pool, append(manyEvents("gone", 100), event("t", "large", 1))...))
 	relay := newRelay(t, pool, &m, outbox.Options{})
 	relay.Scan(10)
 	start(t, relay)
@@ -84,9 +84,9 @@ func TestARedrivenKeyAmongStuckRows(t *testing.T) {
 		return len(keys) == 1
 	}, "the key is parked")
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 1)))
-	waittest.Until(t, func() bool { return left(t, pool) == 101 }, "the walk goes on")
-	m.set(0, failing("gone", kerr.UnknownTopicOrPartition))
+	waittest.Until(t, func() bool { return pending(t, pool) == 101 }, "the later event is published")
+	m.set(0, failTopic("gone", kerr.UnknownTopicOrPartition))
 	_, err := outbox.Redrive(t.Context(), pool, "t", "large")
 	require.NoError(t, err)
-	waittest.Until(t, func() bool { return left(t, pool) == 100 }, "the key is published")
+	waittest.Until(t, func() bool { return pending(t, pool) == 100 }, "the key is published")
 }

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/poll"
 )
 
-// However short a poll is, its visitors spread, and on average they ask as often as they should.
+// Also the shortest intervals are spread and keep their mean.
 func TestSpreadOfEveryPollKeepsItsMean(t *testing.T) {
 	t.Parallel()
 	const samples = 10_000

@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/lifecycle"
 )
 
-// Attach opens the pool of a service: it is closed with the service, which is ready while the
-// database answers.
+// Attach opens the pool of a service. The pool is closed at shutdown, and the service is ready
+// while the database answers.
 func Attach(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	pool, err := attach(ctx, a, cfg, a.Name(), opts)
 	if err != nil {
@@ -19,7 +19,7 @@ func Attach(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (
 	return pool, nil
 }
 
-// AttachReads opens one more pool, for reads that must not use up the connections of the others.
+// AttachReads opens a second pool, so that reads cannot use up the connections of other work.
 func AttachReads(ctx context.Context, a *lifecycle.App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	return attach(ctx, a, cfg, a.Name()+"-reads", opts)
 }

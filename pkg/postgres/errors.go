@@ -14,8 +14,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Err gives what the driver says its place in the platform's vocabulary: a server that is gone, starting, not ready, full, or too slow becomes
-// errs.ErrUnavailable with the original as its cause. Everything else, domain errors and contexts' ends too, is returned as it is.
+// Err maps driver errors to the platform's errors: a server that is down, starting, not ready,
+// overloaded or too slow becomes errs.ErrUnavailable with the original as its cause. All other
+// errors, including domain errors and context errors, are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -46,10 +47,10 @@ func unavailable(err error) bool {
 func unavailableCode(code string) bool {
 	switch {
 	case strings.HasPrefix(code, "08"), // connection exception
-		strings.HasPrefix(code, "28"),  // the role or its password is refused, as by a server that is not ready after a failover
-		strings.HasPrefix(code, "3D"),  // nor has it the database yet
+		strings.HasPrefix(code, "28"),  // role or password refused, as by a server that is not ready after a failover
+		strings.HasPrefix(code, "3D"),  // database does not exist, for the same reason
 		strings.HasPrefix(code, "53"),  // out of connections, memory, disk
-		strings.HasPrefix(code, "58"),  // system error, as of the disk
+		strings.HasPrefix(code, "58"),  // system error, such as I/O
 		strings.HasPrefix(code, "57P"), // shutting down, crashed, starting up
 		code == "57014",                // statement_timeout
 		code == "25P03",                // idle_in_transaction_session_timeout

@@ -9,32 +9,33 @@ import (
 )
 
 const (
-	// callTimeout is what a statement gets whose context has no deadline, as those of workers. The
-	// server's statement_timeout ends what is slow; a connection that hangs is ended only by this.
-	callTimeout = 8 * time.Second
-	// pingTimeout bounds the question whether a connection that was idle for a second still works.
+	// statementCallTimeout is the deadline of a statement whose context has none, as in workers.
+	// The server's statement_timeout ends slow statements; only this ends a call on a hanging
+	// connection.
+	statementCallTimeout = 8 * time.Second
+	// pingTimeout bounds the check whether a connection that was idle for a second still works.
 	pingTimeout = 3 * time.Second
 )
 
-// limiter gives statements their deadline. It is a tracer because that is where the pool lets one
-// in, whoever sends the statement.
-type limiter struct{ longest time.Duration }
+// limiter sets the deadline of statements. It is a tracer because a tracer sees every statement of
+// the pool.
+type limiter struct{ timeout time.Duration }
 
 var _ pgx.QueryTracer = limiter{}
 
-// limited is the tracer of a pool.
-func limited(longest time.Duration) pgx.QueryTracer {
-	return multitracer.New(limiter{longest}, tracer{})
+// newTracer returns the tracer of a pool.
+func newTracer(timeout time.Duration) pgx.QueryTracer {
+	return multitracer.New(limiter{timeout}, tracer{})
 }
 
-// cancelKey is the context's key of what frees the deadline's timer.
+// cancelKey is the context key of the function that releases the deadline's timer.
 type cancelKey struct{}
 
 func (l limiter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.longest)
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 

@@ -19,8 +19,9 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// line is a way to the database that can fall silent: connections stay open, and nothing arrives.
-type line struct {
+// stallableProxy is a proxy to the database that can stop forwarding: connections stay open, and
+// nothing arrives.
+type stallableProxy struct {
 	net.Listener
 
 	to            string
@@ -28,26 +29,26 @@ type line struct {
 	ends          sync.WaitGroup
 }
 
-// overALine gives a URL of the database that leads over a line.
-func overALine(t *testing.T, to config.Secret) (*line, config.Secret) {
+// throughProxy returns the URL of the database through a proxy.
+func throughProxy(t *testing.T, to config.Secret) (*stallableProxy, config.Secret) {
 	t.Helper()
 	u, err := url.Parse(to.Reveal())
 	require.NoError(t, err)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &line{Listener: l, to: u.Host, silent: make(chan struct{}), ended: make(chan struct{})}
+	w := &stallableProxy{Listener: l, to: u.Host, silent: make(chan struct{}), ended: make(chan struct{})}
 	w.ends.Go(w.accept)
 	u.Host = l.Addr().String()
 	return w, config.Secret(u.String())
 }
 
-func (w *line) end() {
+func (w *stallableProxy) end() {
 	close(w.ended)
 	_ = w.Close()
 	w.ends.Wait()
 }
 
-func (w *line) accept() {
+func (w *stallableProxy) accept() {
 	for {
 		near, err := w.Accept()
 		if err != nil {
@@ -64,7 +65,7 @@ func (w *line) accept() {
 	}
 }
 
-// writer drops what comes while the line is silent.
+// writer discards data while the proxy is stalled.
 type writer struct {
 	net.Conn
 
@@ -80,9 +81,9 @@ func (w writer) Write(b []byte) (int, error) {
 	}
 }
 
-// A worker has no deadline of its own: a connection that hangs must not stop it for ever, neither
-// where the connection is tried first nor in a statement or the beginning of a transaction.
-func TestAConnectionThatHangsStopsNobody(t *testing.T) {
+// Workers have no deadline: a hanging connection must not block them forever, whether in a ping, a
+// statement or at the start of a transaction.
+func TestHangingConnectionIsAbandoned(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *pgxpool.Pool) error{
 		"statement": func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -96,7 +97,7 @@ func TestAConnectionThatHangsStopsNobody(t *testing.T) {
 		for first, pinged := range map[string]bool{"": false, ", tried first": true} {
 			t.Run(name+first, func(t *testing.T) {
 				t.Parallel()
-				way, over := overALine(t, postgrestest.URL(t))
+				way, over := throughProxy(t, postgrestest.URL(t))
 				pool, err := postgres.Open(t.Context(), postgres.Config{URL: over}, "test", postgres.CallsWithin(300*time.Millisecond, pinged))
 				require.NoError(t, err)
 				waittest.NoError(t, func() error { return pool.Ping(t.Context()) }, "a connection")

@@ -15,8 +15,9 @@ const (
 	migrationLockWait  = 5 * time.Minute
 )
 
-// migrationLock is goose's session lock, by the same advisory lock but asked for more often than every second. It polls: a session that
-// waited for the lock would hold a snapshot, for which CREATE INDEX CONCURRENTLY of the one that has the lock would wait in turn.
+// migrationLock is goose's session lock: the same advisory lock, polled more often than once a
+// second. It polls because a session that waits for the lock holds a snapshot, for whose end CREATE
+// INDEX CONCURRENTLY in the session that has the lock would wait in turn.
 type migrationLock struct{}
 
 var _ lock.SessionLocker = migrationLock{}

@@ -11,18 +11,20 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// MigrationSet is a schema with a history of its own: a service's tables, the outbox, the inbox.
+// MigrationSet is a schema with its own version history: a service's tables, the outbox, the inbox.
 type MigrationSet struct {
 	// Name of [a-z0-9_]; the versions are kept in the table schema_<name>.
 	Name string
-	// FS holds NNNN_name.sql files (goose) in the folder migrations, as //go:embed migrations/*.sql gives it.
+	// FS holds NNNN_name.sql files (goose) in the folder migrations, as embedded by //go:embed
+	// migrations/*.sql.
 	FS fs.FS
 }
 
-// migrationIdle ends the transaction of a migration whose process hangs: it holds back the snapshot horizon of the whole server.
+// migrationIdle ends the transaction of a hanging migration, which holds back the snapshot horizon
+// of the whole server.
 const migrationIdle = time.Minute
 
-// MigrateOnce is Migrate in a pool of its own: the whole of a service's migration of its database.
+// MigrateOnce is Migrate with its own pool: the complete migration of a service's database.
 func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...MigrationSet) error {
 	pool, err := Open(ctx, cfg, name)
 	if err != nil {
@@ -32,9 +34,11 @@ func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...Migration
 	return Migrate(ctx, pool, sets...)
 }
 
-// Migrate brings the sets up to date, in the order given, under a session advisory lock of the database, so that replicas may all
-// call it at once (a waiting one looks again ten times a second, for up to five minutes). Its own session has no statement timeout, may
-// be idle in a transaction for a minute, and waits at most 5 s for a lock, unless the URL says otherwise: a migration must not queue up in front of the traffic.
+// Migrate applies the sets in the given order under a session advisory lock, so that all replicas
+// may call it at once (a waiting one retries ten times a second, for up to five minutes). Its
+// session has no statement timeout, may be idle in a transaction for a minute, and waits at most 5
+// s for a lock, unless the URL says otherwise: a migration that waits for a lock blocks the traffic
+// behind it.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...MigrationSet) error {
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil

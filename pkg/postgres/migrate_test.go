@@ -31,7 +31,7 @@ func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 	require.Equal(t, 1, version)
 }
 
-// altered is account with one more migration, which needs the table for itself.
+// altered is account with one more migration, which needs an exclusive table lock.
 func altered(t *testing.T) postgres.MigrationSet {
 	t.Helper()
 	first, err := os.ReadFile("testdata/migrations/0001_account.sql")
@@ -42,8 +42,9 @@ func altered(t *testing.T) postgres.MigrationSet {
 	}}
 }
 
-// A migration that waits for a lock holds up everyone who comes after it: it gives up soon, and leaves nothing half done.
-func TestMigrateDoesNotQueueUpInFrontOfTheTraffic(t *testing.T) {
+// A migration that waits for a lock blocks all later statements: it fails soon and leaves nothing
+// half applied.
+func TestMigrateDoesNotBlockTraffic(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t, account())
 	pool := open(t, url)
@@ -58,7 +59,7 @@ func TestMigrateDoesNotQueueUpInFrontOfTheTraffic(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestMigrationsHaveLimitsOfTheirOwn(t *testing.T) {
+func TestMigrationSessionLimits(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
 	require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.MigrationSet{Name: "limits", FS: fstest.MapFS{

@@ -1,5 +1,6 @@
-// Package postgres opens pools with the limits that every role of the platform lives by, runs transactions whose commit error is never
-// lost, and migrates schemas. It is the one place that says which PostgreSQL errors mean "not available".
+// Package postgres opens pools with the platform's session limits, runs transactions whose commit
+// error is always returned, and migrates schemas. It defines which PostgreSQL errors mean
+// "unavailable".
 package postgres
 
 import (
@@ -13,7 +14,8 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Limits of every session. One transaction that hangs holds back the snapshot horizon of the whole server, and with it every outbox.
+// Limits of every session. A hanging transaction holds back the snapshot horizon of the whole
+// server, and with it every outbox.
 const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
@@ -23,28 +25,29 @@ const (
 
 // Config says which database, and with how many connections.
 type Config struct {
-	// URL is where the database is, and who signs in: postgres://user:password@host:port/name, or a
-	// keyword string as libpq's.
+	// URL is the address of the database and the user: postgres://user:password@host:port/name, or
+	// a keyword string as for libpq.
 	URL config.Secret `env:"DATABASE_URL, required"`
-	// URLFile is where URL comes from, if it is a file. New connections sign in with the user and the
-	// password that it holds then.
+	// URLFile is the file that URL was read from, if any. New connections use the user and password
+	// that it then holds.
 	URLFile string `env:"DATABASE_URL_FILE"`
-	// MaxConns bounds the connections of a replica. A request that finds none free waits for its own
-	// deadline. (0 outside a loaded configuration is pgxpool's default.)
+	// MaxConns bounds the connections of a replica. A request that finds none free waits until its
+	// own deadline. (0 outside a loaded configuration is pgxpool's default.)
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
 // Option changes what Open makes.
 type Option func(*pgxpool.Config)
 
-// Setting is a parameter of every session, as enable_seqscan, unless the URL sets it.
+// Setting is a parameter of every session, such as enable_seqscan, unless the URL sets it.
 func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
 
-// Indexed is for services every statement of which has an index for what it looks for (postgrestest.RequireIndexes). A plan that was
-// cached while a table was small, or empty after a quiet night, would rather read all of it, and go on doing so while the first minute of
-// a sale fills the table, until autovacuum looks at it again. And no statement is long enough for compiling it to pay.
+// Indexed is for services in which every statement has an index (postgrestest.RequireIndexes). A
+// plan cached while a table was small or empty reads the whole table, and is still used while the
+// table fills in the first minute of a sale, until autovacuum runs. JIT is off because no statement
+// runs long enough for compilation to pay off.
 func Indexed() Option {
 	return func(pc *pgxpool.Config) {
 		Setting("enable_seqscan", "off")(pc)
@@ -52,8 +55,9 @@ func Indexed() Option {
 	}
 }
 
-// Open makes a pool; name becomes the sessions' application_name. It dials in the background: a database that is down does not stop
-// the start, readiness says so (pool.Ping). An unusable URL is an error.
+// Open makes a pool; name becomes the sessions' application_name. It connects in the background: a
+// database that is down does not fail the start, but readiness (pool.Ping). An unusable URL is an
+// error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
@@ -67,7 +71,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	pc.HealthCheckPeriod = 10 * time.Second
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	pc.PingTimeout = pingTimeout
-	pc.ConnConfig.Tracer = limited(callTimeout)
+	pc.ConnConfig.Tracer = newTracer(statementCallTimeout)
 	pc.BeforeConnect = cfg.signIn
 	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
 	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
@@ -82,7 +86,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// signIn gives a connection that is about to be made the user and the password of this moment.
+// signIn sets the current user and password on a new connection.
 func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
 	url, err := config.Latest("DATABASE_URL", c.URLFile, c.URL)
 	if err != nil {
@@ -96,7 +100,7 @@ func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
 	return nil
 }
 
-// setDefault keeps what the URL says: an operator may raise a limit for one service.
+// setDefault keeps values set by the URL: an operator may raise a limit for one service.
 func setDefault(params map[string]string, key, value string) {
 	if _, ok := params[key]; !ok {
 		params[key] = value

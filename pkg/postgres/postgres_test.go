@@ -54,8 +54,9 @@ func TestOpenRefusesABadURL(t *testing.T) {
 	}
 }
 
-// The outbox publishes what is older than 10 s whoever else is in a transaction: none may last that long.
-func TestATransactionHasALimit(t *testing.T) {
+// The outbox publishes rows older than 10 s without regard to running transactions: none may last
+// that long.
+func TestTransactionTimeout(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
 	left := func(ctx context.Context) (left time.Duration) {
@@ -73,8 +74,9 @@ func TestATransactionHasALimit(t *testing.T) {
 	require.LessOrEqual(t, left(short), 4*time.Second, "the caller's own, when it is shorter")
 }
 
-// A caller whose transaction was ended for its length may try again; one whose own time is over may not.
-func TestATransactionThatTakesTooLongIsUnavailable(t *testing.T) {
+// A caller whose transaction was ended for its length may try again; one whose own time is over may
+// not.
+func TestTransactionTimeoutIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
 	wait := func(ctx context.Context, tx pgx.Tx) error {
@@ -127,8 +129,9 @@ func TestInTxReturnsTheCommitError(t *testing.T) {
 	require.ErrorContains(t, err, "child_id_fkey")
 }
 
-// When the session dies while it commits, nobody knows whether the change is there: that is no success, and no plain failure either.
-func TestInTxTellsALostCommit(t *testing.T) {
+// When the session dies during the commit, it is unknown whether the change was committed: that is
+// no success, and no definite failure.
+func TestInTxReportsLostCommit(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
 	_, err := pool.Exec(t.Context(), `
@@ -161,7 +164,8 @@ func TestInTxRollsBackAfterItsContextEnded(t *testing.T) {
 	}))
 }
 
-// Two transactions lock the same two rows in opposite order: one is the deadlock's victim and is run again.
+// Two transactions lock the same two rows in opposite order: one is the deadlock's victim and is
+// run again.
 func TestInTxRetrySurvivesADeadlock(t *testing.T) {
 	t.Parallel()
 	pool := open(t, postgrestest.URL(t, account())+"&deadlock_timeout=20") // ms
@@ -214,9 +218,9 @@ func TestErr(t *testing.T) {
 	require.NoError(t, postgres.Err(nil))
 }
 
-// After a failover to a server that is not ready there may be no such role or database yet: callers are to come again, as to any server
-// that is away.
-func TestAServerThatIsNotReady(t *testing.T) {
+// After a failover to a server that is not ready there may be no such role or database yet: callers
+// are to come again, as to any server that is away.
+func TestServerNotReady(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
 		"no database": backendtest.Postgres(t, "not_there_yet"),

@@ -31,7 +31,8 @@ func TestSetting(t *testing.T) {
 	}
 }
 
-// A password that changes needs no restart: connections that are made later take what the file holds.
+// A password that changes needs no restart: connections that are made later take what the file
+// holds.
 func TestNewConnectionsSignInAsTheFileSays(t *testing.T) {
 	t.Parallel()
 	admin := postgrestest.New(t)

@@ -11,7 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query, but only inside a recorded trace: pollers and hot paths without one pay nothing.
+// tracer makes a client span per query, but only inside a recorded trace, so that pollers and hot
+// paths without one cost nothing.
 type tracer struct{}
 
 var _ pgx.QueryTracer = tracer{}
@@ -26,7 +27,8 @@ func (tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQu
 	return context.WithValue(ctx, spanKey{}, true)
 }
 
-// spanKey marks a context whose span is this tracer's own, so that the end of a query never ends its caller's span.
+// spanKey marks a context whose span was started by this tracer, so that the end of a query never
+// ends its caller's span.
 type spanKey struct{}
 
 func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
@@ -41,7 +43,8 @@ func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQuer
 	span.End()
 }
 
-// spanName is the query's name in sqlc's leading comment ("-- name: GetPayment :one"), else its first word.
+// spanName is the query's name in sqlc's leading comment ("-- name: GetPayment :one"), else its
+// first word.
 func spanName(sql string) string {
 	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		name, _, _ := strings.Cut(rest, " ")

@@ -17,24 +17,26 @@ import (
 // rollbackTimeout bounds the rollback of a transaction whose own context has ended.
 const rollbackTimeout = 2 * time.Second
 
-// txTimeout bounds a transaction as a whole: its statements and pauses have limits of their own, but any number of them may follow each
-// other, and the outbox takes it for granted that what was inserted 10 s ago is committed or gone.
+// txTimeout bounds a whole transaction: statements and pauses have their own limits, but any number
+// of them may follow each other. The outbox relies on rows inserted 10 s ago being committed or
+// rolled back.
 const txTimeout = 8 * time.Second
 
-// InTx runs fn in one transaction (READ COMMITTED) of at most 8 s and commits it when fn returns nil. The error is fn's own, or the commit's:
-// after a commit error of kind Unavailable, Deadline or Canceled nobody knows whether it took effect, so what fn does must be repeatable.
-// Errors pass Err; a transaction that took too long is Unavailable.
+// InTx runs fn in one transaction (READ COMMITTED) of at most 8 s and commits it when fn returns
+// nil. The error is that of fn or of the commit. After a commit error of kind Unavailable, Deadline
+// or Canceled it is unknown whether the commit took effect, so fn must be repeatable. Errors pass
+// Err; a transaction that exceeds 8 s is Unavailable.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return inTx(ctx, pool, txTimeout, fn)
 }
 
-func inTx(ctx context.Context, pool *pgxpool.Pool, longest time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func inTx(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return Err(err)
 	}
 	caller := ctx
-	ctx, cancel := context.WithTimeoutCause(caller, longest, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(caller, timeout, errTooLong)
 	defer cancel()
 	// Rolls back after an error and after a panic; after a commit it does nothing.
 	defer func() {
@@ -60,8 +62,8 @@ const (
 	firstWait   = 5 * time.Millisecond
 )
 
-// InTxRetry is InTx, run again (up to 5 times, with jitter) when the server chose the transaction as the victim of a serialization
-// conflict or a deadlock. fn must not have effects outside the transaction.
+// InTxRetry is InTx, repeated (up to 5 times, with jitter) when the server aborted the transaction
+// for a serialization conflict or a deadlock. fn must not have effects outside the transaction.
 func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	wait := firstWait
 	for attempt := 1; ; attempt++ {
@@ -78,7 +80,8 @@ func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Cont
 	}
 }
 
-// retryable reports whether the same transaction may well succeed when run again: serialization failure or deadlock.
+// retryable reports whether the transaction may succeed when repeated: serialization failure or
+// deadlock.
 func retryable(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && (pe.Code == "40001" || pe.Code == "40P01")

@@ -1,5 +1,5 @@
-// Package processtest runs a whole program as a process of its own in tests that kill it: the test
-// program is started again and acts as that program. `go test -short` skips such tests.
+// Package processtest runs a program as a separate process in tests that kill it: the test binary
+// is started again and acts as that program. `go test -short` skips such tests.
 //
 //	func TestMain(m *testing.M) {
 //		processtest.Main(m, func() int { return lifecycle.Main("ticket", app.Run, app.Migrate) })
@@ -22,13 +22,13 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// variable makes a process of this program act as the program under test.
+// variable is set in a process that acts as the program under test.
 const variable = "URR_TEST_PROCESS"
 
-// Tests are those of a package: *testing.M, or Verified.
+// Tests is *testing.M or the result of Verified.
 type Tests interface{ Run() int }
 
-// Verified are the tests, followed by a search for goroutines that they left behind (goleak.VerifyTestMain).
+// Verified runs the tests, then checks for leaked goroutines (goleak.VerifyTestMain).
 func Verified(m *testing.M) Tests { return verified{m} }
 
 type verified struct{ *testing.M }
@@ -38,15 +38,15 @@ func (v verified) Run() int {
 	if code := v.M.Run(); code != 0 {
 		return code
 	}
-	if err := goleak.Find(goleak.IgnoreTopFunction("urr.guru/pkg/processtest.attend")); err != nil {
+	if err := goleak.Find(goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts")); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests left goroutines behind:", err)
 		return 1
 	}
 	return 0
 }
 
-// Main runs the tests, or, in a process that Command prepared, the program in their place; it does
-// not return. The program finds its arguments in os.Args.
+// Main runs the tests or, in a process that Command prepared, the program; it does not return. The
+// program finds its arguments in os.Args.
 func Main(m Tests, program func() int) {
 	if os.Getenv(variable) != "" { //nolint:forbidigo // how parent and child know each other
 		os.Exit(program()) //nolint:forbidigo // this is the main of that process
@@ -54,7 +54,7 @@ func Main(m Tests, program func() int) {
 	os.Exit(m.Run()) //nolint:forbidigo // as the testing package does without a TestMain
 }
 
-// Command prepares the program under test. Its environment is env alone, NAME by value.
+// Command prepares the program under test. Its environment is env only.
 func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	tb.Helper()
 	if testing.Short() {
@@ -69,7 +69,7 @@ func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs the program to its end and returns what it printed. The error tells how it ended.
+// Run runs the program to its end and returns its output. The error is that of the process.
 func Run(tb testing.TB, env map[string]string, args ...string) (string, error) {
 	tb.Helper()
 	cmd := Command(tb, env, args...)
@@ -91,7 +91,7 @@ type Process struct {
 	err   error // how it ended; read after ended is closed
 }
 
-// Start starts the program. What it prints is shown if the test fails.
+// Start starts the program. Its output is logged if the test fails.
 func Start(tb testing.TB, env map[string]string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, cmd: Command(tb, env, args...), ended: make(chan struct{})}
@@ -112,13 +112,13 @@ func Start(tb testing.TB, env map[string]string, args ...string) *Process {
 	return p
 }
 
-// Signal sends a signal; one that has ended already is left alone.
+// Signal sends a signal; it has no effect on a process that has ended.
 func (p *Process) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Wait waits until the process has ended by itself, and tells how: nil is exit code 0.
+// Wait waits until the process has ended by itself and returns its error: nil is exit code 0.
 func (p *Process) Wait() error {
 	p.tb.Helper()
 	waittest.Receive(p.tb, p.ended, "the end of the program under test")
@@ -131,7 +131,7 @@ func (p *Process) Stop() {
 	<-p.ended
 }
 
-// Kill ends the process as the loss of its machine would (SIGKILL).
+// Kill ends the process by SIGKILL, like a crash of its machine.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.ended
@@ -158,17 +158,17 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// births is served by one thread that lives as long as the test program: the kernel ties a child to
+// starts is served by one thread that lives as long as the test program: the kernel ties a child to
 // the thread that started it (PR_SET_PDEATHSIG), and no child may outlive the tests.
-var births = sync.OnceValue(func() chan<- func() {
+var starts = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
-	go attend(c)
+	go serveStarts(c)
 	return c
 })
 
-func attend(births <-chan func()) {
+func serveStarts(starts <-chan func()) {
 	runtime.LockOSThread()
-	for birth := range births {
+	for birth := range starts {
 		birth()
 	}
 }
@@ -176,6 +176,6 @@ func attend(births <-chan func()) {
 func start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := make(chan error)
-	births() <- func() { err <- cmd.Start() }
+	starts() <- func() { err <- cmd.Start() }
 	return <-err
 }

@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/lifecycle"
 )
 
-// Attach opens the client of a service, closed with it. What the service needs of Redis to be ready
-// is for the service to say.
+// Attach opens the Redis client of a service, closed at shutdown. The service itself adds its
+// readiness checks.
 func Attach(ctx context.Context, a *lifecycle.App, cfg Config) (redis.UniversalClient, error) {
 	client, err := Open(ctx, cfg)
 	if err != nil {

@@ -1,4 +1,4 @@
 package redis
 
-// OpenOver is Open with another way to the server.
+// OpenOver is Open with another dialer.
 var OpenOver = open

@@ -17,19 +17,20 @@ import (
 	"urr.guru/pkg/redis"
 )
 
-// deaf is a server that takes the command INCR and does not answer it: as one that dies, or hangs, right after it carried it out.
-type deaf struct {
+// unansweringServer accepts the command INCR and does not answer it, like a server that dies or
+// hangs right after executing it.
+type unansweringServer struct {
 	listener net.Listener
 	hangUp   bool
 	took     atomic.Int32
 	conns    sync.WaitGroup
 }
 
-func serveDeaf(t *testing.T, hangUp bool) *deaf {
+func serveUnanswering(t *testing.T, hangUp bool) *unansweringServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	d := &deaf{listener: l, hangUp: hangUp}
+	d := &unansweringServer{listener: l, hangUp: hangUp}
 	d.conns.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -46,7 +47,7 @@ func serveDeaf(t *testing.T, hangUp bool) *deaf {
 	return d
 }
 
-func (d *deaf) serve(conn net.Conn) {
+func (d *unansweringServer) serve(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for {
@@ -97,8 +98,8 @@ func command(in *bufio.Reader) (string, error) {
 	return name, nil
 }
 
-// What may have been carried out is never sent again: a script that counts would count twice.
-func TestACommandThatMayHaveArrivedIsNotRepeated(t *testing.T) {
+// A command that may have been executed is never sent again: a counting script would count twice.
+func TestSentCommandIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ hangUp, cluster, pipeline bool }{
 		"no answer":              {},
@@ -110,9 +111,10 @@ func TestACommandThatMayHaveArrivedIsNotRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A machine that stalls may keep the command from being sent in its time: then it is tried anew, at another server.
+			// On a stalled machine the command may not be sent in time; it is then retried with
+			// another server.
 			for range 10 {
-				d := serveDeaf(t, tc.hangUp)
+				d := serveUnanswering(t, tc.hangUp)
 				client, err := redis.Open(t.Context(), redis.Config{Addrs: []string{d.listener.Addr().String()}, Cluster: tc.cluster, PoolSize: 2})
 				require.NoError(t, err)
 				defer func() { _ = client.Close() }()

@@ -1,5 +1,6 @@
-// Package redis opens clients with the platform's time-outs: Redis is on visitors' paths, so one that does not answer must fail fast.
-// Scripts are go-redis Scripts (EVALSHA, then EVAL); all keys of one share the event's hash tag, so that they work on a cluster.
+// Package redis opens clients with the platform's timeouts: Redis is part of visitors' requests, so
+// a server that does not answer must fail fast. Scripts are go-redis Scripts (EVALSHA, then EVAL);
+// all keys of a script share the event's hash tag, so that they work on a cluster.
 package redis
 
 import (
@@ -21,16 +22,16 @@ import (
 type Config struct {
 	// Addrs are host:port; more than one is a cluster.
 	Addrs []string `env:"REDIS_ADDRS, required"`
-	// Cluster makes a single address a cluster's configuration endpoint.
+	// Cluster treats a single address as the configuration endpoint of a cluster.
 	Cluster bool `env:"REDIS_CLUSTER"`
-	// DB is the number of the database on a single server; a cluster has only 0.
+	// DB is the database number on a single server; a cluster has only 0.
 	DB int `env:"REDIS_DB" min:"0" max:"1000"`
 	// Username signs in, with Password; empty: the user default.
 	Username string `env:"REDIS_USERNAME"`
-	// Password is asked for by a server that has one.
+	// Password is needed if the server requires one.
 	Password config.Secret `env:"REDIS_PASSWORD"`
-	// PasswordFile is where Password comes from, if it is a file. New connections sign in with what it
-	// holds then.
+	// PasswordFile is the file that Password was read from, if any. New connections use its current
+	// content.
 	PasswordFile string `env:"REDIS_PASSWORD_FILE"`
 	// TLS encrypts the connections.
 	TLS bool `env:"REDIS_TLS"`
@@ -38,21 +39,22 @@ type Config struct {
 	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
 }
 
-// What a visitor's request can wait for.
+// Bounds of a visitor's wait.
 const (
 	dialTimeout = time.Second
 	callTimeout = 500 * time.Millisecond
 )
 
-// Open makes a client. It dials when it is first used, so that Redis being down does not stop the start; readiness says so (Ping).
+// Open makes a client. It connects at first use, so that an unavailable Redis does not fail the
+// start, but readiness (Ping).
 //
-// A command has 500 ms to be written and 500 ms to be answered, and the caller's deadline besides; it is sent once more only when it is
-// certain not to have arrived.
+// A command has 500 ms to be sent and 500 ms to be answered, within the caller's deadline. It is
+// retried once, and only when it was certainly not sent.
 func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
 	return open(cfg, nil)
 }
 
-// open dials as it is told; nil is the network.
+// open uses the given dialer; nil is the network.
 func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
@@ -66,14 +68,15 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 	}), nil
 }
 
-// signIn is the user and the password of this moment.
+// signIn returns the current user and password.
 func (c Config) signIn(context.Context) (username, password string, err error) {
 	secret, err := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
 	return c.Username, secret.Reveal(), err
 }
 
-// Err gives what the client says its place in the platform's vocabulary: a server that is gone, loading, failing over, read-only or too
-// slow becomes errs.ErrUnavailable. Everything else, redis.Nil too, is returned as it is.
+// Err maps client errors to the platform's errors: a server that is down, loading, failing over,
+// read-only or too slow becomes errs.ErrUnavailable. All others, including redis.Nil, are returned
+// unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {

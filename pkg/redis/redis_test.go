@@ -43,7 +43,7 @@ func TestScriptsOnSingleAndCluster(t *testing.T) {
 	}
 }
 
-func TestPrefixesAreSwept(t *testing.T) {
+func TestPrefixCleanup(t *testing.T) {
 	t.Parallel()
 	client := redistest.Open(t)
 	var key string
@@ -54,18 +54,19 @@ func TestPrefixesAreSwept(t *testing.T) {
 	require.ErrorIs(t, client.Get(t.Context(), key).Err(), goredis.Nil)
 }
 
-// silence is a server that accepts connections, reads and never answers.
-func silence(context.Context, string, string) (net.Conn, error) {
+// dialSilentServer connects to a server that reads and never answers.
+func dialSilentServer(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	return near, nil
 }
 
-// A Redis that accepts connections and never answers must not hold a visitor up: a command is tried twice, 500 ms each.
-func TestASilentServerFailsFast(t *testing.T) {
+// A Redis that accepts connections and never answers must not delay a visitor: a command is tried
+// twice, 500 ms each.
+func TestSilentServerFailsFast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, err := redis.OpenOver(redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 2}, silence)
+		client, err := redis.OpenOver(redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 2}, dialSilentServer)
 		require.NoError(t, err, "the start does not depend on Redis")
 		defer func() { _ = client.Close() }()
 		begun := time.Now()
@@ -94,8 +95,9 @@ func (d *dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 	return next
 }
 
-// The client's own habit is five attempts with pauses between them, for each of the command's two.
-func TestAServerThatIsGoneFailsAtOnce(t *testing.T) {
+// The library's default is five connection attempts with pauses, for each of the two attempts at a
+// command.
+func TestUnreachableServerFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -109,7 +111,7 @@ func TestAServerThatIsGoneFailsAtOnce(t *testing.T) {
 	require.LessOrEqual(t, d.n.Load(), int64(2))
 }
 
-func TestErrLeavesAnswersAlone(t *testing.T) {
+func TestErrKeepsReplies(t *testing.T) {
 	t.Parallel()
 	client, key := redistest.Open(t), redistest.Prefix(t)
 	err := client.Get(t.Context(), key).Err()
@@ -128,8 +130,8 @@ func TestOpenNeedsAnAddress(t *testing.T) {
 	require.ErrorContains(t, err, "REDIS_ADDRS")
 }
 
-// A password that changes needs no restart: connections that are made later take what the file holds.
-func TestNewConnectionsSignInWithThePasswordOfTheFile(t *testing.T) {
+// A changed password needs no restart: new connections use the content of the file.
+func TestNewConnectionsUsePasswordFile(t *testing.T) {
 	t.Parallel()
 	admin := redistest.Open(t)
 	user := redistest.Prefix(t)
@@ -153,7 +155,7 @@ func TestNewConnectionsSignInWithThePasswordOfTheFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("second"), 0o600))
 	change("second")
 	require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
-	waittest.NoError(t, func() error { // the connection that was cut is noticed by its next use
+	waittest.NoError(t, func() error { // the closed connection is noticed at its next use
 		got, err = who()
 		return err
 	})

@@ -20,10 +20,9 @@ import (
 // order.
 func TestKeysOfAPairRotate(t *testing.T) {
 	t.Parallel()
-	const old, next = "the-old-key-of-the-pair-32-bytes", "the-new-key-of-the-pair-32-bytes"
-	steps := []config.Secret{old, old + "|" + next, next + "|" + old, next}
+	steps := []config.Secret{oldKey, oldKey + "|" + newKey, newKey + "|" + oldKey, newKey}
 	call := func(caller, callee config.Secret) error {
-		s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": callee, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+		s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: accepting(callee)}, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		queuev1.RegisterQueueServiceServer(s, &fakeQueue{})
 		l := bufconn.Listen(1 << 16)
@@ -45,8 +44,8 @@ func TestKeysOfAPairRotate(t *testing.T) {
 			}
 		}
 	}
-	require.Error(t, call(old, next))
-	require.Error(t, call(next, old))
+	require.Error(t, call(oldKey, newKey))
+	require.Error(t, call(newKey, oldKey))
 }
 
 func TestShortKeysOfASetAreRefused(t *testing.T) {
@@ -61,14 +60,21 @@ func TestShortKeysOfASetAreRefused(t *testing.T) {
 	}
 }
 
-// The same while both sides run: a key is exchanged under calls, and none is refused.
-func TestKeysOfAPairRotateWhileCallsAreMade(t *testing.T) {
-	t.Parallel()
-	const old, next = "the-old-key-of-the-pair-32-bytes", "the-new-key-of-the-pair-32-bytes"
-	accept := func(key config.Secret) map[string]config.Secret {
-		return map[string]config.Secret{"gateway": key, "vwr": vwrKey}
-	}
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: accept(old)}, slog.New(slog.DiscardHandler))
+// The keys of the rotation tests.
+const (
+	oldKey = "the-old-key-of-the-pair-32-bytes"
+	newKey = "the-new-key-of-the-pair-32-bytes"
+)
+
+// accepting are the callers of the queue service when the gateway's key is set.
+func accepting(set config.Secret) map[string]config.Secret {
+	return map[string]config.Secret{"gateway": set, "vwr": vwrKey}
+}
+
+// runningPair is a gateway that calls queue over one connection, both with oldKey.
+func runningPair(t *testing.T) (s *rpc.Server, conn *rpc.Conn, call func() error) {
+	t.Helper()
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: accepting(oldKey)}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(s, &fakeQueue{})
 	l := bufconn.Listen(1 << 16)
@@ -78,14 +84,17 @@ func TestKeysOfAPairRotateWhileCallsAreMade(t *testing.T) {
 		require.NoError(t, s.Stop(context.Background()))
 		require.NoError(t, <-done)
 	})
-	conn, err := rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: old}, rpc.WithGRPC(dialer(l)))
+	conn, err = rpc.Dial("gateway", "queue", rpc.Peer{Addr: "passthrough:///x", Key: oldKey}, rpc.WithGRPC(dialer(l)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	call := func() error {
+	return s, conn, func() error {
 		_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 		return err
 	}
+}
 
+// callInParallel calls without a pause until stop, which returns an error of any call.
+func callInParallel(call func() error) (stop func() error) {
 	var callers sync.WaitGroup
 	var refused atomic.Pointer[error]
 	ended := make(chan struct{})
@@ -103,23 +112,36 @@ func TestKeysOfAPairRotateWhileCallsAreMade(t *testing.T) {
 			}
 		})
 	}
+	return func() error {
+		close(ended)
+		callers.Wait()
+		if err := refused.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+}
+
+// The same while both sides run: a key is exchanged under calls, and none is refused.
+func TestKeysOfAPairRotateWhileCallsAreMade(t *testing.T) {
+	t.Parallel()
+	s, conn, call := runningPair(t)
+	stop := callInParallel(call)
 	step := func(set config.Secret) {
-		require.NoError(t, s.Rekey(accept(set)))
+		require.NoError(t, s.Rekey(accepting(set)))
 		require.NoError(t, call())
 		require.NoError(t, conn.Rekey(set))
 		require.NoError(t, call())
 	}
-	step(old + "|" + next)
-	step(next + "|" + old)
-	close(ended)
-	callers.Wait() // what the old key has signed has arrived: it may go
-	require.Nil(t, refused.Load())
-	step(next)
+	step(oldKey + "|" + newKey)
+	step(newKey + "|" + oldKey)
+	require.NoError(t, stop()) // no signature of the old key is on its way any more
+	step(newKey)
 
 	require.ErrorContains(t, conn.Rekey("short"), "gateway → queue")
-	require.ErrorContains(t, s.Rekey(accept("short")), "gateway")
-	require.ErrorContains(t, s.Rekey(map[string]config.Secret{"gateway": next}), `lets "vwr" in`)
+	require.ErrorContains(t, s.Rekey(accepting("short")), "gateway")
+	require.ErrorContains(t, s.Rekey(map[string]config.Secret{"gateway": newKey}), `lets "vwr" in`)
 	require.NoError(t, call(), "what is refused changes nothing")
-	require.NoError(t, s.Rekey(accept(old)))
+	require.NoError(t, s.Rekey(accepting(oldKey)))
 	require.Error(t, call(), "the key that was dropped opens nothing any more, not even a signature seen before")
 }

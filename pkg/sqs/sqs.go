@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// Region is the region of AWS.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
-	// Endpoint is a local stand-in's URL; empty = AWS, with the process's own credentials.
+	// Endpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"SQS_ENDPOINT"`
 	// Enabled announces admissions on the queue; it needs QueueURL.
 	Enabled bool `env:"SQS_ENABLED"`
@@ -54,8 +54,9 @@ type Queue struct {
 	MaxReceives int
 }
 
-// EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both keeping messages for 14 days, unless they
-// exist, and returns the queue's URL. A queue that exists with other attributes is brought in line.
+// EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both
+// keeping messages for 14 days, unless they exist, and returns the queue's URL. A queue that exists
+// with other attributes is brought in line.
 func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, err error) {
 	const days14 = "1209600"
 	dlq, err := ensure(ctx, client, q.Name+"-dlq.fifo", map[string]string{
@@ -103,8 +104,8 @@ func ensure(ctx context.Context, client *sqs.Client, name string, attributes map
 	return *made.QueueUrl, nil
 }
 
-// Err gives what the client says its place in the platform's vocabulary: throttling, a service that is gone or failing becomes
-// errs.ErrUnavailable; everything else is returned as it is.
+// Err maps client errors to the platform's errors: throttling and an unavailable or failing service
+// become errs.ErrUnavailable; all others are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -52,13 +52,13 @@ func TestEnsureFIFOIsRepeatable(t *testing.T) {
 	require.Contains(t, got.Attributes["RedrivePolicy"], name+"-dlq.fifo")
 }
 
-func TestEnabledNeedsAQueue(t *testing.T) {
+func TestEnabledRequiresQueueURL(t *testing.T) {
 	t.Parallel()
 	_, err := sqs.Open(t.Context(), sqs.Config{Enabled: true})
 	require.ErrorContains(t, err, "SQS_QUEUE_URL")
 }
 
-func TestAbsentServiceIsUnavailable(t *testing.T) {
+func TestUnreachableServiceIsUnavailable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

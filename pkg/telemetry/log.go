@@ -11,7 +11,8 @@ import (
 
 type requestIDKey struct{}
 
-// WithRequestID puts a request's id into the context: every log line and every RPC made under it carries it.
+// WithRequestID puts a request's id into the context: every log line and every RPC made under it
+// carries it.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	if id == "" {
 		return ctx
@@ -25,8 +26,8 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// NewLogger writes JSON lines with the service's name, at or above level (debug, info, warn, error). Lines logged with a context carry
-// its trace_id, span_id and request_id.
+// NewLogger writes JSON lines with the service's name, at or above level (debug, info, warn,
+// error). Lines logged with a context carry its trace_id, span_id and request_id.
 func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -36,7 +37,7 @@ func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 	return slog.New(contextHandler{h}).With("service", name), nil
 }
 
-// contextHandler adds what the context knows, so that call sites need not.
+// contextHandler adds the ids of the context to each record.
 type contextHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

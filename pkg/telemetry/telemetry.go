@@ -1,6 +1,7 @@
-// Package telemetry sets up what operators see: OpenTelemetry traces and metrics over OTLP when an endpoint is configured, Prometheus
-// metrics always, and JSON logs that carry trace and request ids. Services declare their metrics with promauto on Prometheus's default
-// registry; the OTLP export reads the same registry, so that no figure is declared twice.
+// Package telemetry sets up observability: OpenTelemetry traces and metrics over OTLP when an
+// endpoint is configured, Prometheus metrics always, and JSON logs with trace and request ids.
+// Services declare their metrics with promauto in Prometheus's default registry; the OTLP export
+// reads the same registry, so that no metric is declared twice.
 package telemetry
 
 import (
@@ -29,9 +30,10 @@ import (
 
 const exportInterval = 15 * time.Second
 
-// Setup installs the W3C propagator and, when endpoint is not empty, OTLP export for the service name. The endpoint is a URL
-// (http://host:4317, https://…) or a bare host:port, which is plain text. What is sampled follows OTEL_TRACES_SAMPLER. The returned
-// function flushes and stops the export; an endpoint that does not answer never delays the service, and log hears of it.
+// Setup installs the W3C propagator and, when endpoint is not empty, OTLP export for the service
+// name. The endpoint is a URL (http://host:4317, https://…) or a bare host:port, which is plain
+// text. OTEL_TRACES_SAMPLER selects the sampler. The returned function flushes and stops the
+// export. An endpoint that does not answer never delays the service; it is logged.
 func Setup(ctx context.Context, name, endpoint string, log *slog.Logger) (func(context.Context) error, error) {
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	if endpoint == "" {
@@ -70,14 +72,15 @@ func Setup(ctx context.Context, name, endpoint string, log *slog.Logger) (func(c
 	}, nil
 }
 
-// Enabled reports whether Setup installed an export. Instrumentation of hot paths asks it once, when it is built: spans that nobody
-// collects still cost a few microseconds each.
+// Enabled reports whether Setup installed an export. Instrumentation of hot paths checks it once
+// when it is built: a span costs a few microseconds even if nobody collects it.
 func Enabled() bool {
 	_, ok := otel.GetTracerProvider().(*trace.TracerProvider)
 	return ok
 }
 
-// collector completes the endpoint's URL. The exporters would take a bad one without a word and send to their default.
+// collector completes and checks the endpoint's URL. The exporters would silently replace an
+// invalid one by their default.
 func collector(endpoint string) (string, error) {
 	if !strings.Contains(endpoint, "://") {
 		endpoint = "http://" + endpoint
@@ -94,7 +97,8 @@ func MetricsHandler() http.Handler {
 	return promhttp.InstrumentMetricHandler(prometheus.DefaultRegisterer, promhttp.Handler())
 }
 
-// Version is the revision the binary was built from, "devel" when unknown; "-dirty" marks uncommitted changes.
+// Version is the revision the binary was built from, "devel" when unknown; "-dirty" marks
+// uncommitted changes.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -25,7 +25,7 @@ func line(t *testing.T, b *bytes.Buffer) map[string]any {
 	return m
 }
 
-func TestLoggerAddsWhatTheContextKnows(t *testing.T) {
+func TestLoggerAddsContextIDs(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log, err := telemetry.NewLogger(&out, "ticket", "info")
@@ -68,7 +68,7 @@ func TestRequestID(t *testing.T) {
 	require.Empty(t, telemetry.RequestID(telemetry.WithRequestID(t.Context(), "")))
 }
 
-// An endpoint that nobody answers at must not stop the start, nor hold up the end for longer than the given time.
+// An unreachable endpoint must neither fail the start nor delay the end beyond the given time.
 func TestSetupDoesNotWaitForTheCollector(t *testing.T) {
 	stop, err := telemetry.Setup(t.Context(), "ticket", "127.0.0.1:1", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -81,10 +81,10 @@ func TestSetupDoesNotWaitForTheCollector(t *testing.T) {
 	span.End()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, stop(ctx), context.DeadlineExceeded, "the figures are lost, and that is all")
+	require.ErrorIs(t, stop(ctx), context.DeadlineExceeded, "only the pending metrics are lost")
 }
 
-func TestSetupRefusesWhatIsNoURL(t *testing.T) {
+func TestSetupRefusesInvalidEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, endpoint := range []string{"http://[::1", "ftp://x:1", "http://", "://"} {
 		_, err := telemetry.Setup(t.Context(), "ticket", endpoint, slog.New(slog.DiscardHandler))

@@ -1,5 +1,5 @@
-// Package tier1 holds what a visitor of a waiting room is told about the wait: vwr says it with a position and the gateways, from memory,
-// at every poll after that, so both must come to the same answer.
+// Package tier1 computes the wait shown to a visitor of a waiting room. vwr reports it with the
+// position and the gateways, from memory, at every later poll, so both must compute the same.
 package tier1
 
 import (
@@ -8,8 +8,9 @@ import (
 	"urr.guru/pkg/poll"
 )
 
-// EstimatedWait is the whole seconds until a position that is `ahead` places behind the counter is served: by the measured rate
-// (positions per second), by the configured one until there is a measurement. 0 for a served position, or when no rate is known.
+// EstimatedWait is the number of whole seconds until a position `ahead` places behind the counter
+// is served, by the measured rate (positions per second), or by the configured one while there is
+// no measurement. 0 for a served position, or when no rate is known.
 func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	rate := measured
 	if rate <= 0 {
@@ -21,8 +22,8 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
 }
 
-// NextPoll is when a visitor should ask again, in whole seconds: about 2 near the counter, 5, 10 and
-// 15 farther away. spread is a random number in [0, 1); see poll.Spread.
+// NextPoll is the advised poll interval in whole seconds: about 2 near the counter, 5, 10 and 15
+// farther away. spread is a random number in [0, 1); see poll.Spread.
 func NextPoll(ahead int64, spread float64) int64 { return poll.Spread(pollAfter(ahead), spread) }
 
 func pollAfter(ahead int64) int64 {

@@ -8,14 +8,14 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Verification failures. A gateway treats them alike; logs and metrics tell them apart.
+// Verification errors. A gateway treats them alike; logs and metrics distinguish them.
 var (
 	ErrExpired  = errors.New("token: expired")
 	ErrAudience = errors.New("token: made for another audience")
 	ErrInvalid  = errors.New("token: not valid")
 )
 
-// maxToken bounds what is parsed at all; ours are below 700 bytes.
+// maxToken is the longest token that is parsed; ours are below 700 bytes.
 const maxToken = 4096
 
 // Sign makes a compact JWT of claims, whose exp and aud must be set, with the first key of the set.
@@ -38,8 +38,9 @@ func (k KeySet) Sign(claims jwt.Claims) (string, error) {
 	return s, nil
 }
 
-// Verify checks signature, algorithm (HS256 and no other), kid, aud and exp against now, without leeway, and fills claims (a pointer).
-// It fails with ErrExpired, ErrAudience or ErrInvalid; claims are then not to be used.
+// Verify checks signature, algorithm (HS256 only), kid, aud and exp against now, without leeway,
+// and fills claims (a pointer). It fails with ErrExpired, ErrAudience or ErrInvalid; claims must
+// not be used then.
 func (k KeySet) Verify(tok string, claims jwt.Claims, aud string, now time.Time) error {
 	if len(tok) > maxToken {
 		return ErrInvalid

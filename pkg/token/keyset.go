@@ -1,6 +1,7 @@
-// Package token signs and verifies with key sets: JWTs (HMAC-SHA256, `kid`, pinned algorithm, required expiry and audience) and MACs
-// over bytes with keys derived by label. The first key of a set signs, all verify, so that a key can be replaced without invalidating
-// what was signed before: add the new one behind the old, move it to the front, drop the old one after the longest life.
+// Package token signs and verifies with key sets: JWTs (HMAC-SHA256, `kid`, pinned algorithm,
+// required expiry and audience) and MACs with keys derived by label. The first key of a set signs,
+// all verify, so that a key can be replaced without invalidating earlier signatures: append the new
+// key, move it to the front, drop the old one after the longest lifetime.
 package token
 
 import (
@@ -23,13 +24,15 @@ type key struct {
 	secret []byte
 }
 
-// KeySet is the keys of one purpose. The zero value has none and signs nothing. It is safe for concurrent use.
+// KeySet is the set of keys of one purpose. The zero value has no keys and signs nothing. It is
+// safe for concurrent use.
 type KeySet struct {
 	keys []key
 }
 
-// ParseKeySet reads `kid:secret[,kid:secret…]`; a value without a colon is one key with the kid 1. A kid is 1–32 of [A-Za-z0-9_-].
-// It refuses secrets shorter than MinSecret bytes and repeated kids; errors never contain a secret.
+// ParseKeySet reads `kid:secret[,kid:secret…]`; a value without a colon is one key with the kid 1.
+// A kid is 1–32 of [A-Za-z0-9_-]. It refuses secrets shorter than MinSecret bytes and repeated
+// kids; errors never contain a secret.
 func ParseKeySet(s config.Secret) (KeySet, error) {
 	raw := strings.TrimSpace(s.Reveal())
 	if raw == "" {

@@ -12,7 +12,8 @@ import (
 // MACSize is the length of a full MAC in bytes.
 const MACSize = sha256.Size
 
-// MACSet is one HMAC-SHA256 key per key of the set it was derived from, bound to a label. It is safe for concurrent use.
+// MACSet is one HMAC-SHA256 key per key of the set it was derived from, bound to a label. It is
+// safe for concurrent use.
 type MACSet struct {
 	macs []mac
 }
@@ -22,8 +23,8 @@ type mac struct {
 	pool *sync.Pool // of *keyed
 }
 
-// keyed is a hash with the key schedule done, which is half the cost of a short MAC, and room for what goes in and out: polls make two
-// MACs each, and none of their parts has to be moved to the heap for it.
+// keyed is a hash with its key schedule computed, which is half the cost of a short MAC, and
+// buffers for input and output: a poll computes two MACs, and no part of them is moved to the heap.
 type keyed struct {
 	hash.Hash
 
@@ -31,7 +32,8 @@ type keyed struct {
 	out [MACSize]byte
 }
 
-// Derive makes the keys for label by HKDF-SHA256 (RFC 5869): a MAC made under one label says nothing under another.
+// Derive makes the keys for label by HKDF-SHA256 (RFC 5869): a MAC made under one label is invalid
+// under another.
 func (k KeySet) Derive(label string) MACSet {
 	set := MACSet{macs: make([]mac, len(k.keys))}
 	for i, x := range k.keys {
@@ -61,8 +63,8 @@ func (m MACSet) Kids() []string {
 	return kids
 }
 
-// Sum returns the MAC of the parts, one after the other, by the key kid; ok is false when the set has no such key. The parts are not
-// delimited: what varies in length must carry its length.
+// Sum returns the MAC of the concatenated parts by the key kid; ok is false when the set has no
+// such key. The parts are not delimited: a part of variable length must carry its length.
 func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	i := slices.IndexFunc(m.macs, func(x mac) bool { return x.kid == kid })
 	if i < 0 {
@@ -81,8 +83,8 @@ func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	return sum, true
 }
 
-// Verify reports whether got is the MAC of the parts by the key kid, in constant time. got may be a prefix of the MAC of at least 16
-// bytes, for formats that carry a shortened one.
+// Verify reports whether got is the MAC of the parts by the key kid, in constant time. got may be a
+// prefix of the MAC of at least 16 bytes, for formats that carry a shortened one.
 func (m MACSet) Verify(kid string, got []byte, parts ...[]byte) bool {
 	want, ok := m.Sum(kid, parts...)
 	return ok && len(got) >= 16 && len(got) <= len(want) && hmac.Equal(want[:len(got)], got)

@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +67,8 @@ func claimsUntil(exp time.Time) jwt.MapClaims {
 	return jwt.MapClaims{"sub": "demo", "aud": "entry", "exp": float64(exp.Unix())}
 }
 
-// Every key of a set verifies, the first one signs, and a token is good until the very second of its exp.
+// Every key of a set verifies, the first one signs, and a token is valid until the second of its
+// exp.
 func TestVerifyAccepts(t *testing.T) {
 	t.Parallel()
 	old, rotated := keys(t, "a:"+secretA), keys(t, "b:"+secretB+",a:"+secretA)
@@ -108,7 +108,7 @@ func TestSignRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "no key")
 }
 
-// forge makes a token of whatever it is given.
+// forge makes a token of any header and claims.
 func forge(t *testing.T, header map[string]any, claims any, method jwt.SigningMethod, key any) string {
 	t.Helper()
 	part := func(v any) string {
@@ -122,24 +122,59 @@ func forge(t *testing.T, header map[string]any, claims any, method jwt.SigningMe
 	return head + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// signed is a token of claims that Sign may refuse to make.
+// signed makes a token of claims that Sign may refuse.
 func signed(t *testing.T, claims any) string {
 	t.Helper()
 	return forge(t, map[string]any{"alg": "HS256", "kid": "a"}, claims, jwt.SigningMethodHS256, []byte(secretA))
 }
 
-// What no verifier of the platform accepts, whatever the kind of its tokens; others need not test it again.
-func TestVerifyRefuses(t *testing.T) {
-	t.Parallel()
+// requireRefused fails unless every token is refused with want, and with ErrInvalid when there is
+// no key at all. Other packages need not repeat these cases.
+func requireRefused(t *testing.T, want error, tokens map[string]string) {
+	t.Helper()
 	k := keys(t, "a:"+secretA)
-	good := claimsUntil(now.Add(time.Minute))
-	with := func(name string, value any) jwt.MapClaims {
-		c := maps.Clone(good)
-		if c[name] = value; value == nil {
-			delete(c, name)
-		}
-		return c
+	for name, tok := range tokens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorIs(t, k.Verify(tok, &jwt.RegisteredClaims{}, "entry", now), want)
+			require.ErrorIs(t, token.KeySet{}.Verify(tok, &jwt.RegisteredClaims{}, "entry", now), token.ErrInvalid, "without any key")
+		})
 	}
+}
+
+// claimsWith are valid claims with one changed, removed when value is nil.
+func claimsWith(name string, value any) jwt.MapClaims {
+	c := claimsUntil(now.Add(time.Minute))
+	if c[name] = value; value == nil {
+		delete(c, name)
+	}
+	return c
+}
+
+func TestVerifyRefusesClaims(t *testing.T) {
+	t.Parallel()
+	genuine := signed(t, claimsUntil(now.Add(time.Minute)))
+	require.NoError(t, keys(t, "a:"+secretA).Verify(genuine, jwt.MapClaims{}, "entry", now))
+	requireRefused(t, token.ErrExpired, map[string]string{"expired": signed(t, claimsUntil(now))})
+	requireRefused(t, token.ErrAudience, map[string]string{
+		"another audience":             signed(t, claimsWith("aud", "vwr")),
+		"expired, of another audience": signed(t, jwt.MapClaims{"aud": "vwr", "exp": 1}),
+	})
+	requireRefused(t, token.ErrInvalid, map[string]string{
+		"not yet valid":            signed(t, claimsWith("nbf", now.Add(time.Second).Unix())),
+		"no exp":                   signed(t, claimsWith("exp", nil)),
+		"exp of another type":      signed(t, claimsWith("exp", "tomorrow")),
+		"no audience":              signed(t, claimsWith("aud", nil)),
+		"audience of another type": signed(t, claimsWith("aud", 7)),
+		"subject of another type":  signed(t, claimsWith("sub", 7)),
+		"claims of another type":   signed(t, []string{"aud", "entry"}),
+		"oversized":                signed(t, claimsWith("sub", strings.Repeat("x", 4096))),
+	})
+}
+
+func TestVerifyRefusesKeysAndAlgorithms(t *testing.T) {
+	t.Parallel()
+	good := claimsUntil(now.Add(time.Minute))
 	alg := func(name string, method jwt.SigningMethod, key any) string {
 		return forge(t, map[string]any{"alg": name, "kid": "a"}, good, method, key)
 	}
@@ -151,57 +186,41 @@ func TestVerifyRefuses(t *testing.T) {
 	require.NoError(t, err)
 	removed, err := keys(t, "old:"+secretB).Sign(good)
 	require.NoError(t, err)
-	genuine, late, foreign := signed(t, good), signed(t, claimsUntil(now)), signed(t, with("aud", "vwr"))
-	require.NoError(t, k.Verify(genuine, jwt.MapClaims{}, "entry", now))
-	parts := strings.Split(genuine, ".")
+	requireRefused(t, token.ErrInvalid, map[string]string{
+		"another key":                kid(map[string]any{"kid": "a"}, secretB),
+		"empty key":                  kid(map[string]any{"kid": "a"}, ""),
+		"no kid":                     kid(map[string]any{}, secretA),
+		"unknown kid":                kid(map[string]any{"kid": "z"}, secretA),
+		"unknown kid, empty key":     kid(map[string]any{"kid": "z"}, ""),
+		"kid of a removed key":       removed,
+		"kid of another type":        kid(map[string]any{"kid": 1}, secretA),
+		"alg none":                   alg("none", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType),
+		"alg None":                   alg("None", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType),
+		"alg none with a signature":  alg("none", jwt.SigningMethodHS256, []byte(secretA)),
+		"alg HS512":                  alg("HS512", jwt.SigningMethodHS512, []byte(secretA)),
+		"alg RS256":                  alg("RS256", jwt.SigningMethodRS256, secretRSA),
+		"alg RS256, signed by HS256": alg("RS256", jwt.SigningMethodHS256, []byte(secretA)),
+		"no alg":                     forge(t, map[string]any{"kid": "a"}, good, jwt.SigningMethodHS256, []byte(secretA)),
+	})
+}
 
-	for name, tc := range map[string]struct {
-		tok  string
-		want error
-	}{
-		"expired":                      {late, token.ErrExpired},
-		"not yet valid":                {signed(t, with("nbf", now.Add(time.Second).Unix())), token.ErrInvalid},
-		"no exp":                       {signed(t, with("exp", nil)), token.ErrInvalid},
-		"exp of another type":          {signed(t, with("exp", "tomorrow")), token.ErrInvalid},
-		"another audience":             {foreign, token.ErrAudience},
-		"expired, of another audience": {signed(t, jwt.MapClaims{"aud": "vwr", "exp": 1}), token.ErrAudience},
-		"no audience":                  {signed(t, with("aud", nil)), token.ErrInvalid},
-		"audience of another type":     {signed(t, with("aud", 7)), token.ErrInvalid},
-		"subject of another type":      {signed(t, with("sub", 7)), token.ErrInvalid},
-		"claims of another type":       {signed(t, []string{"aud", "entry"}), token.ErrInvalid},
-		"another key":                  {kid(map[string]any{"kid": "a"}, secretB), token.ErrInvalid},
-		"empty key":                    {kid(map[string]any{"kid": "a"}, ""), token.ErrInvalid},
-		"no kid":                       {kid(map[string]any{}, secretA), token.ErrInvalid},
-		"unknown kid":                  {kid(map[string]any{"kid": "z"}, secretA), token.ErrInvalid},
-		"unknown kid, empty key":       {kid(map[string]any{"kid": "z"}, ""), token.ErrInvalid},
-		"kid of a removed key":         {removed, token.ErrInvalid},
-		"kid of another type":          {kid(map[string]any{"kid": 1}, secretA), token.ErrInvalid},
-		"alg none":                     {alg("none", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType), token.ErrInvalid},
-		"alg None":                     {alg("None", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType), token.ErrInvalid},
-		"alg none with a signature":    {alg("none", jwt.SigningMethodHS256, []byte(secretA)), token.ErrInvalid},
-		"alg HS512":                    {alg("HS512", jwt.SigningMethodHS512, []byte(secretA)), token.ErrInvalid},
-		"alg RS256":                    {alg("RS256", jwt.SigningMethodRS256, secretRSA), token.ErrInvalid},
-		"alg RS256, signed by HS256":   {alg("RS256", jwt.SigningMethodHS256, []byte(secretA)), token.ErrInvalid},
-		"no alg":                       {forge(t, map[string]any{"kid": "a"}, good, jwt.SigningMethodHS256, []byte(secretA)), token.ErrInvalid},
-		"payload of another token":     {parts[0] + "." + strings.Split(late, ".")[1] + "." + parts[2], token.ErrInvalid},
-		"signature of another token":   {parts[0] + "." + parts[1] + "." + strings.Split(late, ".")[2], token.ErrInvalid},
-		"no signature":                 {parts[0] + "." + parts[1] + ".", token.ErrInvalid},
-		"two parts":                    {parts[0] + "." + parts[1], token.ErrInvalid},
-		"four parts":                   {genuine + "." + parts[2], token.ErrInvalid},
-		"truncated":                    {genuine[:len(genuine)-4], token.ErrInvalid},
-		"longer":                       {genuine + "AAAA", token.ErrInvalid},
-		"padded":                       {genuine + "=", token.ErrInvalid},
-		"oversized":                    {signed(t, with("sub", strings.Repeat("x", 4096))), token.ErrInvalid},
-		"an empty header":              {"e30" + "." + parts[1] + ".e30", token.ErrInvalid},
-		"rubbish":                      {"rubbish", token.ErrInvalid},
-		"empty":                        {"", token.ErrInvalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorIs(t, k.Verify(tc.tok, &jwt.RegisteredClaims{}, "entry", now), tc.want)
-			require.ErrorIs(t, token.KeySet{}.Verify(tc.tok, &jwt.RegisteredClaims{}, "entry", now), token.ErrInvalid, "without any key")
-		})
-	}
+func TestVerifyRefusesForms(t *testing.T) {
+	t.Parallel()
+	genuine, late := signed(t, claimsUntil(now.Add(time.Minute))), signed(t, claimsUntil(now))
+	parts := strings.Split(genuine, ".")
+	requireRefused(t, token.ErrInvalid, map[string]string{
+		"payload of another token":   parts[0] + "." + strings.Split(late, ".")[1] + "." + parts[2],
+		"signature of another token": parts[0] + "." + parts[1] + "." + strings.Split(late, ".")[2],
+		"no signature":               parts[0] + "." + parts[1] + ".",
+		"two parts":                  parts[0] + "." + parts[1],
+		"four parts":                 genuine + "." + parts[2],
+		"truncated":                  genuine[:len(genuine)-4],
+		"longer":                     genuine + "AAAA",
+		"padded":                     genuine + "=",
+		"an empty header":            "e30" + "." + parts[1] + ".e30",
+		"rubbish":                    "rubbish",
+		"empty":                      "",
+	})
 }
 
 func TestNoFlippedBitVerifies(t *testing.T) {

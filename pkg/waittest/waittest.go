@@ -1,7 +1,7 @@
-// Package waittest waits in tests for a state that something else brings about. It knows no time
-// limit of its own: a slow machine makes a test slow, never red. Only the deadline of the test run
-// (`go test -timeout`) ends a wait, shortly before the run itself would be killed, so that the test
-// that waits is named. Inside a testing/synctest bubble use synctest.Wait instead.
+// Package waittest waits in tests for a state that something else brings about. It has no time
+// limit of its own: a slow machine makes a test slow, but does not fail it. A wait ends only
+// shortly before the deadline of the test run (`go test -timeout`), so that the failure names the
+// waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
 package waittest
 
 import (
@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// Polls begin close together, for what comes at once, and move apart.
+	// Polls begin close together and move apart.
 	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond
-	// margin is left of the run's time when a wait gives up: for the failure's message and clean-ups.
+	// margin is the time left for the failure's message and cleanups.
 	margin = 20 * time.Second
 )
 
-// Until polls until condition holds. The message (a format with its arguments) says what was waited
-// for, should it never come.
+// Until polls until condition holds. The message (a format with its arguments) names the state that
+// is waited for.
 func Until(t testing.TB, condition func() bool, message ...any) {
 	t.Helper()
 	poll(t, func() error {
@@ -50,7 +50,7 @@ func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
 	}
 }
 
-// Context ends with the test, or shortly before the deadline of the run: for calls that need a bound.
+// Context ends with the test, or shortly before the deadline of the run.
 func Context(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {

@@ -26,7 +26,7 @@ func TestWaitsUntilItComes(t *testing.T) {
 	require.Equal(t, 7, waittest.Receive(t, c))
 }
 
-// nearEnd is a test whose run is about to be killed; it keeps its failure to itself.
+// nearEnd is a test whose run is about to be killed; it records its failure.
 type nearEnd struct {
 	testing.TB
 	failure string

@@ -1,10 +1,12 @@
-// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike. Unlike protojson it writes 64-bit integers
-// as numbers (all of ours are below 2^53) and zero values always, so that a client reads every member of a type without asking whether
-// it is there:
+// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike.
+// Unlike protojson it writes 64-bit integers as numbers (all of ours are below 2^53) and always
+// writes zero values, so that a client can read every member without a check for absence:
 //
-//   - members are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and maps ({}, sorted) are always written;
+//   - members are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and
+//     maps ({}, sorted) are always written;
 //   - unset `optional` members, unset messages and unset oneof members are absent;
-//   - enums are names, bytes are base64, google.protobuf.Timestamp is RFC 3339 in UTC with milliseconds.
+//   - enums are names, bytes are base64, google.protobuf.Timestamp is RFC 3339 in UTC with
+//     milliseconds.
 package wire
 
 import (
@@ -17,10 +19,11 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
-// maxPooled keeps one huge answer from holding its memory for ever, in bytes.
+// maxPooled is the largest buffer that is kept in the pool, in bytes.
 const maxPooled = 64 << 10
 
-// Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known types other than Timestamp and Empty.
+// Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known
+// types other than Timestamp and Empty.
 func Marshal(m proto.Message) ([]byte, error) {
 	p := buffers.Get().(*[]byte) //nolint:forcetypeassert // the pool's only type
 	b, err := Append((*p)[:0], m)
@@ -35,7 +38,7 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return out, err
 }
 
-// Append is Marshal into a buffer of the caller's.
+// Append is Marshal appending to b.
 func Append(b []byte, m proto.Message) ([]byte, error) {
 	out, err := appendMessage(b, m.ProtoReflect())
 	if err != nil {
@@ -44,7 +47,7 @@ func Append(b []byte, m proto.Message) ([]byte, error) {
 	return out, nil
 }
 
-// field is what is known about a field before any message is seen.
+// field is the precomputed encoding of a message field.
 type field struct {
 	fd  protoreflect.FieldDescriptor
 	key []byte // `"name":`

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// offsetOf turns protojson's position (line and column from 1, columns in runes) into an offset in bytes.
+// offsetOf turns protojson's position (line and column from 1, columns in runes) into an offset in
+// bytes.
 func offsetOf(b []byte, line, column int) int {
 	off := 0
 	for ; line > 1; line-- {
@@ -25,7 +26,7 @@ func offsetOf(b []byte, line, column int) int {
 	return off
 }
 
-// level is one object or array around the place that the walk has reached.
+// level is one object or array on the path to the current position.
 type level struct {
 	array bool
 	name  string // object: the member at hand
@@ -33,7 +34,8 @@ type level struct {
 	value bool   // object: a name was read, its value comes next
 }
 
-// pathAt returns the path of the member whose name or value begins at offset; ok is false when b is not JSON up to there.
+// pathAt returns the path of the member whose name or value begins at offset; ok is false when b is
+// not JSON up to there.
 func pathAt(b []byte, offset int) (path string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()

@@ -12,9 +12,10 @@ import (
 	"urr.guru/pkg/internal/callers"
 )
 
-// strict refuses what protojson lets pass and our schemas do not say: numbers as strings, whole numbers with a fraction or an exponent,
-// members by their name in the .proto instead of their JSON name, and every Caller, null or not. It walks the tokens of a document that protojson has read into a
-// message of md, so every name is a member's and every nesting fits.
+// strict refuses what protojson accepts and our schemas do not: numbers as strings, integers with a
+// fraction or an exponent, members by their name in the .proto instead of their JSON name, and
+// every Caller, null or not. It walks the tokens of a document that protojson has already read into
+// a message of md, so all names and nestings are known to fit.
 func strict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
@@ -35,10 +36,12 @@ const (
 	number      = "must be a number"
 )
 
-// walk answers with the path of the first member that is wrong, as ".sections[0].price", and what is wrong with it; "" for nothing.
+// walk methods return the path of the first wrong member, as ".sections[0].price", and what is
+// wrong with it; "" for nothing.
 type walk struct{ dec *json.Decoder }
 
-// next is the next token; nil at a null, and behind the end, which a document that was read once does not reach.
+// next returns the next token; nil for a null, and at the end, which is not reached in a valid
+// document.
 func (w *walk) next() json.Token {
 	tok, _ := w.dec.Token()
 	return tok

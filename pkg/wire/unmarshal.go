@@ -12,18 +12,19 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Unmarshal reads JSON into m, strictly, as Marshal writes it and no other way:
+// Unmarshal reads JSON into m strictly, in the form that Marshal writes:
 //
-//   - members that m does not have are refused, also those named as in the .proto (event_id), and so is any Caller, which only the
-//     gateway's own code may set;
-//   - a member that is there twice is refused, whatever its values;
-//   - integers are JSON numbers without a fraction or an exponent, within the range of their kind to the last digit; "3", 3.0 and 3e0
-//     are refused, and of numbers that are no integers those out of range and texts as "NaN";
-//   - null is as if the member were absent; an element of a list cannot be null;
-//   - members that are absent keep what m has.
+//   - unknown members are refused, including names as in the .proto (event_id), and so is any
+//     Caller, which only the gateway's own code may set;
+//   - a repeated member is refused, whatever its values;
+//   - integers are JSON numbers without a fraction or an exponent, exactly within the range of
+//     their kind; "3", 3.0 and 3e0 are refused, and so are other numbers out of range or as text
+//     ("NaN");
+//   - null means absent; an element of a list cannot be null;
+//   - absent members keep their value in m.
 //
-// The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is the path of the member, as
-// "sections[0].price". m is not to be used then.
+// The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is
+// the path of the member, as "sections[0].price". m is not to be used then.
 func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errs.ErrInvalidUTF8
@@ -41,8 +42,8 @@ var (
 	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
 )
 
-// explain finds the member that protojson stumbled over. Its errors have a position, but no path and no stable text; what cannot be told
-// is reported without.
+// explain finds the member that protojson refused. Its errors have a position, but no path and no
+// stable text; an unrecognised error is reported without them.
 func explain(b []byte, err error) error {
 	text := err.Error()
 	pos := positionRE.FindStringSubmatch(text)

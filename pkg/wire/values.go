@@ -110,7 +110,8 @@ func appendTime(b []byte, m protoreflect.Message) ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// appendFloat writes the shortest form that reads back the same, as encoding/json does. JSON has no NaN and no infinity.
+// appendFloat writes the shortest form that reads back the same, as encoding/json does. JSON has no
+// NaN and no infinity.
 func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return b, fmt.Errorf("%v is not a JSON number", f)
@@ -124,7 +125,8 @@ func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
 
 const hex = "0123456789abcdef"
 
-// appendString writes s, which is valid UTF-8, as a JSON string (RFC 8259 §7): it escapes what must be and nothing else.
+// appendString writes s, which is valid UTF-8, as a JSON string (RFC 8259 §7): it escapes what must
+// be and nothing else.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

@@ -121,17 +121,54 @@ func TestUnmarshal(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, m, protocmp.Transform()))
 }
 
-func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
+// refusal is an input and its error: the reason, and the path and message of the field. An empty
+// message is not compared.
+type refusal struct{ in, reason, path, message string }
+
+func requireRefusals(t *testing.T, cases map[string]refusal) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schema := protoreflect.FullName("wiretest.All")
+			if strings.Contains(tc.in, "caller") || strings.Contains(tc.in, "items") {
+				schema = "wiretest.Asked"
+			}
+			err := wire.Unmarshal([]byte(tc.in), newMessage(t, schema, ""))
+			require.Error(t, err)
+			e := errs.From(err)
+			require.Equal(t, tc.reason, e.Reason)
+			require.Equal(t, errs.Invalid, e.Kind)
+			if tc.message != "" {
+				require.Equal(t, []errs.Field{{Path: tc.path, Message: tc.message}}, e.Fields)
+			}
+		})
+	}
+}
+
+func TestUnmarshalRefusesUnknownAndRepeatedMembers(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		in      string
-		reason  string
-		path    string
-		message string
-	}{
+	requireRefusals(t, map[string]refusal{
 		"unknown":            {`{"text": "a", "foo": 1}`, "UNKNOWN_FIELD", "foo", "is not known"},
 		"unknown deep":       {`{"leafList": [{}, {"price": 1}, {"bar": {}}]}`, "UNKNOWN_FIELD", "leafList[2].bar", "is not known"},
 		"unknown after":      {"{\n \"text\": \"한국\",\n \"names\": [\"a\", \"b\"], \"leaf\": {\"zip\": 1}}", "UNKNOWN_FIELD", "leaf.zip", "is not known"},
+		"twice":              {`{"text": "a", "text": "b"}`, "INVALID_REQUEST", "text", "is there twice"},
+		"two of a oneof":     {`{"problem": "a", "place": {}}`, "INVALID_REQUEST", "place", "is there twice"},
+		"caller":             {`{"eventId": "demo", "caller": {"userId": "admin", "roles": ["admin"]}}`, "UNKNOWN_FIELD", "caller", "is not known"},
+		"empty caller":       {`{"caller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
+		"caller of an item":  {`{"items": [{}, {"caller": {"userId": "x"}}]}`, "UNKNOWN_FIELD", "items[1].caller", "is not known"},
+		"caller null":        {`{"items": [{"eventId": "e"}], "caller": null}`, "UNKNOWN_FIELD", "caller", "is not known"},
+		"caller escaped":     {`{"\u0063aller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
+		"name of the schema": {`{"leafList": [{}, {"seat_id": "A"}]}`, "UNKNOWN_FIELD", "leafList[1].seat_id", "is not known"},
+		"both names":         {`{"maybeText": "a", "maybe_text": "b"}`, "INVALID_REQUEST", "maybe_text", "is there twice"},
+		"null, then a value": {`{"int64": null, "int64": 3}`, "INVALID_REQUEST", "int64", "is there twice"},
+		"key of a map twice": {`{"counts": {"a": 1, "a": 2}}`, "INVALID_REQUEST", "counts.a", "is there twice"},
+	})
+}
+
+func TestUnmarshalRefusesWrongValues(t *testing.T) {
+	t.Parallel()
+	requireRefusals(t, map[string]refusal{
 		"text for number":    {`{"leaf": {"price": "much"}}`, "INVALID_REQUEST", "leaf.price", "must be a whole number in range"},
 		"fraction":           {`{"int64": 1.5}`, "INVALID_REQUEST", "int64", "must be a whole number in range"},
 		"out of range":       {`{"int32": 2147483648}`, "INVALID_REQUEST", "int32", "must be a whole number in range"},
@@ -145,50 +182,19 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		"bad time":           {`{"occurredAt": "tomorrow"}`, "INVALID_REQUEST", "occurredAt", "must be a time as 2026-01-31T20:00:00Z"},
 		"object for list":    {`{"names": {}}`, "INVALID_REQUEST", "names", "is of the wrong type"},
 		"list for object":    {`{"leaf": []}`, "INVALID_REQUEST", "leaf", "is of the wrong type"},
-		"twice":              {`{"text": "a", "text": "b"}`, "INVALID_REQUEST", "text", "is there twice"},
-		"two of a oneof":     {`{"problem": "a", "place": {}}`, "INVALID_REQUEST", "place", "is there twice"},
 		"not an object":      {`[]`, "INVALID_REQUEST", "", "is of the wrong type"},
 		"empty":              {``, "INVALID_REQUEST", "", ""},
 		"cut short":          {`{"text": "a"`, "INVALID_REQUEST", "", ""},
 		"not JSON":           {`{"text": a}`, "INVALID_REQUEST", "", "is not valid JSON (line 1, column 10)"},
 		"something behind":   {`{} {}`, "INVALID_REQUEST", "", ""},
-		"caller":             {`{"eventId": "demo", "caller": {"userId": "admin", "roles": ["admin"]}}`, "UNKNOWN_FIELD", "caller", "is not known"},
-		"empty caller":       {`{"caller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
-		"caller of an item":  {`{"items": [{}, {"caller": {"userId": "x"}}]}`, "UNKNOWN_FIELD", "items[1].caller", "is not known"},
-		"caller null":        {`{"items": [{"eventId": "e"}], "caller": null}`, "UNKNOWN_FIELD", "caller", "is not known"},
-		"caller escaped":     {`{"\u0063aller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
-		"name of the schema": {`{"leafList": [{}, {"seat_id": "A"}]}`, "UNKNOWN_FIELD", "leafList[1].seat_id", "is not known"},
-		"both names":         {`{"maybeText": "a", "maybe_text": "b"}`, "INVALID_REQUEST", "maybe_text", "is there twice"},
 		"null in a list":     {`{"names": ["a", null]}`, "INVALID_REQUEST", "names[1]", "must be a string"},
-		"null, then a value": {`{"int64": null, "int64": 3}`, "INVALID_REQUEST", "int64", "is there twice"},
-		"key of a map twice": {`{"counts": {"a": 1, "a": 2}}`, "INVALID_REQUEST", "counts.a", "is there twice"},
 		"half a surrogate":   {`{"text": "\ud800"}`, "INVALID_REQUEST", "", ""},
 		"deep, before, list": {`{"items": [{"items": [{"eventId": 1}]}]}`, "INVALID_REQUEST", "items[0].items[0].eventId", "must be a string"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			of := protoreflect.FullName("wiretest.All")
-			if strings.Contains(tc.in, "caller") || strings.Contains(tc.in, "items") {
-				of = "wiretest.Asked"
-			}
-			err := wire.Unmarshal([]byte(tc.in), newMessage(t, of, ""))
-			if tc.reason == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Error(t, err)
-			e := errs.From(err)
-			require.Equal(t, tc.reason, e.Reason)
-			require.Equal(t, errs.Invalid, e.Kind)
-			if tc.message == "" {
-				return
-			}
-			require.Equal(t, []errs.Field{{Path: tc.path, Message: tc.message}}, e.Fields)
-		})
-	}
+	})
 }
 
-// TestUnmarshalTypes gives a field of each kind each kind of JSON value, alone, in a list and in a map where the schema has one.
+// TestUnmarshalTypes gives a field of each kind each kind of JSON value, alone, in a list and in a
+// map where the schema has one.
 func TestUnmarshalTypes(t *testing.T) {
 	t.Parallel()
 	const whole, number = "must be a whole number in range", "must be a number"

@@ -1,8 +1,8 @@
-// Package events names what travels over Kafka: the topics of domain events, and the types of the
-// events in them. Their members are those of urr/events/v1/events.proto.
+// Package events names the Kafka topics of domain events and their event types. The payloads are
+// defined in urr/events/v1/events.proto.
 //
-// A topic is made by the `migrate` command of the service that publishes to it, and by nobody else;
-// who consumes it waits until it is there.
+// A topic is created by the `migrate` command of the service that publishes to it, and by no other;
+// consumers wait until it exists.
 package events
 
 // Reservations is ticket's topic, with these types; the key is the reservation's id.

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// Tables returns a configuration with a prefix that no other test has, and a client. Every table that begins with the prefix is deleted
-// when the test ends.
+// Tables returns a configuration with a prefix that no other test has, and a client. Every table
+// that begins with the prefix is deleted when the test ends.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
 	cfg := dynamo.Config{

@@ -1,9 +1,12 @@
-// Package answers keeps what requests with an Idempotency-Key were answered, for 24 hours, in the transaction that has their effect: a
-// repetition gets the first answer, another body under the same key idempotency.ErrReused, one that comes while the first still runs
-// idempotency.ErrInProgress. Only requests that had an effect are remembered; one that was refused changed nothing and may be tried again.
+// Package answers keeps the answers to requests with an Idempotency-Key for 24 hours, in the
+// transaction of the request's effect. A repeated request gets the first answer, another body under
+// the same key idempotency.ErrReused, a request that arrives while the first still runs
+// idempotency.ErrInProgress. Only requests that had an effect are kept; a refused request changed
+// nothing and may be repeated.
 //
-// A request that is one transaction: Claim, its effect, Keep. One that takes several: Claim and Start in the first; Finish in whichever
-// transaction knows the end, as the request's own or that of whoever cleans up behind a process that died.
+// A request of one transaction calls Claim, makes its effect, and calls Keep. A request of several
+// transactions calls Claim and Start in the first, and Finish in the transaction that knows the
+// outcome: its own, or one that cleans up after a process that died.
 package answers
 
 import (
@@ -11,6 +14,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 )
 
@@ -27,17 +32,19 @@ var files embed.FS
 // Migrations creates the table idempotency_keys.
 var Migrations = postgres.MigrationSet{Name: "idempotency", FS: files}
 
-// Prior is what is known of a request's key: what it was answered ("" when it is new), or why it must not run.
+// Prior is the state of a request's key: its answer ("" when it is new), or why it must not run.
 type Prior struct {
 	Answer string
 	Err    error
 }
 
-// store is what the functions of this package work by. Its time is the database's clock, unless a test has set it.
+// store implements the functions of this package. Its time is the database's clock unless a test
+// has set it.
 type store struct{ now *time.Time }
 
-// Claim takes the key's lock until the end of tx and returns what was answered before, "" for a request that is to run. It never waits:
-// what somebody else has claimed is running. A nil key is always new.
+// Claim locks the key until the end of tx and returns the earlier answer, "" for a request that is
+// to run. It never waits: a key locked by another transaction is in progress. A nil key is always
+// new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	return store{}.Claim(ctx, tx, key)
 }
@@ -51,7 +58,8 @@ func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (stri
 	return priors[0].Answer, priors[0].Err
 }
 
-// ClaimAll is Claim for many requests, each by itself; keys may be nil. Of a key that is there twice the second one is running.
+// ClaimAll is Claim for many requests; keys may be nil. The second occurrence of a key is in
+// progress.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
 	return store{}.ClaimAll(ctx, tx, keys)
 }
@@ -60,7 +68,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	priors := make([]Prior, len(keys))
 	byLock := make(map[int64]int, len(keys))
 	var locks []int64
-	var asked columns
+	var wanted columns
 	for i, k := range keys {
 		if k == nil {
 			continue
@@ -71,13 +79,13 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		}
 		byLock[k.Lock()] = i
 		locks = append(locks, k.Lock())
-		asked.add(k)
+		wanted.add(k)
 	}
 	if len(locks) == 0 {
 		return priors, nil
 	}
-	// Two statements sent at once: the second one still begins after the first has its locks, and sees what whoever had them before has
-	// committed.
+	// Two statements sent at once: the second one begins after the first has its locks, so it sees
+	// what the previous holders committed.
 	var b pgx.Batch
 	b.Queue(`SELECT k, pg_try_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`, locks).Query(func(rows pgx.Rows) error {
 		var lock int64
@@ -90,7 +98,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		})
 		return err
 	})
-	b.Queue(find, asked.users, asked.routes, asked.keys, s.now).Query(func(rows pgx.Rows) error {
+	b.Queue(findSQL, wanted.users, wanted.routes, wanted.keys, s.now).Query(func(rows pgx.Rows) error {
 		var r row
 		_, err := pgx.ForEachRow(rows, r.fields(), func() error {
 			i := byLock[r.key.Lock()]
@@ -107,8 +115,9 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	return priors, nil
 }
 
-// LATERAL and LIMIT: each key by the primary key, also by a plan that was cached while the table was empty.
-const find = `
+// LATERAL and LIMIT make each lookup use the primary key, also with a plan that was cached while
+// the table was empty.
+const findSQL = `
 	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > coalesce($4::timestamptz, now()), false)
 	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key)
 	CROSS JOIN LATERAL (
@@ -117,7 +126,7 @@ const find = `
 	    LIMIT 1) AS i
 	WHERE i.created_at > coalesce($4::timestamptz, now()) - interval '24 hours'`
 
-// row is what the table has of a key.
+// row is the stored state of a key.
 type row struct {
 	key         idempotency.Key
 	fingerprint []byte
@@ -129,7 +138,7 @@ func (r *row) fields() []any {
 	return []any{&r.key.UserID, &r.key.Route, &r.key.Key, &r.fingerprint, &r.answer, &r.running}
 }
 
-// prior is what the row means for a request; one whose process died may be run again.
+// prior converts the row for a request; a request whose process died may run again.
 func (r *row) prior(k *idempotency.Key) Prior {
 	switch {
 	case !bytes.Equal(r.fingerprint, k.Fingerprint[:]):
@@ -143,7 +152,7 @@ func (r *row) prior(k *idempotency.Key) Prior {
 	}
 }
 
-// Keep remembers the answer of a request that tx has claimed. It must not be empty.
+// Keep stores the answer of a request that tx has claimed. The answer must not be empty.
 func Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
 	return store{}.Keep(ctx, tx, key, answer)
 }
@@ -152,7 +161,7 @@ func (s store) Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer
 	return s.KeepAll(ctx, tx, []*idempotency.Key{key}, []string{answer})
 }
 
-// KeepAll remembers the answers of many requests; those whose key is nil are passed over.
+// KeepAll stores the answers of many requests; nil keys are skipped.
 func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
 	return store{}.KeepAll(ctx, tx, keys, answers)
 }
@@ -169,7 +178,8 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	if len(given) == 0 {
 		return nil
 	}
-	// What is still there after its 24 hours, or of a process that died, gives way: Claim has seen to that.
+	// An existing row is older than 24 hours or belongs to a process that died, as Claim has
+	// checked; it is replaced.
 	_, err := tx.Exec(ctx, `
 		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, answer, created_at)
 		SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bytea[]), unnest($5::text[]),
@@ -184,8 +194,8 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	return nil
 }
 
-// Start notes, at the end of the first transaction of a request that tx has claimed, that it runs on: it works on subject, and has died
-// when it is not finished within the given time.
+// Start records, at the end of the first transaction of a claimed request, that the request
+// continues: it works on subject, and counts as dead if it is not finished within the given time.
 func Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	return store{}.Start(ctx, tx, key, subject, within)
 }
@@ -204,7 +214,8 @@ func (s store) Start(ctx context.Context, tx pgx.Tx, key *idempotency.Key, subje
 	return nil
 }
 
-// Finish gives the request that runs on subject its answer, or lets it go ("") so that it may be repeated. There may be none.
+// Finish stores the answer of the request that works on subject, or removes its key ("") so that it
+// may be repeated. There may be no such request.
 func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) error {
 	end := `UPDATE idempotency_keys SET answer = $2 WHERE subject = $1 AND answer IS NULL`
 	args := []any{subject, answer}
@@ -217,10 +228,11 @@ func Finish(ctx context.Context, tx pgx.Tx, subject uuid.UUID, answer string) er
 	return nil
 }
 
-// pruneBatch bounds one statement of Prune: what a busy day leaves would not be deleted within the statement timeout.
+// pruneBatch bounds one statement of Prune: the keys of a busy day could not be deleted within the
+// statement timeout.
 const pruneBatch = 5000
 
-// Prune forgets what is older than 24 hours. Any number of replicas may do so.
+// Prune deletes keys older than 24 hours. Any number of replicas may prune at once.
 func Prune(ctx context.Context, pool *pgxpool.Pool) error { return store{}.Prune(ctx, pool) }
 
 func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
@@ -238,7 +250,21 @@ func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// columns are keys as unnest takes them.
+// pruneEvery is the interval of Pruner.
+const pruneEvery = 10 * time.Minute
+
+// Pruner returns a worker that prunes every ten minutes until its context ends.
+func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
+			if err := Prune(ctx, pool); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
+			}
+		})
+	}
+}
+
+// columns holds keys as arrays for unnest.
 type columns struct {
 	users, routes, keys []string
 	fingerprints        [][]byte

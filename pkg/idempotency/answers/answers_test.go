@@ -16,9 +16,9 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 )
 
-func key(t *testing.T, user, key string, asked ...string) *idempotency.Key {
+func key(t *testing.T, user, key string, wanted ...string) *idempotency.Key {
 	t.Helper()
-	k, err := idempotency.Require(user, "route", key, asked...)
+	k, err := idempotency.Require(user, "route", key, wanted...)
 	require.NoError(t, err)
 	return k
 }
@@ -73,7 +73,7 @@ func requireAnswer(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, want st
 	require.Equal(t, want, got)
 }
 
-func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
+func TestFirstAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	keep(t, pool, key(t, "u", "k", "body"), "first")
@@ -84,7 +84,7 @@ func TestTheFirstAnswerIsGivenAgain(t *testing.T) {
 	requireAnswer(t, pool, nil, "")
 }
 
-func TestWhatFailedMayBeRepeated(t *testing.T) {
+func TestFailedRequestMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k := key(t, "u", "k")
@@ -120,15 +120,15 @@ func TestClaimAllAnswersEachByItself(t *testing.T) {
 		_, err := answers.Claim(ctx, other, key(t, "u", "running"))
 		require.NoError(t, err)
 		inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {
-			asked := []*idempotency.Key{
+			wanted := []*idempotency.Key{
 				nil, key(t, "u", "answered", "body"), key(t, "u", "running"), key(t, "u", "new"), key(t, "u", "answered"), key(t, "v", "new"),
 			}
-			priors, err := answers.ClaimAll(ctx, tx, asked)
+			priors, err := answers.ClaimAll(ctx, tx, wanted)
 			require.NoError(t, err)
 			require.Equal(t, []answers.Prior{
 				{}, {Answer: "before"}, {Err: idempotency.ErrInProgress}, {}, {Err: idempotency.ErrInProgress}, {},
 			}, priors)
-			require.NoError(t, answers.KeepAll(ctx, tx, []*idempotency.Key{nil, asked[3], asked[5]}, []string{"none", "3", "5"}))
+			require.NoError(t, answers.KeepAll(ctx, tx, []*idempotency.Key{nil, wanted[3], wanted[5]}, []string{"none", "3", "5"}))
 		})
 	})
 	requireAnswer(t, pool, key(t, "u", "new"), "3")
@@ -137,7 +137,7 @@ func TestClaimAllAnswersEachByItself(t *testing.T) {
 	require.ErrorIs(t, err, idempotency.ErrReused)
 }
 
-func TestARequestOfSeveralTransactions(t *testing.T) {
+func TestRequestOfSeveralTransactions(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k, subject := key(t, "u", "k", "body"), uuid.New()
@@ -156,7 +156,7 @@ func TestARequestOfSeveralTransactions(t *testing.T) {
 	requireAnswer(t, pool, k, "answer")
 }
 
-func TestARequestThatDied(t *testing.T) {
+func TestRequestWhoseProcessDied(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k, subject := key(t, "u", "k", "body"), uuid.New()
@@ -177,14 +177,15 @@ func TestARequestThatDied(t *testing.T) {
 	requireAnswer(t, pool, died, "in the end")
 }
 
-// The table is empty after a quiet night; a plan from then must not read all keys of the first minute of a sale.
-func TestAKeyIsFoundByItsIndex(t *testing.T) {
+// The table is empty after a quiet night; a plan cached then must not read all keys of the first
+// minute of a sale.
+func TestFindUsesAnIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, []postgres.MigrationSet{answers.Migrations}, map[string]string{"find": answers.Find})
 }
 
-// Services had tables of this name and other shapes once.
-func TestTheTableOfBeforeGivesWay(t *testing.T) {
+// Services once had tables of this name with another schema.
+func TestMigrationReplacesFormerTable(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
 	_, err := pool.Exec(t.Context(), `CREATE TABLE idempotency_keys (user_id text PRIMARY KEY, made text NOT NULL)`)

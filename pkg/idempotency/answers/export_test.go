@@ -2,11 +2,11 @@ package answers
 
 import "time"
 
-// Find is the statement that every request with a key runs.
-const Find = find
+// Find is the statement of every request with a key.
+const Find = findSQL
 
-// Store is what the functions of the package work by.
+// Store implements the functions of the package.
 type Store = store
 
-// At is the package at a time that a test sets.
+// At returns the package's functions at a fixed time.
 func At(now time.Time) Store { return Store{now: &now} }

@@ -2,6 +2,7 @@ package answers_test
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/waittest"
 )
 
 // noon is when the requests of these tests come.
@@ -25,7 +27,7 @@ func claimAt(t *testing.T, pool *pgxpool.Pool, at time.Time, k *idempotency.Key)
 	return answer, err
 }
 
-func TestAnAnswerIsKeptForADay(t *testing.T) {
+func TestAnswerIsKeptForADay(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k, other := key(t, "u", "k", "body"), key(t, "u", "k", "another body")
@@ -47,7 +49,7 @@ func TestAnAnswerIsKeptForADay(t *testing.T) {
 	require.Equal(t, "second", got, "the day begins anew with another answer")
 }
 
-func TestARequestIsTakenForDeadWhenItsTimeIsOver(t *testing.T) {
+func TestRequestExpires(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k := key(t, "u", "k")
@@ -63,7 +65,7 @@ func TestARequestIsTakenForDeadWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestPruneForgetsAllThatIsOld(t *testing.T) {
+func TestPruneDeletesOldKeys(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	const old = 10_001 // more than two batches
@@ -80,4 +82,22 @@ func TestPruneForgetsAllThatIsOld(t *testing.T) {
 	var left string
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(key, ' ') FROM idempotency_keys`).Scan(&left))
 	require.Equal(t, "young", left)
+}
+
+func TestPruner(t *testing.T) {
+	t.Parallel()
+	pool := postgrestest.New(t, answers.Migrations)
+	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {
+		require.NoError(t, answers.At(time.Now().Add(-25*time.Hour)).Keep(ctx, tx, key(t, "u", "old"), "answer"))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- answers.Pruner(pool, slog.New(slog.DiscardHandler))(ctx) }()
+	waittest.Until(t, func() bool {
+		var left int
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
+		return left == 0
+	}, "the old key is deleted")
+	cancel()
+	require.NoError(t, <-done)
 }

@@ -1,4 +1,4 @@
-// Package awsconf loads what the clients of AWS services have in common.
+// Package awsconf loads the configuration common to clients of AWS services.
 package awsconf
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// Load reads the environment's AWS configuration. With an endpoint (a local stand-in) the credentials are dummies: none of the machine's
-// own ever go there, and none need to exist.
+// Load reads the AWS configuration of the environment. With an endpoint (a local substitute) the
+// credentials are dummies, so that real ones are neither needed nor sent there.
 func Load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 	opts := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(region),
@@ -33,7 +33,8 @@ func Load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// httpClient keeps enough idle connections for batches that write in parallel; the SDK's default of 10 per host would redial all the time.
+// httpClient keeps enough idle connections for parallel writes; with the SDK's default of 10 per
+// host connections would be reopened constantly.
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
 		WithTransportOptions(func(tr *http.Transport) {

@@ -11,7 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceCalls makes a client span per call (with its retries), but only inside a recorded trace.
+// traceCalls makes one client span per call including its retries, but only inside a recorded
+// trace.
 func traceCalls(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("URRTrace", traceCall), middleware.After)
 }

@@ -1,4 +1,4 @@
-// Package callers finds Caller messages inside requests: they are only ever put there by the gateway's own code.
+// Package callers finds Caller messages inside requests. Only the gateway's own code may set them.
 package callers
 
 import (
@@ -9,8 +9,8 @@ import (
 // Name is the message's.
 const Name = protoreflect.FullName("urr.common.v1.Caller")
 
-// Find returns the path of the first Caller that is set: the message's own ("caller") or that of an item of a batch
-// ("items[3].caller" is told as "items.caller"); empty when there is none.
+// Find returns the path of the first Caller that is set: the message's own ("caller") or that of a
+// batch item ("items[3].caller" is returned as "items.caller"); empty when there is none.
 func Find(m proto.Message) string {
 	found := ""
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

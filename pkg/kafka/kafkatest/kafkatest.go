@@ -1,4 +1,5 @@
-// Package kafkatest gives tests topics of their own on the development broker, and reads what was published.
+// Package kafkatest gives tests topics of their own on the development broker, and reads what was
+// published.
 package kafkatest
 
 import (
@@ -16,13 +17,14 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// Config is the development broker's.
+// Config is the configuration of the development broker.
 func Config(t testing.TB) kafka.Config {
 	t.Helper()
 	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
 }
 
-// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test ends.
+// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test
+// ends.
 func Topic(t testing.TB) string {
 	t.Helper()
 	return TopicOf(t, 3)
@@ -55,7 +57,7 @@ func Delete(t testing.TB, topics ...string) {
 	}
 }
 
-// Name makes a name that no other test has, for topics and groups.
+// Name returns a unique name for a topic or group.
 func Name(prefix string) string { return "test-" + prefix + "-" + strings.ToLower(rand.Text()[:16]) }
 
 // Producer makes a producer, closed when the test ends.
@@ -69,7 +71,7 @@ func Producer(t testing.TB) *kafka.Producer {
 	return p
 }
 
-// Prober is Producer for what may hang.
+// Prober is Producer for records whose publishing may hang.
 func Prober(t testing.TB) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProber(Config(t), "test")
@@ -80,7 +82,7 @@ func Prober(t testing.TB) *kafka.Producer {
 	return p
 }
 
-// Read returns the first n records of a topic, in each partition's order; it waits until they have come.
+// Read waits for the first n records of a topic and returns them, in order within each partition.
 func Read(t testing.TB, topic string, n int) []kafka.Record {
 	t.Helper()
 	ctx, cancel := waittest.Context(t)

@@ -42,8 +42,9 @@ func Statements(t testing.TB) map[string]string {
 	return statements
 }
 
-// RequireIndexes fails for each statement that reads a table from end to end, be it along an index, by a plan that was cached while the
-// tables were empty, in a session with postgres.Indexed. Exceptions are named "Statement table".
+// RequireIndexes fails for each statement that reads a whole table, directly or along an index,
+// with a plan that was cached while the tables were empty, in a session with postgres.Indexed.
+// Exceptions are named "Statement table".
 func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[string]string, exceptions ...string) {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
@@ -63,8 +64,8 @@ func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[s
 	}
 }
 
-// vacuum does what autovacuum may do to tables that are still small. Until then PostgreSQL takes a table for one of ten pages, which an
-// index serves best; afterwards it knows that reading the one page there is costs less.
+// vacuum does what autovacuum may do to small tables. Before that PostgreSQL assumes ten pages, for
+// which it prefers an index; afterwards it knows that reading the only page costs less.
 func vacuum(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `

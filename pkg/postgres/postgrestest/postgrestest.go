@@ -1,5 +1,6 @@
-// Package postgrestest gives each test a database of its own on the development server, copied from a template that is migrated once
-// per set of migrations: some 30 ms instead of a whole migration per test.
+// Package postgrestest gives each test its own database on the development server. The database is
+// copied from a template that is migrated once per set of migrations: about 30 ms instead of a full
+// migration per test.
 package postgrestest
 
 import (
@@ -21,7 +22,7 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// templateLock serializes the making of templates among all test processes of a server.
+// templateLock serializes the creation of templates among all test processes of a server.
 const templateLock = 7_265_730_001
 
 // New makes a fresh database with the sets applied, and drops it when the test ends.
@@ -35,8 +36,8 @@ func New(t testing.TB, sets ...postgres.MigrationSet) *pgxpool.Pool {
 	return pool
 }
 
-// URL makes a fresh database with the sets applied and returns its URL, for tests that start whole processes on it. It is dropped when
-// the test ends.
+// URL makes a fresh database with the sets applied and returns its URL, for tests that start
+// processes. It is dropped when the test ends.
 func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	t.Helper()
 	ctx, cancel := waittest.Context(t)
@@ -51,7 +52,8 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 		t.Fatalf("template database: %v", err)
 	}
 	name := "urr_test_" + strings.ToLower(rand.Text()[:16])
-	// A copy of files takes a third of the time that a copy by the log does, on a server without fsync.
+	// Copying files takes a third of the time of copying through the WAL, on a server without
+	// fsync.
 	if _, err := admin.Exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY`, name, template)); err != nil {
 		t.Fatalf("create a test database: %v", err)
 	}
@@ -73,8 +75,9 @@ func drop(t testing.TB, name string) {
 	}
 }
 
-// ensureTemplate returns the database that holds exactly these migrations. datistemplate is set last, so that a template whose making
-// was interrupted is not taken for a finished one; templates of the same sets with other content are outdated and dropped.
+// ensureTemplate returns the database with exactly these migrations. datistemplate is set last, so
+// that an unfinished template is not used. Templates of the same sets with other content are
+// dropped.
 func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []postgres.MigrationSet) (string, error) {
 	t.Helper()
 	family, content, err := digest(sets)

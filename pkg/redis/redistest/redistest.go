@@ -1,4 +1,4 @@
-// Package redistest gives tests clients of the development Redis and keys of their own.
+// Package redistest gives tests clients of the development Redis and unique keys.
 package redistest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/redis/internal/client"
 )
 
-// unlimited is longer than a test run may take: what a slow Redis leads to is tested where a test makes it slow.
+// unlimited exceeds any test run; tests of slow servers set their own timeouts.
 const unlimited = 24 * time.Hour
 
 // Open makes a client of the single Redis, closed when the test ends.
@@ -50,7 +50,8 @@ func open(t testing.TB, opts client.Options) goredis.UniversalClient {
 	return c
 }
 
-// Prefix is an event id that no other test has; when the test ends, every key of the single Redis that contains it is deleted.
+// Prefix is an event id that no other test has; when the test ends, every key of the single Redis
+// that contains it is deleted.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	return prefix(t, single(t))

@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/sqs"
 )
 
-// Queue makes a FIFO queue with a dead-letter queue, both deleted when the test ends, and returns a configuration that names it.
+// Queue makes a FIFO queue with a dead-letter queue, both deleted when the test ends, and returns a
+// configuration that names it.
 func Queue(t testing.TB) (sqs.Config, *awssqs.Client) {
 	t.Helper()
 	cfg := sqs.Config{Region: "elasticmq", Endpoint: backendtest.SQS(t)}

@@ -1,4 +1,4 @@
-// Package wiretest spoils JSON bodies for tests of what refuses them.
+// Package wiretest makes invalid JSON bodies for tests of validation.
 package wiretest
 
 import (
@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Changed is a JSON object with one member set to a raw value, or without it when the value is "".
+// Changed returns a JSON object with one member set to a raw value, or removed when the value is
+// "".
 func Changed(t testing.TB, body, member, value string) string {
 	t.Helper()
 	object := map[string]json.RawMessage{}

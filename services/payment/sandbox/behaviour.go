@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// behaviour is what a payment key asks for by its prefix.
+// behaviour is what the prefix of a payment key requests.
 type behaviour struct {
 	status  Status        // what the charge becomes; empty: nothing is charged
 	decline string        // its code
@@ -15,21 +15,22 @@ type behaviour struct {
 	webhook bool
 }
 
-// Delays are what the provider lets its clients wait.
+// Delays are the provider's waiting times.
 type Delays struct {
 	Slow    time.Duration // before a slow charge is captured and answered
 	Late    time.Duration // before a late charge is captured or declined
 	Silence time.Duration // before a connection that gets no answer is dropped, unless its client goes first
 }
 
-// usual are the delays of development: clients give up before a slow charge and a silence are over.
-func usual() Delays {
+// defaultDelays are the delays of development: clients time out before a slow charge or a silent
+// one ends.
+func defaultDelays() Delays {
 	return Delays{Slow: 10 * time.Second, Late: 3 * time.Second, Silence: 30 * time.Second}
 }
 
-// behaviourOf reads the prefix of a payment key; an unknown one is declined, so that a forgotten
-// prefix cannot pass for a payment. Where the network swallows the answer it swallows the webhook
-// too: only asking can settle such a payment.
+// behaviourOf reads the prefix of a payment key. An unknown prefix is declined, so that a forgotten
+// prefix does not look like a payment. Where the answer is lost the webhook is lost too: only a
+// lookup can settle such a payment.
 func behaviourOf(paymentKey string, d Delays) behaviour {
 	const declined = "CARD_DECLINED"
 	prefixes := []struct {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// openJournal replays a file of one JSON entry per line and opens it for more. A last line without
-// its end was cut off by the end of a process: nobody was told of it, so it is dropped.
+// openJournal replays a file of one JSON entry per line and opens it for appending. An incomplete
+// last line was cut off by the end of a process before its answer was sent, so it is dropped.
 func openJournal(path string, apply func(entry)) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -33,7 +33,7 @@ func openJournal(path string, apply func(entry)) (*os.File, error) {
 	return file, nil
 }
 
-// replay returns how many bytes hold whole entries.
+// replay returns the number of bytes of complete entries.
 func replay(file *os.File, apply func(entry)) (int64, error) {
 	var whole int64
 	for r := bufio.NewReader(file); ; {
@@ -53,8 +53,8 @@ func replay(file *os.File, apply func(entry)) (int64, error) {
 	}
 }
 
-// appendJournal writes one entry by one call: the kernel has it before the answer is given, which
-// the end of this process cannot undo. Only the machine's end could, and it ends the run anyway.
+// appendJournal writes an entry with one call before the answer is sent: the kernel then has it,
+// and the end of the process does not lose it. A crash of the machine may.
 func appendJournal(file *os.File, e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {

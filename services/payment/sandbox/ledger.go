@@ -1,7 +1,7 @@
 // Package sandbox is a payment provider for development and tests: a ledger behind HTTP that
-// captures, declines, answers late or not at all, as the payment key asks for. Its ledger, not the
-// platform's own tables, is what audits compare with. The payment service knows only its HTTP API;
-// its client of it is internal/sandbox.
+// captures, declines, answers late or not at all, as the payment key requests. Audits compare with
+// this ledger, not with the platform's tables. The payment service uses only its HTTP API, through
+// the client internal/sandbox.
 package sandbox
 
 import (
@@ -50,7 +50,7 @@ type Charge struct {
 	At             time.Time `json:"at"`
 }
 
-// Refund is money given back.
+// Refund is a refund of a charge.
 type Refund struct {
 	RefundID       string    `json:"refundId"`
 	OrderID        string    `json:"orderId"`
@@ -74,8 +74,8 @@ type entry struct {
 	Refund *Refund `json:"refund,omitempty"`
 }
 
-// Ledger keeps every charge and refund. Its methods are safe for concurrent use, and what they
-// return has been written to the file: the end of the process loses nothing.
+// Ledger keeps every charge and refund. Its methods are safe for concurrent use. What they return
+// is already written to the file, so the end of the process loses nothing.
 type Ledger struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -85,7 +85,7 @@ type Ledger struct {
 	now     func() time.Time
 }
 
-// Open reads a ledger's file, which need not exist. Charges, refunds and webhooks are dated by now.
+// Open reads a ledger's file, which need not exist. now dates charges, refunds and webhooks.
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	l := &Ledger{orders: map[string]Charge{}, tries: map[string]Charge{}, refunds: map[string]Refund{}, now: now}
 	file, err := openJournal(path, l.apply)
@@ -96,10 +96,10 @@ func Open(path string, now func() time.Time) (*Ledger, error) {
 	return l, nil
 }
 
-// Close ends the use of the file.
+// Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
-// Attempt returns what came of an earlier request with the same idempotency key, if there was one.
+// Attempt returns the result of an earlier request with the same idempotency key, if any.
 func (l *Ledger) Attempt(o Order) (c Charge, found bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,8 +114,8 @@ func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
 	return old, ok, nil
 }
 
-// Charge puts an order at a status: Pending, Captured or Declined (with a code). A repeated attempt
-// returns what came of the first, and fresh is false; a voided order is declined.
+// Charge sets the status of an order: Pending, Captured or Declined (with a code). A repeated
+// attempt returns the result of the first, and fresh is false; a voided order is declined.
 func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, f
 	return c, true, l.write(entry{Charge: &c})
 }
 
-// Settle captures or declines a pending order. A voided one stays voided: the caller learns from
-// the returned state.
+// Settle captures or declines a pending order. A voided one stays voided, as the returned state
+// shows.
 func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *Ledger) Void(orderID string) (Charge, error) {
 	return c, l.write(entry{Charge: &c})
 }
 
-// Refund gives back a part of a captured charge, once per idempotency key.
+// Refund refunds a part of a captured charge, once per idempotency key.
 func (l *Ledger) Refund(orderID, key string, amount int64) (Refund, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *Ledger) All() ([]Charge, []Refund) {
 	return charges, refunds
 }
 
-// write makes an entry durable, then true. The caller holds the lock.
+// write makes an entry durable, then applies it. The caller holds the lock.
 func (l *Ledger) write(e entry) error {
 	if err := appendJournal(l.file, e); err != nil {
 		return fmt.Errorf("write ledger: %w", err)

@@ -21,9 +21,9 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 
-	stopped <-chan struct{}
-	outlast func(func(context.Context)) // runs what outlasts its request (a late capture, a webhook)
-	work    sync.WaitGroup
+	stopped    <-chan struct{}
+	background func(func(context.Context)) // runs work that outlives its request (a late capture, a webhook)
+	work       sync.WaitGroup
 }
 
 // Options of a Server.
@@ -34,14 +34,14 @@ type Options struct {
 	Delays        *Delays      // nil: 10 s, 3 s and 30 s
 }
 
-// NewServer serves a ledger until ctx ends, and takes up charges that were pending when its file was
-// last in use. Wait for it after ctx has ended.
+// NewServer serves a ledger until ctx ends, and resumes charges that were pending when its file was
+// last used. Call Wait after ctx has ended.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
-	s := &Server{ledger: ledger, delays: usual(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
+	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), stopped: ctx.Done()}
 	if opts.Delays != nil {
 		s.delays = *opts.Delays
 	}
-	s.outlast = func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
+	s.background = func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
 	s.webhooks = newWebhooks(opts, ledger.now, log)
 	s.mux.HandleFunc("POST /v1/charges", s.charge)
 	s.mux.HandleFunc("GET /v1/charges/{orderId}", s.get)
@@ -63,7 +63,7 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Wait returns when nothing that outlasts a request is left.
+// Wait returns when no background work is left.
 func (s *Server) Wait() { s.work.Wait() }
 
 func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	if b.status == "" {
 		s.hang(r)
 	}
-	// From here on a client that has left no longer matters: nothing undoes its charge.
+	// From here on the client may leave: its charge is not undone.
 	status := b.status
 	if b.late {
 		status = Pending
@@ -108,18 +108,18 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	answerCharge(w, c)
 }
 
-// follow starts what happens after a new charge.
+// follow starts the work that follows a new charge.
 func (s *Server) follow(c Charge, b behaviour) {
 	switch {
 	case c.Status == Pending:
 		s.settleLater(c.OrderID, b)
 	case b.webhook:
-		s.outlast(func(ctx context.Context) { s.webhooks.send(ctx, c) })
+		s.background(func(ctx context.Context) { s.webhooks.send(ctx, c) })
 	}
 }
 
 func (s *Server) settleLater(orderID string, b behaviour) {
-	s.outlast(func(ctx context.Context) {
+	s.background(func(ctx context.Context) {
 		if !s.sleep(b.wait) {
 			return // still pending in the file: the next start takes it up
 		}
@@ -132,7 +132,7 @@ func (s *Server) settleLater(orderID string, b behaviour) {
 	})
 }
 
-// sleep waits and tells whether the server still runs.
+// sleep waits and reports whether the server still runs.
 func (s *Server) sleep(d time.Duration) bool {
 	select {
 	case <-s.stopped:
@@ -142,7 +142,7 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-// hang leaves a request without an answer and then drops its connection; it does not return.
+// hang drops the connection of a request after a while without an answer; it does not return.
 func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
@@ -193,13 +193,13 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, err)
 		return
 	}
-	if c, ok := s.ledger.Get(refund.OrderID); ok { // whoever asked for it: a refund by hand is heard of in no other way
-		s.outlast(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
+	if c, ok := s.ledger.Get(refund.OrderID); ok { // for every refund: a manual one is reported in no other way
+		s.background(func(ctx context.Context) { s.webhooks.deliver(ctx, "charge.refunded", c) })
 	}
 	answer(w, http.StatusOK, map[string]string{"refundId": refund.RefundID, "status": "REFUNDED"})
 }
 
-// all is what audits read.
+// all lists everything, for audits.
 func (s *Server) all(w http.ResponseWriter, _ *http.Request) {
 	charges, refunds := s.ledger.All()
 	answer(w, http.StatusOK, map[string]any{"charges": charges, "refunds": refunds})
@@ -250,5 +250,5 @@ func refuse(w http.ResponseWriter, status int, message string) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client left: nobody is there to be told
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has left
 }

@@ -23,7 +23,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// receiver stands where the platform receives webhooks; it refuses the first `refuse` of them.
+// receiver receives the webhooks instead of the platform; it refuses the first `refuse` of them.
 type receiver struct {
 	mu     sync.Mutex
 	refuse int
@@ -53,7 +53,8 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// received and signatures copy what has come so far: in a synctest bubble, too, only a lock orders a read before a later write.
+// received and signatures copy what has arrived, under the lock: synctest does not order reads and
+// writes.
 func (r *receiver) received() []map[string]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +147,7 @@ func TestChargeByPaymentKey(t *testing.T) {
 	}
 }
 
-// A client that gives up after 5 s: what did it leave behind?
+// What a client that times out after 5 s leaves behind.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ at5, at15 any }{
@@ -235,7 +236,7 @@ func TestVoid(t *testing.T) {
 	require.Equal(t, http.StatusConflict, void("paid"))
 }
 
-func TestARefundIsReported(t *testing.T) {
+func TestRefundIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, filepath.Join(t.TempDir(), "ledger"))

@@ -1,5 +1,5 @@
-// Package client makes Redis clients that send a command once and trace it. What they may wait for is up to the caller: package redis
-// has the platform's limits, redistest none.
+// Package client makes Redis clients that send a command once and trace it. The caller chooses the
+// timeouts: package redis uses the platform's limits, redistest none.
 package client
 
 import (
@@ -15,13 +15,13 @@ type Options struct {
 	Addrs              []string
 	Cluster, TLS       bool
 	DB                 int
-	Credentials        func(context.Context) (username, password string, err error) // nil: none are asked for
+	Credentials        func(context.Context) (username, password string, err error) // nil: no authentication
 	PoolSize           int
 	Dialing, Answering time.Duration // Answering also bounds writing and waiting for a connection
 	Dialer             Dialer        // nil: the network's
 }
 
-// New makes a client. It dials when it is first used.
+// New makes a client. It connects at first use.
 func New(o Options) redis.UniversalClient {
 	opts := &redis.UniversalOptions{
 		Addrs:                 o.Addrs,

@@ -6,17 +6,18 @@ import (
 	"syscall"
 )
 
-// Dialer is how a client connects.
+// Dialer opens connections.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// once makes connections whose failures the client does not answer by sending the command again: to another connection, in a cluster up to
-// eight times. What failed before it was sent (no connection could be made, none was free) is still tried again.
+// once makes connections whose errors do not cause the client to send a command again (on another
+// connection, in a cluster up to eight times). A command that was never sent, because no connection
+// could be made or none was free, is still retried.
 func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	if raw, ok := conn.(syscall.Conn); ok { // by which the pool sees that an idle one was closed
+	if raw, ok := conn.(syscall.Conn); ok { // the pool uses it to detect closed idle connections
 		return struct {
 			onceConn
 			syscall.Conn
@@ -46,8 +47,8 @@ func lost(err error) error {
 	return &LostError{err.Error()}
 }
 
-// LostError says that a command may or may not have been carried out. It unwraps to nothing, since the client repeats what ended with
-// io.EOF or a time-out.
+// LostError is the error of a command that may or may not have been executed. It does not unwrap,
+// since the client repeats commands that fail with io.EOF or a timeout.
 type LostError struct{ text string }
 
 // Error implements error.

@@ -12,7 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// hook makes a client span per command or pipeline, but only inside a recorded trace: hot paths without one pay nothing.
+// hook makes a client span per command or pipeline, but only inside a recorded trace, so that hot
+// paths without one cost nothing.
 type hook struct{}
 
 var _ redis.Hook = hook{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
@@ -46,13 +47,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
 
 	payments := postgres.NewStore(pool, postgres.Options{})
-	service := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
-		guard.New(provider, cfg.ChargesAtOnce), provider, relay.Signal, log,
-		payment.Options{Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer()})
+	service := payment.New(payments, ticket.NewClient(conn), guard.New(provider, cfg.ChargesAtOnce), provider, log, payment.Options{
+		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, Observe: observer(), Published: relay.Signal,
+	})
 	a.Go("sweeper", service.Sweep)
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
-	// Charges outlast their requests, so that they are waited for after the servers have stopped and before anything they use is closed.
+	a.Go("idempotency keys", answers.Pruner(pool, log))
+	// Charges may outlive their requests: they are waited for after the servers have stopped and
+	// before their dependencies are closed.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)
@@ -74,12 +77,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox is the operators' command on events whose key is parked.
+// Outbox is the operators' command for events whose key is parked.
 func Outbox() lifecycle.Extra[Config] {
-	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate brings the database and the topic of this service up to date.
+// Migrate applies the migrations of the database and creates the topic of this service.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

@@ -27,20 +27,22 @@ type Config struct {
 
 	// Provider takes the payments.
 	Provider string `env:"PAYMENT_PROVIDER, default=sandbox" oneof:"sandbox"`
-	// ProviderTimeout bounds one call to the provider; a charge that takes longer is unknown until it is settled.
+	// ProviderTimeout bounds one call to the provider; the outcome of a longer charge is unknown
+	// until it is settled.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
-	// VoidAfter is how long a charge that the provider does not know may still arrive before it is made impossible.
+	// VoidAfter is how long a charge that the provider does not know may still arrive before it is
+	// voided.
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
-	// ChargesAtOnce bounds the charges that are under way in one replica; more are refused at once.
+	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.
 	ChargesAtOnce int `env:"PAYMENT_CHARGES_AT_ONCE, default=256" min:"1" max:"10000"`
-	// SandboxURL is where the sandbox provider is, as http://127.0.0.1:8092; needed with it.
+	// SandboxURL is the URL of the sandbox provider, as http://127.0.0.1:8092; required with it.
 	SandboxURL string `env:"SANDBOX_URL"`
-	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of which
-	// verifies; needed with it.
+	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of
+	// which verifies; required with it.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
 }
 
-// Validate implements config's check of what depends on more than one variable.
+// Validate checks what depends on more than one variable.
 func (c *Config) Validate() error {
 	if c.Provider != sandbox.Name {
 		return nil

@@ -44,7 +44,7 @@ const (
 	ticketKey  = config.Secret("payment-ticket-key-of-thirty-two-b")
 )
 
-// crash is what a service that is killed leaves behind and comes back to.
+// crash is a service that is killed and restarted, with its database and dependencies.
 type crash struct {
 	t        *testing.T
 	env      map[string]string
@@ -100,9 +100,8 @@ func (c *crash) serveTickets() string {
 	return l.Addr().String()
 }
 
-// start runs the service until a failpoint kills it, or the end of the test does: to leave its
-// consumer group in an orderly way, it would have to wait until the broker has given up the process
-// that died before it.
+// start runs the service until a failpoint or the end of the test kills it. An orderly stop would
+// have to wait until the broker has removed the killed process from the consumer group.
 func (c *crash) start(failpoints string) *processtest.Process {
 	c.t.Helper()
 	env := maps.Clone(c.env)
@@ -144,14 +143,15 @@ func (c *crash) emptyOutbox() {
 	}, "the outbox to be published")
 }
 
-// overdue ends, instead of waiting for it, the time that the process which died had for its charge.
+// overdue makes the payment due, instead of waiting for the charge timeout of the killed process.
 func (c *crash) overdue() {
 	c.t.Helper()
 	_, err := c.db.Exec(c.t.Context(), `UPDATE payments SET check_at = now() WHERE check_at > now()`)
 	require.NoError(c.t, err)
 }
 
-// Wherever the process dies: money was taken if and only if the payment is confirmed, and then the platform hears of it.
+// Wherever the process dies: money was taken if and only if the payment is confirmed, and a
+// confirmation is published.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[string]string{
@@ -196,9 +196,9 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 	})
 }
 
-// The process dies when it has learned of a charge and not yet that the charge was given back by
-// hand meanwhile: whoever comes next learns that too.
-func TestCrashBeforeWhatWasGivenBack(t *testing.T) {
+// The process dies after it recorded a charge and before it recorded the charge's manual refund:
+// the next process records it.
+func TestCrashBeforeRecordingManualRefund(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	look := c.provider.Hold(paymenttest.Lookups)
@@ -207,7 +207,7 @@ func TestCrashBeforeWhatWasGivenBack(t *testing.T) {
 	got, err := c.confirm(p, "timeout-1")
 	require.NoError(t, err)
 	require.Equal(t, "PENDING", got.GetStatus())
-	c.provider.GiveBack(p.GetOrderId(), 55000)
+	c.provider.RefundManually(p.GetOrderId(), 55000)
 	look()
 	require.ErrorContains(t, killed.Wait(), "killed")
 	require.Equal(t, "CONFIRMED", c.stored(p), "it died in between")
@@ -228,9 +228,9 @@ func (c *crash) stored(p *paymentv1.PrepareResponse) (status string) {
 	return status
 }
 
-// The process dies when it has given up the reference of a charge that it would not send, and the
-// payment still says that it is charged: nothing is charged, and the payer may begin anew.
-func TestCrashWhileAChargeIsPutOff(t *testing.T) {
+// The process dies after it released the reference of a charge that it did not send, while the
+// payment is still CONFIRMING: nothing is charged, and the payer may start again.
+func TestCrashWhilePostponingCharge(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	c.env["PAYMENT_CHARGES_AT_ONCE"], c.env["PAYMENT_PROVIDER_TIMEOUT"] = "1", "20s"
@@ -253,8 +253,9 @@ func TestCrashWhileAChargeIsPutOff(t *testing.T) {
 	require.NotEqual(t, p.GetPaymentId(), c.prepare(ref).GetPaymentId())
 }
 
-// The process dies when a wrong amount has been given back and the payment does not say so yet: it is given back once, and then declined.
-func TestCrashWhileAWrongAmountIsGivenBack(t *testing.T) {
+// The process dies after a wrong amount was refunded and before the payment records it: the amount
+// is refunded once, and the payment is then declined.
+func TestCrashWhileRefundingWrongAmount(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	ref := c.tickets.Add("ann", 55000, time.Minute)

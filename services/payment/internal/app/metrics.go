@@ -34,7 +34,7 @@ func observer() payment.Observer {
 			}
 		},
 		WrongAmount: wrongAmounts.Inc,
-		ByHand: func(whole bool) {
+		ManualRefund: func(whole bool) {
 			extent := "part"
 			if whole {
 				extent = "whole"

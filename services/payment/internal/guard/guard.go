@@ -1,6 +1,6 @@
-// Package guard stands between payment and its provider: while the provider fails or is silent,
-// charges are refused here before anything leaves, so that payers get an answer at once and their
-// payments stay as they are.
+// Package guard protects the provider with a circuit breaker and a limit: while the provider fails
+// or does not answer, charges are refused before anything is sent, so that payers get an answer at
+// once and their payments stay unchanged.
 package guard
 
 import (
@@ -16,9 +16,9 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// The circuit opens when 20 charges or more, and at least half of all, have had no answer within
-// the last minute, and lets one try again after 5 s. The window must be longer than a charge may
-// take: what began before it is not counted.
+// The circuit opens when at least 20 charges, and at least half of all, failed within the last
+// minute, and lets one charge through after 5 s. The window must be longer than a charge: charges
+// that began before it are not counted.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second
@@ -31,7 +31,7 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 }, []string{"reason"})
 
 // Provider is a payment.Provider whose charges pass a circuit breaker and a bulkhead. Its other
-// calls go through: they settle what was begun.
+// calls pass unchecked: they settle charges that were already sent.
 type Provider struct {
 	payment.Provider
 
@@ -41,7 +41,7 @@ type Provider struct {
 
 var _ payment.Provider = (*Provider)(nil)
 
-// New guards p; at most atOnce charges are under way.
+// New protects p; at most atOnce charges run concurrently.
 func New(p payment.Provider, atOnce int) *Provider {
 	return &Provider{
 		Provider: p,
@@ -55,9 +55,9 @@ func New(p payment.Provider, atOnce int) *Provider {
 	}
 }
 
-// Charge implements payment.Provider; ErrNotAdmitted when nothing was sent. A decline is an answer
-// like any other, and so is the rejection of one request: a few broken requests must not stop
-// everybody's charges.
+// Charge implements payment.Provider; ErrNotAdmitted when nothing was sent. A decline counts as an
+// answer, and so does the rejection of one request: a few invalid requests must not stop all
+// charges.
 func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Outcome, error) {
 	select {
 	case p.slots <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// provider answers as it is told, after a while.
+// provider answers as set, after a delay.
 type provider struct {
 	payment.Provider
 
@@ -50,7 +50,7 @@ func (p *provider) called() int {
 	return p.calls
 }
 
-// charge has the provider's time-out.
+// charge makes a charge with the provider's timeout.
 func charge(g *guard.Provider) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
 	defer cancel()
@@ -58,7 +58,7 @@ func charge(g *guard.Provider) error {
 	return err
 }
 
-func TestASilentProviderIsLeftAlone(t *testing.T) {
+func TestSilentProviderOpensTheCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
@@ -87,7 +87,7 @@ func TestASilentProviderIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestFailuresAmongManyAnswersOpenNothing(t *testing.T) {
+func TestFewFailuresKeepTheCircuitClosed(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
 	g := guard.New(p, 1)
@@ -101,7 +101,7 @@ func TestFailuresAmongManyAnswersOpenNothing(t *testing.T) {
 	}
 }
 
-func TestRejectedRequestsOpenNothing(t *testing.T) {
+func TestRejectionsKeepTheCircuitClosed(t *testing.T) {
 	t.Parallel()
 	p := &provider{err: fmt.Errorf("%w: status 422", payment.ErrChargeRejected)}
 	g := guard.New(p, 1)
@@ -111,7 +111,7 @@ func TestRejectedRequestsOpenNothing(t *testing.T) {
 	require.Equal(t, 100, p.called())
 }
 
-func TestOnlySoManyChargesAreUnderWay(t *testing.T) {
+func TestChargesAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{takes: time.Second}

@@ -1,4 +1,4 @@
-// Package kafka consumes what other services say about payments.
+// Package kafka consumes the events of other services about payments.
 package kafka
 
 import (
@@ -15,9 +15,9 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Compensator gives back what was paid in vain.
+// Compensator refunds payments that cannot be honoured.
 type Compensator interface {
-	// Compensate is repeatable; payment.ErrNotFound when there is no such payment.
+	// Compensate may be repeated; payment.ErrNotFound when there is no such payment.
 	Compensate(ctx context.Context, r payment.Rejection) error
 }
 
@@ -45,8 +45,8 @@ func handle(ctx context.Context, c Compensator, rec kafka.Record) error {
 		reason = events.ReservationRejected
 	}
 	err = c.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
-	// At once: the rejection cannot overtake its payment, whose row is committed before ticket hears of
-	// it. Only a database that was lost, or another one, does not have it, and an operator redrives.
+	// Not retried: the payment's row is committed before ticket sees the payment, so it is only
+	// missing in a lost or wrong database, and an operator redrives the record.
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("rejected payment %s is not known here: %w", id, err))
 	}

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// compensator notes what it is told, and fails as told.
+// compensator records rejections and fails with the given errors.
 type compensator struct {
 	mu    sync.Mutex
 	fails []error

@@ -8,37 +8,39 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Never is a Change's Check that lets the sweeper forget the payment.
+// Never is the Check of a Change after which the sweeper ignores the payment.
 const Never time.Duration = -1
 
-// Change is a decision about a payment. The store writes it in one transaction with its timeline entry, its event, its refund and the
-// answers to requests that wait for it.
+// Change is a decision about a payment. The store writes it in one transaction with its timeline
+// entry, its event, its refund and the answers to waiting requests.
 type Change struct {
 	Status Status
-	// Note is the timeline's sentence.
+	// Note is the text of the timeline entry.
 	Note string
-	// PaymentKey, ChargeID and DeclineCode are kept as they are when empty.
+	// PaymentKey, ChargeID and DeclineCode are unchanged when empty.
 	PaymentKey, ChargeID, DeclineCode string
 	// Begins sets ConfirmingAt and takes a new lease.
 	Begins bool
-	// AbortDue is the new value.
+	// AbortDue is the new value of the payment's field.
 	AbortDue bool
-	// Check is when the sweeper looks next, from now; Never.
+	// Check is the time until the sweeper's next check, or Never.
 	Check time.Duration
-	// Event to publish; empty: none. Refund is the one it speaks of.
+	// Event is published; empty: none. Refund is the refund it reports.
 	Event  Event
 	Refund *Refund
-	// NewRefund is to be made, or, when it has a ProviderID, was made already; GivenBack is added to Refunded.
-	NewRefund *Refund
-	GivenBack int64
-	// Answer is final and kept under the Idempotency-Keys of this payment; nil lets them go.
+	// NewRefund is inserted: as pending, or as done when it has a ProviderID. AddRefunded is added
+	// to Refunded.
+	NewRefund   *Refund
+	AddRefunded int64
+	// Answer is final and stored under the Idempotency-Keys of this payment; nil releases them.
 	Answer *Answer
 }
 
-// Decide looks at a locked payment, with the database's time, and says what becomes of it; nil: nothing.
+// Decide returns the change of a locked payment at the database's time; nil: none.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
-// begin starts the charging of a prepared payment; refused is why none may begin at present.
+// begin starts the charge of a prepared payment; refused is the error for which new charges are
+// refused at present.
 func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		switch {
@@ -58,7 +60,7 @@ func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	}
 }
 
-// expired ends a payment that was never charged.
+// expired ends a payment that was not charged in time.
 func expired(p Payment, now time.Time) (*Change, error) {
 	if p.Status != Prepared || now.Before(p.ExpiresAt) {
 		return nil, nil //nolint:nilnil // nothing to do
@@ -66,7 +68,8 @@ func expired(p Payment, now time.Time) (*Change, error) {
 	return ended(p, "the time to pay is over"), nil
 }
 
-// ended gives up a payment that was never charged. If charging had begun once and was put back, ticket may hold the reference for it.
+// ended ends a payment that was never charged. If charging had begun before, ticket may hold the
+// reference for it.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never}
 	if !p.ConfirmingAt.IsZero() {
@@ -75,8 +78,8 @@ func ended(p Payment, note string) *Change {
 	return c
 }
 
-// captured says that the provider has the money, whenever that is learned. Nobody's lease counts: money always does. check is when the
-// sweeper is to ask again, for what is to follow; Never.
+// captured records that the provider has the money, whenever that is learned. It needs no lease: a
+// capture always counts. check is when the sweeper checks again, or Never.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
@@ -94,7 +97,8 @@ func captured(chargeID string, check time.Duration) Decide {
 	}
 }
 
-// declined says that the provider has not charged and never will; the reference is then to be told. It holds whoever learned it.
+// declined records that the provider has not charged and never will; the reference is then
+// released. It needs no lease.
 func declined(code, note string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Unsettled() {
@@ -107,26 +111,27 @@ func declined(code, note string) Decide {
 	}
 }
 
-// refused ends a payment that ticket would not have paid; nothing was charged. The answer is ticket's error, so none is kept.
+// refused ends a payment that ticket refused; nothing was charged. The answer is ticket's error,
+// which is not stored.
 func refused(lease int64, reason string) Decide {
-	return held(lease, Change{Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never})
+	return whileLeaseHeld(lease, Change{Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never})
 }
 
-// unsettled says that the provider's answer is not known.
+// unsettled records that the provider's answer is unknown.
 func unsettled(lease int64, note string) Decide {
-	return held(lease, Change{Status: Unknown, Note: note, Check: firstLook})
+	return whileLeaseHeld(lease, Change{Status: Unknown, Note: note, Check: firstPoll})
 }
 
-// postponed puts a payment back whose charge was not sent.
+// postponed returns a payment whose charge was not sent to PREPARED.
 func postponed(lease int64, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c := Change{Status: Prepared, Note: note, Check: max(0, p.ExpiresAt.Sub(now))}
-		return held(lease, c)(p, now)
+		return whileLeaseHeld(lease, c)(p, now)
 	}
 }
 
-// held is a change that only the holder of the lease may make, and only while it charges.
-func held(lease int64, c Change) Decide {
+// whileLeaseHeld applies a change only for the holder of the lease and only while it charges.
+func whileLeaseHeld(lease int64, c Change) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirming || p.Lease != lease {
 			return nil, nil //nolint:nilnil // someone else has taken over
@@ -135,13 +140,13 @@ func held(lease int64, c Change) Decide {
 	}
 }
 
-// compensated gives back everything that is left of a payment which cannot be honoured.
+// compensated refunds what is left of a payment that cannot be honoured.
 func compensated(id uuid.UUID, reason string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		left := p.Amount - p.Refunded - p.Pending
 		switch {
 		case p.Status != Confirmed && p.Status != Refunding, left == 0 && p.Amount > 0:
-			return nil, nil //nolint:nilnil // nothing is left to give back
+			return nil, nil //nolint:nilnil // nothing is left to refund
 		default:
 			return &Change{
 				Status: Refunding, Note: "refunding: " + reason, Check: Never,
@@ -151,15 +156,15 @@ func compensated(id uuid.UUID, reason string) Decide {
 	}
 }
 
-// refunded says that the provider has given r back.
+// refunded records that the provider has made the refund r.
 func refunded(r Refund) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
-		c := &Change{Status: Confirmed, Note: "refunded in part", Check: Never, GivenBack: r.Amount, Event: EventRefunded, Refund: &r}
+		c := &Change{Status: Confirmed, Note: "refunded in part", Check: Never, AddRefunded: r.Amount, Event: EventRefunded, Refund: &r}
 		switch {
 		case p.Refunded+r.Amount == p.Amount:
 			c.Status, c.Note = Refunded, "refunded"
-			if r.ProviderID == byHandProvider {
-				c.Note = byHandNote
+			if r.ProviderID == manualRefundID {
+				c.Note = manualRefundNote
 			}
 		case p.Pending > r.Amount:
 			c.Status = Refunding
@@ -168,25 +173,26 @@ func refunded(r Refund) Decide {
 	}
 }
 
-// answer is what a confirmation says of a payment as it stands.
+// answer is the answer to a confirmation of the payment in its current state.
 func answer(p Payment) (Answer, error) {
 	switch p.Status {
 	case Confirmed, Refunding, Refunded:
 		return Answer{Status: Confirmed, PaymentID: p.ID}, nil
 	case Declined:
-		// ticket's refusals are errors of the catalogue, a provider's codes are not.
+		// Ticket's refusals are errors of the catalogue; a provider's codes are not.
 		if e, ok := errs.Lookup(p.DeclineCode); ok && e.Kind.Client() {
 			return Answer{}, e
 		}
 		return Answer{Status: Declined, DeclineCode: p.DeclineCode, PaymentID: p.ID}, nil
 	case Expired:
-		return Answer{}, expiry(p.Reference.Type)
+		return Answer{}, expiryError(p.Reference.Type)
 	default:
 		return Answer{Status: Unknown, PaymentID: p.ID}, nil
 	}
 }
 
-// Final is the answer that may be kept for good; nil while the payment is open, and for what is answered by an error.
+// Final is the answer that may be stored permanently; nil while the payment is open, and when the
+// answer is an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -195,16 +201,18 @@ func Final(p Payment) *Answer {
 	return &a
 }
 
-// Same reports whether the open payment p also serves a request for n, at the database's time: once charging has begun it is the payment
-// of its payer, before that it must still be what ticket asks for.
-func (p Payment) Same(n Payment, now time.Time) bool {
+// Serves reports whether the open payment p can be returned to a request for n, at the database's
+// time. Once charging has begun only the payer must match; before that the terms must still be
+// those of ticket.
+func (p Payment) Serves(n Payment, now time.Time) bool {
 	if p.UserID != n.UserID {
 		return false
 	}
 	return p.Status != Prepared || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider
 }
 
-// Superseded makes room for another payment of the same reference; ErrInProgress when the present one is being charged.
+// Superseded ends a prepared payment in favour of a new one for the same reference; ErrInProgress
+// when it is being charged.
 func Superseded(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Prepared {
 		return nil, ErrInProgress

@@ -21,7 +21,7 @@ func in(status Status) Payment {
 
 var all = []Status{Prepared, Confirming, Confirmed, Declined, Unknown, Expired, Refunding, Refunded}
 
-// Every decision in every status: what is missing from a row must change nothing.
+// Every decision in every status: a status without an entry must not change.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -65,11 +65,11 @@ func TestExpiry(t *testing.T) {
 	for _, decide := range []Decide{expired, begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil)} {
 		change, err := decide(p, p.ExpiresAt)
 		require.NoError(t, err)
-		require.Equal(t, Expired, change.Status, "the end itself is over")
+		require.Equal(t, Expired, change.Status, "the end itself is too late")
 	}
 }
 
-func TestEndOfAPaymentThatTicketMayHold(t *testing.T) {
+func TestEndedPaymentReleasesItsReference(t *testing.T) {
 	t.Parallel()
 	p := in(Prepared)
 	change, err := Superseded(p, now)
@@ -86,10 +86,10 @@ func TestEndOfAPaymentThatTicketMayHold(t *testing.T) {
 	require.ErrorIs(t, err, ErrInProgress)
 }
 
-func TestBeginRefusesStrangersBeforeTheAmount(t *testing.T) {
+func TestBeginChecksUserBeforeAmount(t *testing.T) {
 	t.Parallel()
 	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0, nil)(in(Prepared), now)
-	require.ErrorIs(t, err, ErrNotFound, "a stranger learns nothing of the amount")
+	require.ErrorIs(t, err, ErrNotFound, "another user learns nothing about the amount")
 	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0, nil)(in(Prepared), now)
 	require.ErrorIs(t, err, ErrAmountMismatch)
 }
@@ -101,7 +101,7 @@ func TestRefunds(t *testing.T) {
 	change, err := refunded(Refund{Amount: 700})(p, now)
 	require.NoError(t, err)
 	require.Equal(t, Refunded, change.Status)
-	require.Equal(t, int64(700), change.GivenBack)
+	require.Equal(t, int64(700), change.AddRefunded)
 
 	p.Refunded, p.Pending = 0, 300
 	change, err = refunded(Refund{Amount: 300})(p, now)
@@ -111,10 +111,10 @@ func TestRefunds(t *testing.T) {
 	p.Pending = 500
 	change, err = refunded(Refund{Amount: 300})(p, now)
 	require.NoError(t, err)
-	require.Equal(t, Refunding, change.Status, "another part is on its way")
+	require.Equal(t, Refunding, change.Status, "another refund is pending")
 }
 
-func TestCompensationGivesBackWhatIsLeft(t *testing.T) {
+func TestCompensationRefundsTheRest(t *testing.T) {
 	t.Parallel()
 	p := in(Refunding)
 	p.Refunded, p.Pending = 300, 200
@@ -125,7 +125,7 @@ func TestCompensationGivesBackWhatIsLeft(t *testing.T) {
 	p.Pending = 700
 	change, err = compensated(uuid.New(), "why")(p, now)
 	require.NoError(t, err)
-	require.Nil(t, change, "everything is on its way already")
+	require.Nil(t, change, "everything is being refunded already")
 }
 
 func TestAnswers(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAnswers(t *testing.T) {
 	require.Nil(t, Final(p))
 }
 
-func TestSame(t *testing.T) {
+func TestServes(t *testing.T) {
 	t.Parallel()
 	n := Payment{UserID: "ann", Amount: 1000}
 	for name, c := range map[string]struct {
@@ -168,15 +168,15 @@ func TestSame(t *testing.T) {
 	} {
 		p := in(Prepared)
 		c.change(&p)
-		require.Equal(t, c.want, p.Same(n, now), name)
+		require.Equal(t, c.want, p.Serves(n, now), name)
 	}
 }
 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 100: maxLook} {
+	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 100: maxPoll} {
 		for range 50 {
-			got := backoff(n, maxLook)
+			got := backoff(n, maxPoll)
 			require.InDelta(t, want.Seconds(), got.Seconds(), want.Seconds()/8)
 		}
 	}

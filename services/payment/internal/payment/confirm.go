@@ -11,15 +11,16 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// ErrNotSent is what a Provider's Charge returns when the request certainly did not leave.
+// ErrNotSent is returned by a Provider's Charge when the request was certainly not sent.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is what a Provider's Charge returns when it would not send the request at present: nothing is wrong with the payment.
+// ErrNotAdmitted is returned by a Provider's Charge when requests are not sent at present; the
+// payment itself is not the cause.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
-// ErrChargeRejected is what a Provider's Charge returns when the provider answered that it does not take
-// this request, as one that it cannot read. The charge is unknown all the same, since an earlier
-// attempt may have been taken; the provider works.
+// ErrChargeRejected is returned by a Provider's Charge when the provider rejected this request as
+// invalid. The charge is still unknown, since an earlier attempt may have been accepted; the
+// provider itself works.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
 // declineUnreachable is the decline code of a charge that was not sent.
@@ -28,19 +29,20 @@ const declineUnreachable = "PROVIDER_UNREACHABLE"
 // ConfirmRequest asks to charge.
 type ConfirmRequest struct {
 	OrderID, UserID string
-	// PaymentKey is what the provider's page gave.
+	// PaymentKey is the key that the provider's page returned.
 	PaymentKey string
-	// Amount that the payer saw; it must be the payment's.
+	// Amount is what the payer saw; it must equal the payment's.
 	Amount int64
 	// IdempotencyKey is required.
 	IdempotencyKey string
 }
 
-// Confirm charges a prepared payment. The answer is UNKNOWN while the provider's is: the sweeper then settles it, and Get shows it. A
-// charge goes on when its request ends; nobody waits longer than the request's deadline.
+// Confirm charges a prepared payment. The answer is UNKNOWN while the outcome is unknown: the
+// sweeper then settles the payment, and Get shows the result. A charge continues after its request
+// ends; the answer comes before the request's deadline.
 //
-// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals, ErrSettlementDelayed,
-// ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
+// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
+// ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
 func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error) {
 	key, err := idempotency.Require(r.UserID, routeConfirm, r.IdempotencyKey, r.OrderID, r.PaymentKey, strconv.FormatInt(r.Amount, 10))
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 		return Answer{}, err
 	case begun.Replayed != nil:
 		return *begun.Replayed, nil
-	case !begun.Mine:
+	case !begun.MustCharge:
 		return answer(begun.Payment)
 	}
 	type result struct {
@@ -69,16 +71,16 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	select {
 	case r := <-done:
 		return r.answer, r.err
-	case <-patience(ctx):
+	case <-beforeDeadline(ctx):
 		return Answer{Status: Unknown, PaymentID: begun.Payment.ID}, nil
 	}
 }
 
-// chargeTime is what a confirmation may take in all; the sweeper does not touch the payment before.
+// chargeTime bounds a whole confirmation; the sweeper does not touch the payment before.
 func (s *Service) chargeTime() time.Duration { return s.opts.ProviderTimeout + 7*time.Second }
 
-// patience ends shortly before the request's time does.
-func patience(ctx context.Context) <-chan time.Time {
+// beforeDeadline fires shortly before the request's deadline.
+func beforeDeadline(ctx context.Context) <-chan time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
@@ -86,13 +88,14 @@ func patience(ctx context.Context) <-chan time.Time {
 	return time.After(max(0, time.Until(deadline)-answerMargin))
 }
 
-// charge takes a payment from CONFIRMING to its end. No lock and no transaction is open while ticket or the provider is asked.
+// charge takes a payment from CONFIRMING to its end. No lock and no transaction is held during
+// calls to ticket or the provider.
 func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	failpoint.Hit("payment.confirm.after_confirming")
 	if err := s.tickets.Begin(ctx, p); err != nil {
 		return s.notBegun(ctx, p, err)
 	}
-	out, err := s.ask(ctx, p)
+	out, err := s.chargeProvider(ctx, p)
 	failpoint.Hit("payment.confirm.after_provider")
 
 	decide := unsettled(p.Lease, "the provider did not answer")
@@ -114,20 +117,20 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	}
 	settled, err := s.store.Apply(ctx, p.ID, decide)
 	if err != nil {
-		// The row still says CONFIRMING, so the sweeper will ask the provider.
+		// The row is still CONFIRMING, so the sweeper will ask the provider.
 		s.log.ErrorContext(ctx, "outcome of a charge not written", "payment_id", p.ID, "error", err)
 		return Answer{Status: Unknown, PaymentID: p.ID}, nil
 	}
 	failpoint.Hit("payment.confirm.after_commit")
-	s.published()
+	s.opts.Published()
 	if settled.AbortDue {
 		s.abort(ctx, settled)
 	}
 	return answer(settled)
 }
 
-// ask charges at the provider; what costs nothing needs none.
-func (s *Service) ask(ctx context.Context, p Payment) (Outcome, error) {
+// chargeProvider charges at the provider; an amount of 0 needs no provider.
+func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error) {
 	if p.Amount == 0 {
 		return Outcome{State: Captured, Amount: p.Amount}, nil
 	}
@@ -136,9 +139,9 @@ func (s *Service) ask(ctx context.Context, p Payment) (Outcome, error) {
 	return s.provider.Charge(ctx, p)
 }
 
-// notCharged puts a payment back whose charge was not sent, for its payer to try again. The reference is given up first, while nobody else
-// can begin with this payment: it is then held as before. When ticket does not answer it stays claimed until the payment is tried again or
-// expires.
+// notCharged returns a payment whose charge was not sent to PREPARED, so that its payer can try
+// again. The reference is released first, while nobody else can begin this payment. If ticket does
+// not answer, the reference stays claimed until the payment is tried again or expires.
 func (s *Service) notCharged(ctx context.Context, p Payment, cause error) (Answer, error) {
 	if err := s.release(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
@@ -175,7 +178,7 @@ func (s *Service) notBegun(ctx context.Context, p Payment, cause error) (Answer,
 	}
 }
 
-// abort tells ticket that nothing was paid; the sweeper repeats it until it is heard.
+// abort releases the reference; after a failure the sweeper retries.
 func (s *Service) abort(ctx context.Context, p Payment) {
 	err := s.release(ctx, p)
 	if err == nil {
@@ -186,7 +189,7 @@ func (s *Service) abort(ctx context.Context, p Payment) {
 	}
 }
 
-// release gives up the reference; nil when it was not claimed for this payment any more, too.
+// release releases the reference; nil also when it was no longer claimed for this payment.
 func (s *Service) release(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
 	if _, refused := Refusal(err); refused {

@@ -12,19 +12,19 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// ledger begins every confirmation, and remembers what was decided.
+// ledger begins every confirmation and records the decisions.
 type ledger struct{ voider }
 
 func (l *ledger) Begin(context.Context, string, *idempotency.Key, Decide) (Begun, error) {
-	return Begun{Payment: in(Confirming), Mine: true}, nil
+	return Begun{Payment: in(Confirming), MustCharge: true}, nil
 }
 
-// slow is a provider that answers after a while, and a ticket service that answers at once.
+// slow is a provider that answers after 5 s, and a ticket service that answers at once.
 type slow struct {
 	Provider
 	Tickets
 
-	// more is what it captures above what is asked for.
+	// more is added to the captured amount.
 	more int64
 }
 
@@ -39,12 +39,12 @@ func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 	}
 }
 
-// The charge goes on when the request's time is over, and the answer comes before.
-func TestTheAnswerComesBeforeTheDeadline(t *testing.T) {
+// The answer comes before the request's deadline, and the charge continues.
+func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, nil, slow{}, slow{}, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -58,12 +58,13 @@ func TestTheAnswerComesBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// What the provider says that it captured counts: another amount is left to the sweeper, which gives it back.
-func TestAChargeOfAnotherAmountIsUnknown(t *testing.T) {
+// The captured amount counts: another amount than requested is left to the sweeper, which refunds
+// it.
+func TestWrongAmountIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, provider := &ledger{}, slow{more: 1}
-		s := New(l, nil, provider, provider, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, provider, provider, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
@@ -71,12 +72,12 @@ func TestAChargeOfAnotherAmountIsUnknown(t *testing.T) {
 	})
 }
 
-// A request without a deadline is answered too: the provider has its own.
-func TestAChargeWithoutAnAnswerInTimeIsUnknown(t *testing.T) {
+// Without a deadline the provider's timeout ends the call.
+func TestChargeTimeoutIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, nil, slow{}, slow{}, nil, func() {}, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
+		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
 		began := time.Now()
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)

@@ -2,7 +2,7 @@ package payment
 
 import "urr.guru/pkg/errs"
 
-// What can go wrong, in the platform's vocabulary.
+// The errors of the domain, in the platform's vocabulary.
 var (
 	ErrNotFound            = errs.ErrPaymentNotFound
 	ErrAmountMismatch      = errs.ErrAmountMismatch
@@ -13,25 +13,27 @@ var (
 	ErrProviderUnknown     = errs.ErrProviderUnknown
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
-	// ErrSettlementDelayed: what was paid is not settled in time, so nobody else is charged.
+	// ErrSettlementDelayed: payments are not settled in time, so new ones are refused.
 	ErrSettlementDelayed = errs.ErrSettlementDelayed
 )
 
-// expiry is how the end of the time to pay is called: a reservation's is its hold's.
-func expiry(t Type) *errs.Error {
+// expiryError is the error of a payment whose time is over: for a reservation that of its hold.
+func expiryError(t Type) *errs.Error {
 	if t == Reservation {
 		return ErrHoldExpired
 	}
 	return ErrExpired
 }
 
-// refusals are ticket's own reasons to say no, as its PayableService names them. The kind of an error is not enough: a proxy on the way
-// denies and does not find as well, and a release of ticket that does not know a request yet calls it invalid.
+// refusals are the reasons of ticket's PayableService for a refusal. The kind of an error is not
+// enough: a proxy may answer PermissionDenied or NotFound, and another release of ticket
+// InvalidArgument.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }
 
-// Refusal returns ticket's definite no. ok is false of any other error, after which nobody knows what ticket would say, or did.
+// Refusal returns ticket's refusal. ok is false for any other error, after which ticket's decision
+// is unknown.
 func Refusal(err error) (no *errs.Error, ok bool) {
 	if err == nil {
 		return nil, false

@@ -5,84 +5,86 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 const (
-	// closeAbove and openBelow are the ages of the oldest event that is not settled at which
-	// confirmations stop and start again. A reservation stays claimed for 10 min: whoever pays
-	// before the limit is reached has most of it left for the event's way.
+	// closeAbove and openBelow are the ages of the oldest unsettled event at which confirmations
+	// stop and resume. A reservation stays claimed for 10 min, so a payment made before the limit
+	// is reached has most of that time left for its event.
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
-	// forgetAfter is when ticket's last word is forgotten while none of its replicas tells any more.
-	forgetAfter = time.Minute
-	// pausedRetry is when a payer may try again.
+	// unappliedTTL is how long ticket's last measurement is used when no replica of ticket provides
+	// one any more.
+	unappliedTTL = time.Minute
+	// pausedRetry is the advised retry time of a refused confirmation.
 	pausedRetry = 10 * time.Second
 )
 
-// Unpublished is the store's word about events that wait.
-type Unpublished interface {
-	// OldestEvent is the age of the oldest event of payments that has not been published and is not
-	// parked.
+// EventBacklog is the store's measurement of unpublished events.
+type EventBacklog interface {
+	// OldestEvent returns the age of the oldest payment event that is neither published nor parked.
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// ErrNotTold is what Tickets' Unsettled returns of a release of ticket that does not know the question.
-var ErrNotTold = errors.New("ticket does not tell how far behind it is")
+// ErrAgeUnknown is returned by Tickets' Unsettled when ticket's release does not have this call.
+var ErrAgeUnknown = errors.New("ticket does not report how far behind it is")
 
-// Gate keeps people from paying into a line that cannot settle: an event of theirs would wait
-// behind those that wait already, and their reservation would end before it is heard. What cannot
-// be asked keeps its last word.
+// Gate stops confirmations while payments are not settled in time: the event of a new payment would
+// wait behind the others, and its reservation would end before ticket applies it. A measurement
+// that fails keeps its last value.
 //
-// Each question to ticket is answered by another of its replicas, so that words differ: one that is
-// cut off from the brokers says what it knew, one of the previous release nothing. The word that was
-// measured last counts, or the gate would open and close by turns.
+// Each call may reach another replica of ticket, so measurements differ: a replica cut off from the
+// brokers returns an old one, a replica of the previous release none. The latest measurement
+// counts; otherwise the gate would flap.
 type Gate struct {
-	events  Unpublished
+	events  EventBacklog
 	tickets Tickets
 	now     func() time.Time
 
 	// Used by Watch only.
-	here, there time.Duration
-	measured    time.Time // when ticket measured there; zero: never
+	unpublishedAge, unappliedAge time.Duration
+	measured                     time.Time // when ticket measured unappliedAge; zero: never
 
 	closed atomic.Bool
 }
 
 // NewGate makes an open gate.
-func NewGate(events Unpublished, tickets Tickets, now func() time.Time) *Gate {
+func NewGate(events EventBacklog, tickets Tickets, now func() time.Time) *Gate {
 	return &Gate{events: events, tickets: tickets, now: now}
 }
 
 // Closed reports whether confirmations are refused.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Watch asks the store and ticket once, and returns how long the oldest event waits; not for
-// concurrent use. An error names who did not answer.
+// Watch measures once and returns the age of the oldest unsettled event; not for concurrent use. An
+// error names the dependency that did not answer.
 func (g *Gate) Watch(ctx context.Context) (oldest time.Duration, err error) {
-	here, err := g.events.OldestEvent(ctx)
+	unpublished, err := g.events.OldestEvent(ctx)
 	if err == nil {
-		g.here = here
+		g.unpublishedAge = unpublished
 	}
-	if terr := g.ask(ctx); err == nil {
+	if terr := g.askTicket(ctx); err == nil {
 		err = terr
 	}
-	oldest = max(g.here, g.there)
+	oldest = max(g.unpublishedAge, g.unappliedAge)
 	g.closed.Store(oldest > closeAbove || g.closed.Load() && oldest >= openBelow)
 	return oldest, err
 }
 
-// ask takes in the word of one of ticket's replicas.
-func (g *Gate) ask(ctx context.Context) error {
+// askTicket updates the measurement from one replica of ticket.
+func (g *Gate) askTicket(ctx context.Context) error {
 	now := g.now()
-	there, ago, err := g.tickets.Unsettled(ctx)
+	unapplied, ago, err := g.tickets.Unsettled(ctx)
 	measured := now.Add(-ago)
 	switch {
 	case err == nil && !measured.Before(g.measured):
-		g.there, g.measured = there, measured
-	case errors.Is(err, ErrNotTold):
-		if now.Sub(g.measured) > forgetAfter { // all are of that release again
-			g.there, g.measured = 0, time.Time{}
+		g.unappliedAge, g.measured = unapplied, measured
+	case errors.Is(err, ErrAgeUnknown):
+		if now.Sub(g.measured) > unappliedTTL { // only replicas of that release are left
+			g.unappliedAge, g.measured = 0, time.Time{}
 		}
 		return nil
 	}
@@ -91,19 +93,10 @@ func (g *Gate) ask(ctx context.Context) error {
 
 // WatchGate is the worker that opens and closes the gate.
 func (s *Service) WatchGate(ctx context.Context) error {
-	for ctx.Err() == nil {
-		s.WatchOnce(ctx)
-		timer := time.NewTimer(watchEvery)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	return nil
+	return loop.Every(ctx, watchEvery, s.WatchOnce)
 }
 
-// WatchOnce looks once whether payments are settled in time.
+// WatchOnce measures once whether payments are settled in time.
 func (s *Service) WatchOnce(ctx context.Context) {
 	was := s.gate.Closed()
 	oldest, err := s.gate.Watch(ctx)
@@ -121,7 +114,7 @@ func (s *Service) WatchOnce(ctx context.Context) {
 	s.opts.Observe.settled(oldest, closed)
 }
 
-// admission is nil, or why nobody may begin to pay.
+// admission is nil, or the error for which new payments are refused.
 func (s *Service) admission() error {
 	if s.gate.Closed() {
 		return ErrSettlementDelayed.WithRetry(pausedRetry)

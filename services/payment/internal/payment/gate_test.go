@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/clocktest"
 )
 
-// ages answers what the gate asks.
+// ages answers the gate's measurements.
 type ages struct {
 	Tickets
 
@@ -24,7 +24,7 @@ func (a *ages) Unsettled(context.Context) (oldest, measuredAgo time.Duration, er
 	return a.there, a.ago, a.thereError
 }
 
-func TestTheGateHasTwoLimits(t *testing.T) {
+func TestGateHysteresis(t *testing.T) {
 	t.Parallel()
 	a := &ages{}
 	g := NewGate(a, a, time.Now)
@@ -44,8 +44,8 @@ func TestTheGateHasTwoLimits(t *testing.T) {
 	require.False(t, closed(0, 0))
 }
 
-// Who does not answer changes nothing: without ticket or the database nobody can confirm anyway.
-func TestTheGateKeepsTheLastWord(t *testing.T) {
+// A failed measurement changes nothing: without ticket or the database nobody can confirm anyway.
+func TestGateKeepsLastMeasurement(t *testing.T) {
 	t.Parallel()
 	a := &ages{there: 3 * time.Minute}
 	g := NewGate(a, a, time.Now)
@@ -62,8 +62,8 @@ func TestTheGateKeepsTheLastWord(t *testing.T) {
 	require.False(t, g.Closed())
 }
 
-// Each question is answered by another replica of ticket.
-func TestTheGateGoesByTheLastMeasurement(t *testing.T) {
+// Each call may reach another replica of ticket.
+func TestGateUsesLatestMeasurement(t *testing.T) {
 	t.Parallel()
 	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	a := &ages{}
@@ -77,7 +77,7 @@ func TestTheGateGoesByTheLastMeasurement(t *testing.T) {
 	}
 	for range 5 {
 		require.True(t, closed(3*time.Minute, time.Second, nil))
-		require.True(t, closed(0, 0, ErrNotTold), "a replica of the previous release")
+		require.True(t, closed(0, 0, ErrAgeUnknown), "a replica of the previous release")
 		require.True(t, closed(0, 4*time.Minute, nil), "one that has been cut off since before the backlog")
 	}
 	for range 5 {
@@ -86,7 +86,7 @@ func TestTheGateGoesByTheLastMeasurement(t *testing.T) {
 	}
 	require.True(t, closed(5*time.Minute, 3*time.Second, nil))
 	clock.Advance(50 * time.Second)
-	require.True(t, closed(0, 0, ErrNotTold))
+	require.True(t, closed(0, 0, ErrAgeUnknown))
 	clock.Advance(10 * time.Second)
-	require.False(t, closed(0, 0, ErrNotTold), "all are of the previous release again")
+	require.False(t, closed(0, 0, ErrAgeUnknown), "all are of the previous release again")
 }

@@ -2,15 +2,15 @@ package payment
 
 import "time"
 
-// Observer is told what operators are to see. Functions that are nil are not called.
+// Observer receives measurements for operators. Functions that are nil are not called.
 type Observer struct {
-	// Settled: how long the oldest event of a payment waits to be settled, and whether
-	// confirmations are refused for it.
+	// Settled: the age of the oldest unsettled payment event, and whether confirmations are refused
+	// for it.
 	Settled func(oldest time.Duration, refused bool)
-	// WrongAmount: a charge of another amount than was asked for has been given back.
+	// WrongAmount: a charge of another amount than requested was refunded.
 	WrongAmount func()
-	// ByHand: somebody gave back a charge at the provider, the whole of it or a part.
-	ByHand func(whole bool)
+	// ManualRefund: a charge was refunded manually at the provider, completely or in part.
+	ManualRefund func(whole bool)
 }
 
 func (o Observer) wrongAmount() {
@@ -19,9 +19,9 @@ func (o Observer) wrongAmount() {
 	}
 }
 
-func (o Observer) byHand(whole bool) {
-	if o.ByHand != nil {
-		o.ByHand(whole)
+func (o Observer) manualRefund(whole bool) {
+	if o.ManualRefund != nil {
+		o.ManualRefund(whole)
 	}
 }
 

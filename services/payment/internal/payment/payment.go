@@ -1,5 +1,6 @@
-// Package payment holds the rules of payments: when one may be opened, charged, given up and given back, and what must be known before
-// that is said. Whoever pays ends with what was paid for, or with the money.
+// Package payment has the rules of payments: when one may be opened, charged, abandoned and
+// refunded, and what must be known before each step. Every payer ends with what was paid for, or
+// with the money back.
 package payment
 
 import (
@@ -12,12 +13,14 @@ import (
 
 // Status of a payment.
 //
-//	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN;  UNKNOWN → CONFIRMED | DECLINED;  PREPARED → EXPIRED
+//	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
+//	UNKNOWN → CONFIRMED | DECLINED
+//	PREPARED → EXPIRED
 //	CONFIRMED → REFUNDING → REFUNDED (or back to CONFIRMED after a part)
 //
-// A charge that shows up late turns DECLINED and EXPIRED into CONFIRMED too: the money is there, so that ticket must honour it or have it
-// refunded. CONFIRMING falls back to PREPARED when ticket could not be asked or the charge was not sent, since nothing was
-// charged then.
+// A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was
+// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to PREPARED when
+// ticket did not answer or the charge was not sent, since nothing was charged then.
 type Status string
 
 // The statuses.
@@ -32,7 +35,7 @@ const (
 	Refunded   Status = "REFUNDED"
 )
 
-// Unsettled reports whether the provider may or may not have charged.
+// Unsettled reports whether it is unknown if the provider has charged.
 func (s Status) Unsettled() bool { return s == Confirming || s == Unknown }
 
 // Type of what is paid.
@@ -45,13 +48,13 @@ const (
 	Membership  Type = "membership"
 )
 
-// Reference is what is paid: a reservation, a transfer or a membership.
+// Reference is the object that is paid: a reservation, a transfer or a membership.
 type Reference struct {
 	Type Type
 	ID   uuid.UUID
 }
 
-// Payable is what ticket says of a reference.
+// Payable is ticket's answer about a reference.
 type Payable struct {
 	EventID string
 	// Amount in the currency's minor unit.
@@ -64,7 +67,7 @@ type Payable struct {
 // Payment is one attempt to pay for a reference.
 type Payment struct {
 	ID uuid.UUID
-	// OrderID is what the provider knows it by.
+	// OrderID identifies the payment at the provider.
 	OrderID   string
 	Reference Reference
 	UserID    string
@@ -77,7 +80,7 @@ type Payment struct {
 	PaymentKey  string
 	ChargeID    string
 	DeclineCode string
-	// Refunded is what was given back; Pending is what is being given back.
+	// Refunded is the refunded amount, Pending the amount of refunds in progress.
 	Refunded, Pending int64
 	// Version grows by one with every change.
 	Version   int64
@@ -85,9 +88,9 @@ type Payment struct {
 	ExpiresAt time.Time
 	// ConfirmingAt is when charging began; zero before.
 	ConfirmingAt time.Time
-	// AbortDue: the reference was claimed for this payment and must be told that nothing was paid.
+	// AbortDue: the reference was claimed for this payment and must be released.
 	AbortDue bool
-	// Checks counts the sweeper's looks; Lease is the number of the last one that acts on the payment.
+	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
 	Checks int
 	Lease  int64
 }
@@ -99,20 +102,21 @@ type Entry struct {
 	Note   string
 }
 
-// Cause of a refund. It travels in PAYMENT_REFUNDED, so that a compensation never touches a reservation that lives.
+// Cause of a refund. It is sent in PAYMENT_REFUNDED, so that a compensation never touches a live
+// reservation.
 type Cause string
 
 // The causes.
 const (
-	// Compensation gives back what was paid and cannot be honoured.
+	// Compensation refunds a payment that cannot be honoured.
 	Compensation Cause = "COMPENSATION"
-	// Operator is a person's decision.
+	// Operator is a decision of a person.
 	Operator Cause = "OPERATOR"
 )
 
-// Refund is money on its way back.
+// Refund is one refund of a payment.
 type Refund struct {
-	// ID is also the key under which the provider refunds once.
+	// ID is also the provider's idempotency key of the refund.
 	ID        uuid.UUID
 	PaymentID uuid.UUID
 	OrderID   string
@@ -120,15 +124,16 @@ type Refund struct {
 	Amount int64
 	Cause  Cause
 	Reason string
-	// Attempts made, the present one included.
+	// Attempts counts the attempts, including the current one.
 	Attempts int
 	Lease    int64
-	// ProviderID is the provider's own number, once it is done; "by hand" for what a person did there.
+	// ProviderID is the provider's number of the refund, once it is done; "by hand" for a refund
+	// made manually at the provider.
 	ProviderID string
 	CreatedAt  time.Time
 }
 
-// Event is what the platform is told about a payment.
+// Event is the type of an event about a payment.
 type Event string
 
 // The events.

@@ -22,18 +22,34 @@ type PrepareRequest struct {
 	IdempotencyKey string
 }
 
-// Prepare opens the payment of a reference, for the amount that ticket names. While one is open, it is returned again.
+// Prepare opens the payment of a reference for the amount that ticket names, and returns it with
+// the parameters of the provider's page. While a payment of the reference is open, it is returned
+// again.
 //
-// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being charged),
-// ErrAlreadyPaid.
-func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, error) {
+// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being
+// charged), ErrAlreadyPaid.
+func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (p Payment, clientParams map[string]string, err error) {
+	p, err = s.open(ctx, r)
+	if err != nil {
+		return Payment{}, nil, err
+	}
+	return p, s.checkout.ClientParams(p), nil
+}
+
+// open returns the open payment of a reference, a new one if there is none.
+func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	key, err := idempotency.Require(r.UserID, routePrepare, r.IdempotencyKey, string(r.Reference.Type), r.Reference.ID.String())
 	if err != nil {
 		return Payment{}, err
 	}
-	// A repetition must get its first answer even when the reference can no longer be paid, so ticket is not asked first.
-	if p, err := s.store.Replay(ctx, key); err != nil || p != nil {
-		return deref(p), err
+	// A repeated request must get its first answer even when the reference can no longer be paid,
+	// so the key is checked before ticket is asked.
+	first, err := s.store.Replay(ctx, key)
+	if err != nil {
+		return Payment{}, err
+	}
+	if first != nil {
+		return *first, nil
 	}
 	payable, err := s.tickets.Payable(ctx, r.Reference, r.UserID)
 	if err != nil {
@@ -53,9 +69,6 @@ func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, error
 	}, key)
 }
 
-// Params are what the provider's page needs to take the payment.
-func (s *Service) Params(p Payment) map[string]string { return s.checkout.ClientParams(p) }
-
 // Get returns a payment of the user (of anyone for an operator) with its timeline; ErrNotFound.
 func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Payment, []Entry, error) {
 	p, timeline, err := s.store.Get(ctx, id)
@@ -66,13 +79,6 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 		return Payment{}, nil, ErrNotFound
 	}
 	return p, timeline, nil
-}
-
-func deref(p *Payment) Payment {
-	if p == nil {
-		return Payment{}
-	}
-	return *p
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -9,42 +9,43 @@ import (
 )
 
 const (
-	// maxRefundWait is the longest time between two attempts to give money back.
+	// maxRefundWait is the longest pause between two attempts at a refund.
 	maxRefundWait = 5 * time.Minute
-	// refundAlert is the age at which a refund that is not done is an error in the log; the alert on its age says the same.
+	// refundAlert is the age from which a pending refund is logged as an error, as in the alert on
+	// its age.
 	refundAlert = 10 * time.Minute
 )
 
-// Group is the consumer group in whose name rejections are processed.
+// Group is the consumer group that processes rejections.
 const Group = "payment-service-group"
 
-// Rejection says that what was paid cannot be honoured.
+// Rejection is the report that a payment cannot be honoured.
 type Rejection struct {
-	// EventKey is unique per rejection; a repeated one changes nothing.
+	// EventKey is unique per rejection; a repeated one has no effect.
 	EventKey  string
 	PaymentID uuid.UUID
 	Reason    string
 }
 
-// Compensate has everything that is left of the payment given back. ErrNotFound when there is no such payment.
+// Compensate refunds what is left of the payment. ErrNotFound when there is no such payment.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
-	if err := s.refunds.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
+	if err := s.store.Compensate(ctx, r.EventKey, r.PaymentID, compensated(newID(), r.Reason)); err != nil {
 		return err
 	}
-	s.hurry()
+	s.wakeSweeper()
 	return nil
 }
 
-// refund makes one attempt to give money back, under the same key as every other attempt.
+// refund makes one attempt at a refund, under the same key as every other attempt.
 func (s *Service) refund(ctx context.Context, r Refund) error {
 	if r.Amount > 0 {
 		pctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
 		defer cancel()
 		id, err := s.provider.Refund(pctx, r)
 		if errors.Is(err, ErrRefundRefused) {
-			if done, lerr := s.refusedRefund(ctx, r); done {
-				s.saidByHand(ctx, Payment{ID: r.PaymentID, OrderID: r.OrderID}, true)
-				id, err = byHandProvider, nil
+			if done, lerr := s.alreadyRefunded(ctx, r); done {
+				s.reportManualRefund(ctx, Payment{ID: r.PaymentID, OrderID: r.OrderID}, true)
+				id, err = manualRefundID, nil
 			} else if lerr != nil {
 				err = errors.Join(err, lerr)
 			}
@@ -55,13 +56,13 @@ func (s *Service) refund(ctx context.Context, r Refund) error {
 				level = s.log.ErrorContext
 			}
 			level(ctx, "refund failed, trying again", "refund_id", r.ID, "payment_id", r.PaymentID, "attempt", r.Attempts, "error", err)
-			return s.refunds.Retry(ctx, r, backoff(r.Attempts, maxRefundWait), err)
+			return s.store.RetryRefund(ctx, r, backoff(r.Attempts, maxRefundWait), err)
 		}
 		r.ProviderID = id
 	}
-	if err := s.refunds.Finish(ctx, r, refunded(r)); err != nil {
+	if err := s.store.FinishRefund(ctx, r, refunded(r)); err != nil {
 		return err
 	}
-	s.published()
+	s.opts.Published()
 	return nil
 }

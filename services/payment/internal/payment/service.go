@@ -13,16 +13,19 @@ import (
 
 // Times that are not configured.
 const (
-	// firstLook is when the provider is asked about an unknown charge for the first time; later looks are up to maxLook apart.
-	firstLook = time.Second
-	maxLook   = 30 * time.Second
-	// abortRetry is when ticket is told again that nothing was paid.
+	// firstPoll is when the provider is first asked about an unknown charge; later polls are up to
+	// maxPoll apart.
+	firstPoll = time.Second
+	maxPoll   = 30 * time.Second
+	// abortRetry is when a failed release at ticket is first retried.
 	abortRetry = 5 * time.Second
-	// giveUp is the age past which a charge that the provider does not know never happened, even if it cannot be voided.
-	giveUp = 15 * time.Minute
-	// leaseTime is for how long a sweeper has a payment or refund for itself, well above the provider's time-out.
+	// abandonAfter is the age from which a charge that the provider does not know counts as never
+	// made, even if it cannot be voided.
+	abandonAfter = 15 * time.Minute
+	// leaseTime is the lease of a sweeper on a payment or refund, well above the provider's
+	// timeout.
 	leaseTime = time.Minute
-	// answerMargin is what is left of a request's time when it is answered PENDING.
+	// answerMargin is the time left before a request's deadline when it is answered PENDING.
 	answerMargin = 250 * time.Millisecond
 )
 
@@ -32,52 +35,62 @@ type Options struct {
 	Provider string
 	// ProviderTimeout bounds one call to the provider.
 	ProviderTimeout time.Duration
-	// VoidAfter is how long a charge that the provider does not know may still arrive before it is voided.
+	// VoidAfter is how long a charge that the provider does not know may still arrive before it is
+	// voided.
 	VoidAfter time.Duration
-	// Observe counts what operators are to see; the zero value counts nothing.
+	// Observe receives measurements for operators; the zero value ignores them.
 	Observe Observer
-	// Now is set by tests only; nil is time.Now. What the store dates is dated by the store's clock.
+	// Published tells the outbox's relay that events were committed; nil tells nobody.
+	Published func()
+	// Now is set by tests only; nil is time.Now. Timestamps in the store come from the store's
+	// clock.
 	Now func() time.Time
 }
 
-// Tickets is the service that owns what is paid.
+// Tickets is the service that owns the references.
 type Tickets interface {
-	// Payable says what a user has to pay for a reference.
+	// Payable returns what a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
-	// Begin claims the reference for a payment, so that nobody else gets it while it is charged; repeatable.
+	// Begin claims the reference for a payment, so that nobody else gets it while it is charged. It
+	// may be repeated.
 	Begin(ctx context.Context, p Payment) error
-	// Unsettled is the age of the oldest payment event that ticket has not applied, and how long ago the
-	// replica that answers measured it. ErrNotTold: of a release of ticket that does not know it.
+	// Unsettled returns the age of the oldest payment event that ticket has not applied, and how
+	// long ago the answering replica measured it. ErrAgeUnknown: ticket's release does not have
+	// this call.
 	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
-	// Abort gives it up again; repeatable, and nothing when the reference was not claimed for this payment.
+	// Abort releases the reference. It may be repeated, and does nothing when the reference was not
+	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
 }
 
-// Provider charges cards. An error means that nothing is known, but for ErrNotSent.
+// Provider charges cards. After an error the outcome is unknown, except for ErrNotSent and
+// ErrNotAdmitted.
 type Provider interface {
-	// Charge asks for the money, once per order.
+	// Charge takes the money, once per order.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Lookup says what became of an order.
+	// Lookup returns the outcome of an order.
 	Lookup(ctx context.Context, orderID string) (Outcome, error)
-	// Void makes any later arrival of the charge impossible. The outcome is Void, or Captured when it is too late.
+	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when it
+	// is too late.
 	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund gives money back, once per r.ID, and returns the provider's own number; ErrRefundRefused when the provider said no.
+	// Refund refunds r once per r.ID and returns the provider's number; ErrRefundRefused when the
+	// provider refuses.
 	Refund(ctx context.Context, r Refund) (string, error)
 }
 
-// Checkout is what a provider's page and its calls need.
+// Checkout is what a provider's page and webhooks need.
 type Checkout interface {
-	// ClientParams are handed to the page that collects the payment key.
+	// ClientParams are the parameters of the page that collects the payment key.
 	ClientParams(p Payment) map[string]string
-	// Webhook checks a provider's call; ErrWebhookSignature.
+	// Webhook verifies a provider's webhook; ErrWebhookSignature.
 	Webhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
 }
 
-// Notice is what a provider's call speaks of.
+// Notice is the content of a webhook.
 type Notice struct {
-	// OrderID is empty for a call that is of no interest.
+	// OrderID is empty for a webhook that can be ignored.
 	OrderID string
-	// Refund: of a refund, not of a charge.
+	// Refund: the webhook is about a refund, not a charge.
 	Refund bool
 }
 
@@ -95,32 +108,33 @@ const (
 	Void
 )
 
-// Outcome is what a provider says about a charge.
+// Outcome is the provider's answer about a charge.
 type Outcome struct {
 	State       State
 	ChargeID    string
 	DeclineCode string
-	// Amount that was captured, and what of it was given back since.
+	// Amount is the captured amount, Refunded the part of it that was refunded since.
 	Amount, Refunded int64
 }
 
 // Store keeps payments; every method is one transaction.
 type Store interface {
-	// Open returns the open payment of the reference, a new one if there is none. A repeated key gives the payment that it gave before.
+	// Open returns the open payment of the reference, or a new one. A repeated key returns the
+	// payment of the first request.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
-	// Replay returns the payment that a key has opened, nil when it has opened none.
+	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
 	// Begin is Apply for a confirmation.
 	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
-	// Apply locks a payment, lets decide look at it, and writes the change; it returns the payment as it then is.
+	// Apply locks a payment, calls decide, writes the change and returns the payment after it.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
 }
 
-// Begun is how a confirmation starts.
+// Begun is the result of the start of a confirmation.
 type Begun struct {
 	Payment Payment
-	// Mine: this request has to charge.
-	Mine bool
+	// MustCharge: this request has to make the charge.
+	MustCharge bool
 	// Replayed is the first answer to a repeated key.
 	Replayed *Answer
 }
@@ -133,10 +147,11 @@ type Reader interface {
 	Order(ctx context.Context, orderID string) (Payment, error)
 }
 
-// Lane of the sweeper. Each has its own workers, so that whoever does not answer holds up only what it is asked for.
+// Lane of the sweeper. Each lane has its own workers, so that a dependency that does not answer
+// delays only the work that needs it.
 type Lane string
 
-// The lanes of payments; refunds have one too.
+// The lanes of payments; refunds have their own.
 const (
 	// Expiries need the database only.
 	Expiries Lane = "EXPIRIES"
@@ -146,30 +161,31 @@ const (
 	Charges Lane = "CHARGES"
 )
 
-// Sweeps is the store as the sweeper sees it.
+// Sweeps is the sweeper's view of the store.
 type Sweeps interface {
-	// ClaimDue takes up to n payments of a lane that are due, under new leases, and returns the database's time with them.
+	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
-	// Reschedule sets the next look at a payment, while its lease holds; Never also notes that its reference has been released.
+	// Reschedule sets the time of the next check while the lease holds; Never also records that the
+	// reference was released.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
-	// Released notes that the reference has been released, and makes the payment due in its next lane at once; while its lease holds.
+	// Released records that the reference was released and makes the payment due at once in its
+	// next lane, while the lease holds.
 	Released(ctx context.Context, p Payment) error
-	// Hurry makes a payment due at once, unless it is only prepared.
-	Hurry(ctx context.Context, id uuid.UUID) error
-	// Prune forgets Idempotency-Keys older than 24 hours.
-	Prune(ctx context.Context) error
+	// MakeDue makes a payment due at once, unless it is PREPARED.
+	MakeDue(ctx context.Context, id uuid.UUID) error
 }
 
 // Refunds is the store of refunds.
 type Refunds interface {
-	// Compensate is Apply, once per event key.
+	// Compensate is Apply, at most once per event key.
 	Compensate(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
-	// Claim takes up to n refunds that are due, under new leases.
-	Claim(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
-	// Finish marks a refund as done and applies decide to its payment; nothing when it was done already.
-	Finish(ctx context.Context, r Refund, decide Decide) error
-	// Retry sets the next attempt, while the lease holds.
-	Retry(ctx context.Context, r Refund, wait time.Duration, cause error) error
+	// ClaimRefunds leases up to n due refunds.
+	ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]Refund, error)
+	// FinishRefund marks a refund as done and applies decide to its payment; it does nothing when
+	// the refund was already done.
+	FinishRefund(ctx context.Context, r Refund, decide Decide) error
+	// RetryRefund sets the time of the next attempt while the lease holds.
+	RetryRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
 
 // Stores are the views of payments that the service needs.
@@ -177,40 +193,40 @@ type Stores interface {
 	Store
 	Reader
 	Sweeps
-	Unpublished
+	Refunds
+	EventBacklog
 }
 
-// Service is what the platform asks of payments.
+// Service implements the operations on payments.
 type Service struct {
 	store    Stores
-	refunds  Refunds
 	tickets  Tickets
 	provider Provider
 	checkout Checkout
-	// published tells the outbox's relay that events were committed.
-	published func()
-	log       *slog.Logger
-	opts      Options
-	gate      *Gate
+	log      *slog.Logger
+	opts     Options
+	gate     *Gate
 
 	wake chan struct{}
 	work sync.WaitGroup // charges that outlast their request
 }
 
 // New makes the service.
-func New(store Stores, refunds Refunds, tickets Tickets, provider Provider, checkout Checkout, published func(), log *slog.Logger,
-	opts Options,
-) *Service {
+func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, log *slog.Logger, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Published == nil {
+		opts.Published = func() {}
+	}
 	return &Service{
-		store: store, refunds: refunds, tickets: tickets, provider: provider, checkout: checkout, published: published, log: log,
-		opts: opts, gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
+		store: store, tickets: tickets, provider: provider, checkout: checkout, log: log, opts: opts,
+		gate: NewGate(store, tickets, opts.Now), wake: make(chan struct{}, 1),
 	}
 }
 
-// Wait returns when no charge is under way any more, or when ctx ends: the sweeper of the next process then settles it.
+// Wait returns when no charge is running, or when ctx ends: the sweeper of another process then
+// settles the charge.
 func (s *Service) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -225,7 +241,7 @@ func (s *Service) Wait(ctx context.Context) error {
 	}
 }
 
-func (s *Service) hurry() {
+func (s *Service) wakeSweeper() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// voider is a provider that answers Void as it is told, and a store that remembers what was decided.
+// voider is a provider with a fixed answer to Void, and a store that records the decisions.
 type voider struct {
 	Provider
 	Stores
@@ -31,11 +31,12 @@ func (v *voider) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, 
 	return p, err
 }
 
-// A charge may arrive between the question and the void, however late: then the money is there, and 15 minutes of silence prove nothing.
-func TestAVoidThatComesTooLateDeclinesNothing(t *testing.T) {
+// A charge may arrive between lookup and void, however late: then the money was taken, and 15
+// minutes of absence prove nothing.
+func TestLateVoidDoesNotDecline(t *testing.T) {
 	t.Parallel()
 	old := in(Confirming)
-	old.ConfirmingAt = now.Add(-giveUp)
+	old.ConfirmingAt = now.Add(-abandonAfter)
 	for name, c := range map[string]struct {
 		voided Outcome
 		err    error
@@ -48,7 +49,7 @@ func TestAVoidThatComesTooLateDeclinesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := &voider{outcome: c.voided, err: c.err}
-			s := New(v, nil, nil, v, nil, func() {}, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
+			s := New(v, nil, v, nil, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
 			known, err := s.void(t.Context(), old, Outcome{State: Absent}, now)
 			require.NoError(t, err)
 			require.Equal(t, c.after != nil, known)

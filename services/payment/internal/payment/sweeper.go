@@ -8,27 +8,26 @@ import (
 
 const (
 	sweepEvery = time.Second
-	pruneEvery = 10 * time.Minute
 	sweepBatch = 32
-	// sweepers is how many payments or refunds of a lane one replica settles at a time.
+	// sweepers is how many payments or refunds of a lane one replica processes at a time.
 	sweepers = 16
 )
 
-// Sweep settles what nobody else does, until ctx ends: unknown charges, references to release, payments whose time is over, refunds; each
-// kind in a lane of its own. Any number of replicas may do so: what one takes, the others skip.
+// Sweep processes due work until ctx ends: unknown charges, references to release, expired
+// payments, refunds; each kind in its own lane. Any number of replicas may sweep: they skip each
+// other's leases.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
-		lanes.Go(func() { s.keep(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
+		lanes.Go(func() { s.runLane(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
 	}
-	lanes.Go(func() { s.keep(ctx, s.wake, func() bool { return s.sweepRefunds(ctx) }) })
-	lanes.Go(func() { s.prune(ctx) })
+	lanes.Go(func() { s.runLane(ctx, s.wake, func() bool { return s.sweepRefunds(ctx) }) })
 	lanes.Wait()
 	return nil
 }
 
-// keep goes round a lane every second, when it is woken, and at once while there may be more.
-func (s *Service) keep(ctx context.Context, wake <-chan struct{}, round func() (full bool)) {
+// runLane sweeps a lane every second, when woken, and again at once while there may be more.
+func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, round func() (full bool)) {
 	for ctx.Err() == nil {
 		if round() {
 			continue
@@ -43,21 +42,7 @@ func (s *Service) keep(ctx context.Context, wake <-chan struct{}, round func() (
 	}
 }
 
-func (s *Service) prune(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := s.store.Prune(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "idempotency keys not pruned", "error", err)
-		}
-		timer := time.NewTimer(pruneEvery)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// SweepOnce settles what is due now, lane by lane; full tells that there may be more of it.
+// SweepOnce processes what is due now, lane by lane; full reports that there may be more.
 func (s *Service) SweepOnce(ctx context.Context) (full bool) {
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
 		full = s.sweepPayments(ctx, lane) || full
@@ -73,7 +58,7 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 		}
 		return false
 	}
-	each(due, func(p Payment) {
+	forEach(due, func(p Payment) {
 		if err := s.settle(ctx, p, now); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
 		}
@@ -82,14 +67,14 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 }
 
 func (s *Service) sweepRefunds(ctx context.Context) (full bool) {
-	due, err := s.refunds.Claim(ctx, sweepBatch, leaseTime)
+	due, err := s.store.ClaimRefunds(ctx, sweepBatch, leaseTime)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "due refunds not read", "error", err)
 		}
 		return false
 	}
-	each(due, func(r Refund) {
+	forEach(due, func(r Refund) {
 		if err := s.refund(ctx, r); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "refund not written, trying again", "payment_id", r.PaymentID, "error", err)
 		}
@@ -97,8 +82,8 @@ func (s *Service) sweepRefunds(ctx context.Context) (full bool) {
 	return len(due) == sweepBatch
 }
 
-// each runs fn on every item, several at a time, and waits for all.
-func each[T any](items []T, fn func(T)) {
+// forEach runs fn on every item, several at a time, and waits for all.
+func forEach[T any](items []T, fn func(T)) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, sweepers)
 	for _, item := range items {

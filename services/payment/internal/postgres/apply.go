@@ -21,7 +21,7 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "payment"
 
-// locked is a payment as its locked row has it.
+// locked is a payment whose row is locked.
 type locked struct {
 	payment.Payment
 	now time.Time
@@ -41,8 +41,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (locked, 
 	return l, nil
 }
 
-// apply lets decide look at a locked payment and writes what it says: state, timeline, refund, event, answers. changed is false when it
-// says nothing.
+// apply calls decide with a locked payment and writes the change: state, timeline, refund, event,
+// answers. changed is false when there is none.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p locked, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -78,7 +78,7 @@ func (s *Store) apply(
 	return after, true, finish(ctx, tx, after, c.Answer)
 }
 
-// addRefund writes a refund that is to be made, or that was made already; nil is none.
+// addRefund inserts a refund that is pending or already done; nil is none.
 func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUID, r *payment.Refund) error {
 	if r == nil {
 		return nil
@@ -95,12 +95,12 @@ func (s *Store) addRefund(ctx context.Context, q *db.Queries, paymentID uuid.UUI
 	return nil
 }
 
-// changedPayment is the payment after the change, as UpdatePayment writes it.
+// changedPayment returns the payment after the change, as UpdatePayment writes it.
 func changedPayment(p locked, c *payment.Change) payment.Payment {
 	after := p.Payment
 	after.Status, after.AbortDue, after.Checks = c.Status, c.AbortDue, 0
 	after.Version++
-	after.Refunded += c.GivenBack
+	after.Refunded += c.AddRefunded
 	for _, set := range []struct{ to, value *string }{
 		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.DeclineCode, &c.DeclineCode},
 	} {
@@ -115,7 +115,8 @@ func changedPayment(p locked, c *payment.Change) payment.Payment {
 	return after
 }
 
-// finish gives the confirmation that runs on the payment its final answer, or lets it go.
+// finish stores the final answer of the confirmation that works on the payment, or releases its
+// key.
 func finish(ctx context.Context, tx pgx.Tx, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {

@@ -17,7 +17,7 @@ const (
 	measureTimeout = 5 * time.Second
 )
 
-// The ages are what alerts are on: a backlog that moves is no trouble.
+// Alerts use the ages: a backlog that is being processed is no problem.
 var (
 	unsettled       = gauge("urr_payments_unsettled", "Payments whose charge is not known yet.")
 	unsettledOldest = gauge("urr_payments_unsettled_oldest_seconds", "Age of the oldest payment whose charge is not known yet.")
@@ -29,7 +29,7 @@ func gauge(name, help string) prometheus.Gauge {
 	return promauto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
-// Measure is the worker that keeps the gauges.
+// Measure returns the worker that updates the gauges.
 func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Every(ctx, measureEvery, func(ctx context.Context) {

@@ -14,33 +14,25 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-// Refunds implements payment.Refunds.
-type Refunds struct{ store *Store }
-
-var _ payment.Refunds = Refunds{}
-
-// NewRefunds makes the store of refunds that belongs to the payments.
-func NewRefunds(s *Store) Refunds { return Refunds{store: s} }
-
 // Compensate implements payment.Refunds.
-func (r Refunds) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
-	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := r.store.lock(ctx, q, id)
+func (s *Store) Compensate(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
+	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, id)
 		if err != nil {
 			return err
 		}
 		if fresh, err := inbox.Claim(ctx, tx, eventKey, payment.Group); err != nil || !fresh {
 			return err
 		}
-		_, _, err = r.store.apply(ctx, tx, q, p, decide)
+		_, _, err = s.apply(ctx, tx, q, p, decide)
 		return err
 	})
 }
 
-// Claim implements payment.Refunds.
-func (r Refunds) Claim(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
-	rows, err := r.store.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
-		Now: r.store.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+// ClaimRefunds implements payment.Refunds.
+func (s *Store) ClaimRefunds(ctx context.Context, n int, lease time.Duration) ([]payment.Refund, error) {
+	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
+		Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
 		return nil, postgres.Err(err)
@@ -55,32 +47,33 @@ func (r Refunds) Claim(ctx context.Context, n int, lease time.Duration) ([]payme
 	return due, nil
 }
 
-// Finish implements payment.Refunds.
-func (r Refunds) Finish(ctx context.Context, done payment.Refund, decide payment.Decide) error {
-	return r.store.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := r.store.lock(ctx, q, done.PaymentID)
+// FinishRefund implements payment.Refunds.
+func (s *Store) FinishRefund(ctx context.Context, done payment.Refund, decide payment.Decide) error {
+	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, done.PaymentID)
 		if err != nil {
 			return err
 		}
-		// Whoever holds the lease now: the provider has refunded under this id, and only the first to say so counts.
-		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: r.store.now()})
+		// Independent of the lease: the provider has refunded under this id, and only the first
+		// report counts.
+		n, err := q.FinishRefund(ctx, db.FinishRefundParams{ID: done.ID, ProviderRefundID: done.ProviderID, Now: s.now()})
 		if err != nil || n == 0 {
 			return err
 		}
-		_, _, err = r.store.apply(ctx, tx, q, p, decide)
+		_, _, err = s.apply(ctx, tx, q, p, decide)
 		return err
 	})
 }
 
-// maxError bounds what is kept of a failed attempt's error, in bytes.
+// maxError bounds the stored error of a failed attempt, in bytes.
 const maxError = 500
 
-// Retry implements payment.Refunds.
-func (r Refunds) Retry(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
-	// PostgreSQL takes neither half characters nor NUL.
+// RetryRefund implements payment.Refunds.
+func (s *Store) RetryRefund(ctx context.Context, failed payment.Refund, wait time.Duration, cause error) error {
+	// PostgreSQL accepts neither incomplete UTF-8 nor NUL.
 	text := strings.ReplaceAll(strings.ToValidUTF8(cause.Error()[:min(len(cause.Error()), maxError)], ""), "\x00", "")
-	_, err := r.store.q.RetryRefund(ctx, db.RetryRefundParams{
-		ID: failed.ID, Lease: failed.Lease, Now: r.store.now(), WaitSeconds: wait.Seconds(), LastError: text,
+	_, err := s.q.RetryRefund(ctx, db.RetryRefundParams{
+		ID: failed.ID, Lease: failed.Lease, Now: s.now(), WaitSeconds: wait.Seconds(), LastError: text,
 	})
 	return postgres.Err(err)
 }

@@ -20,7 +20,7 @@ import (
 // Replay implements payment.Store.
 func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *payment.Payment, err error) {
 	err = postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		first, err = opened(ctx, tx, db.New(tx), key)
+		first, err = openedWith(ctx, tx, db.New(tx), key)
 		return err
 	})
 	return first, err
@@ -29,7 +29,7 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (first *paymen
 // Open implements payment.Store.
 func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Key) (p payment.Payment, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		first, err := opened(ctx, tx, q, key)
+		first, err := openedWith(ctx, tx, q, key)
 		if err != nil {
 			return err
 		}
@@ -45,8 +45,9 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 	return p, err
 }
 
-// opened claims the key and returns the payment that an earlier request with it has opened, nil when there was none.
-func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
+// openedWith claims the key and returns the payment that an earlier request with it opened, nil
+// when there was none.
+func openedWith(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
 	kept, err := answers.Claim(ctx, tx, key)
 	if err != nil || kept == "" {
 		return nil, err
@@ -63,7 +64,8 @@ func opened(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key)
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of the reference when it is still the same one, else a new one in its place.
+// openOrExisting returns the open payment of the reference if it still serves, or a new one in its
+// place.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
 		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{
@@ -75,7 +77,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 			return payment.Payment{}, err
 		default:
 			p := locked{Payment: toPayment(row.Payment), now: row.Now}
-			if p.Same(n, p.now) {
+			if p.Serves(n, p.now) {
 				return p.Payment, nil
 			}
 			if _, _, err := s.apply(ctx, tx, q, p, payment.Superseded); err != nil {
@@ -86,7 +88,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return opened, err
 		}
-		// Another request has just opened one: it is there now.
+		// Another request has just opened one: read it.
 	}
 }
 
@@ -99,8 +101,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	// Looked at after the insert: while another payment of the reference was open, the insert would have failed, so what it became since
-	// is visible here.
+	// Checked after the insert: the insert fails while another payment of the reference is open, so
+	// a payment that was confirmed since is visible here.
 	paid, err := q.IsPaid(ctx, ref)
 	if err != nil {
 		return payment.Payment{}, err
@@ -114,8 +116,9 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	return toPayment(row.Payment), err
 }
 
-// runsFor is when a confirmation must have died: well above the time that charging may take.
-const runsFor = time.Minute
+// confirmTimeout is the time after which the process of a confirmation counts as dead, well above
+// the longest charge.
+const confirmTimeout = time.Minute
 
 // Begin implements payment.Store.
 func (s *Store) Begin(
@@ -142,9 +145,9 @@ func (s *Store) Begin(
 		if begun.Payment, changed, err = s.apply(ctx, tx, q, p, decide); err != nil {
 			return err
 		}
-		begun.Mine = changed && begun.Payment.Status == payment.Confirming
-		if begun.Mine {
-			return answers.Start(ctx, tx, key, id, runsFor)
+		begun.MustCharge = changed && begun.Payment.Status == payment.Confirming
+		if begun.MustCharge {
+			return answers.Start(ctx, tx, key, id, confirmTimeout)
 		}
 		if final := payment.Final(begun.Payment); final != nil {
 			answer, err := json.Marshal(final)

@@ -1,4 +1,5 @@
-// Package postgres keeps payments, refunds and Idempotency-Keys in PostgreSQL, and their events in the outbox.
+// Package postgres keeps payments, refunds and Idempotency-Keys in PostgreSQL, and their events in
+// the outbox.
 package postgres
 
 import (
@@ -26,7 +27,8 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Store implements the domain's views of payments. Locks are always taken in the order payment, refund.
+// Store implements the domain's views of payments. Locks are always taken in the order payment,
+// refund.
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
@@ -46,7 +48,7 @@ func NewStore(pool *pgxpool.Pool, opts Options) *Store {
 	return &Store{pool: pool, q: db.New(pool), opts: opts}
 }
 
-// now is the statements' parameter of that name; nil is the database's clock.
+// now is the parameter of the statements; nil is the database's clock.
 func (s *Store) now() *time.Time {
 	if s.opts.Now == nil {
 		return nil
@@ -55,7 +57,7 @@ func (s *Store) now() *time.Time {
 	return &t
 }
 
-// inTx runs fn in a transaction, again when it is the victim of a deadlock.
+// inTx runs fn in a transaction and repeats it after a deadlock.
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, q *db.Queries) error) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }
@@ -135,18 +137,15 @@ func (s *Store) Released(ctx context.Context, p payment.Payment) error {
 	return postgres.Err(s.q.ReleasePayment(ctx, db.ReleasePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now()}))
 }
 
-// Hurry implements payment.Sweeps.
-func (s *Store) Hurry(ctx context.Context, id uuid.UUID) error {
-	return postgres.Err(s.q.HurryPayment(ctx, db.HurryPaymentParams{ID: id, Now: s.now()}))
+// MakeDue implements payment.Sweeps.
+func (s *Store) MakeDue(ctx context.Context, id uuid.UUID) error {
+	return postgres.Err(s.q.MakePaymentDue(ctx, db.MakePaymentDueParams{ID: id, Now: s.now()}))
 }
 
-// OldestEvent implements payment.Unpublished.
+// OldestEvent implements payment.EventBacklog.
 func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {
 	return outbox.Oldest(ctx, s.pool, events.Payments, nil)
 }
-
-// Prune implements payment.Sweeps.
-func (s *Store) Prune(ctx context.Context) error { return answers.Prune(ctx, s.pool) }
 
 func notFound(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -45,7 +45,7 @@ func claim(t *testing.T, s *postgres.Store) []payment.Payment {
 	return due
 }
 
-func TestAClaimEndsWithItsLease(t *testing.T) {
+func TestClaimEndsWithItsLease(t *testing.T) {
 	t.Parallel()
 	_, clock, s := setup(t)
 	open(t, s, clock.Now().Add(time.Hour))
@@ -67,8 +67,8 @@ func TestAClaimEndsWithItsLease(t *testing.T) {
 	require.Len(t, claim(t, s), 1)
 }
 
-// In production nobody sets the clock.
-func TestTheDatabasesClockCounts(t *testing.T) {
+// In production the database's clock is used.
+func TestDatabaseClockIsUsed(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, postgres.Migrations...)
 	s := postgres.NewStore(pool, postgres.Options{})
@@ -85,7 +85,7 @@ func TestTheDatabasesClockCounts(t *testing.T) {
 	require.False(t, at.Before(due[0].CreatedAt))
 }
 
-func TestEachLaneClaimsItsOwn(t *testing.T) {
+func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
 	want := map[uuid.UUID]payment.Lane{}
@@ -119,8 +119,8 @@ func TestEachLaneClaimsItsOwn(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-// A webhook may make a payment due while the sweeper, which looked before, is about to forget it.
-func TestAHurriedPaymentIsNotForgotten(t *testing.T) {
+// A webhook may make a payment due while a sweeper that checked it before is settling it.
+func TestMakeDueDuringSettlement(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
 	p := open(t, s, clock.Now().Add(time.Minute))
@@ -130,7 +130,7 @@ func TestAHurriedPaymentIsNotForgotten(t *testing.T) {
 	require.Len(t, due, 1)
 	require.Empty(t, claim(t, s), "it is claimed")
 
-	require.NoError(t, s.Hurry(t.Context(), p.ID))
+	require.NoError(t, s.MakeDue(t.Context(), p.ID))
 	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
 	again := claim(t, s)
 	require.Len(t, again, 1)

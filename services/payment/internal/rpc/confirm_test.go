@@ -70,7 +70,7 @@ func TestDeclineReleasesTheReference(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-func TestReleaseIsRepeatedUntilHeard(t *testing.T) {
+func TestReleaseIsRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
@@ -86,7 +86,7 @@ func TestReleaseIsRepeatedUntilHeard(t *testing.T) {
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborted, "once is enough")
 }
 
-// Nothing was charged when ticket said no; the answer is ticket's.
+// Nothing is charged when ticket refuses; the answer is ticket's error.
 func TestTicketRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -101,9 +101,9 @@ func TestTicketRefuses(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 }
 
-// notTickets are answers that look like a refusal and are not ticket's own: of a proxy on the way, or of a release that does not know the
-// request yet.
-var notTickets = map[string]error{
+// foreignRefusals are errors that look like a refusal but come from a proxy, or from a release that
+// does not know the request yet.
+var foreignRefusals = map[string]error{
 	"a mesh denies":         status.Error(codes.PermissionDenied, "RBAC: access denied"),
 	"a proxy knows no path": status.Error(codes.NotFound, "no route"),
 	"an older release":      errs.ErrInvalidRequest,
@@ -114,10 +114,10 @@ var notTickets = map[string]error{
 	"an unknown method":     status.Error(codes.Unimplemented, "unknown method"),
 }
 
-// Only the reasons that ticket itself gives may end a payment; anybody else's no leaves it to be repeated.
-func TestOnlyTicketsOwnReasonsDecline(t *testing.T) {
+// Only ticket's own reasons may end a payment; after any other error it can be repeated.
+func TestOnlyTicketRefusalsDecline(t *testing.T) {
 	t.Parallel()
-	for name, answer := range notTickets {
+	for name, answer := range foreignRefusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -140,10 +140,11 @@ func TestOnlyTicketsOwnReasonsDecline(t *testing.T) {
 	}
 }
 
-// Whatever is not ticket's own word does not end the release of a reference: the buyer's seats would stay claimed.
-func TestOnlyTicketsOwnReasonsEndARelease(t *testing.T) {
+// Only ticket's own reasons end the release of a reference: otherwise the buyer's seats would stay
+// claimed.
+func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 	t.Parallel()
-	for name, answer := range notTickets {
+	for name, answer := range foreignRefusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -158,7 +159,8 @@ func TestOnlyTicketsOwnReasonsEndARelease(t *testing.T) {
 	}
 }
 
-// Ticket may or may not have claimed the reference; nothing was charged, and repeating is right.
+// It is unknown whether ticket claimed the reference; nothing was charged, and the request may be
+// repeated.
 func TestTicketDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -174,8 +176,8 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// Ticket has claimed the reference, its answer was lost, and the payer never came back.
-func TestLostClaimIsReleasedInTheEnd(t *testing.T) {
+// Ticket claimed the reference, its answer was lost, and the payer did not come back.
+func TestLostClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
@@ -189,7 +191,7 @@ func TestLostClaimIsReleasedInTheEnd(t *testing.T) {
 	require.Empty(t, b.tickets.Hold(ref).Payment)
 }
 
-func TestProviderIsNotThere(t *testing.T) {
+func TestProviderUnreachable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
@@ -201,7 +203,7 @@ func TestProviderIsNotThere(t *testing.T) {
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
 }
 
-func TestFreeNeedsNoProvider(t *testing.T) {
+func TestFreePaymentNeedsNoProvider(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newKey())
@@ -260,7 +262,7 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// A PENDING is no final answer: the same key later gives what became of it.
+// PENDING is not final: the same key later returns the final answer.
 func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -275,14 +277,14 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// outOfTime is a request whose deadline has come, though nothing has cancelled it yet.
+// outOfTime is a request whose deadline has passed but which is not cancelled yet.
 type outOfTime struct{ context.Context } //nolint:containedctx // it is one, with another deadline
 
 func (outOfTime) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
 
-// The charge goes on when the request's time is over. (How long before that the answer comes is
-// tested where time is simulated.)
-func TestAChargeOutlivesItsRequest(t *testing.T) {
+// The charge continues after its request has ended. (A test with simulated time covers when the
+// answer comes.)
+func TestChargeOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.prepared()
@@ -300,9 +302,9 @@ func TestAChargeOutlivesItsRequest(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// Whoever charges has the payment for itself for as long as that may take. Then its process must
-// have died, and the order is made impossible, so that a charge which was only slow comes too late.
-func TestASweeperTakesOverOnlyAfterTheChargesTime(t *testing.T) {
+// The charging process owns the payment for the longest time that a charge may take. After that the
+// process counts as dead and the order is voided, so that a merely slow charge comes too late.
+func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
@@ -313,7 +315,7 @@ func TestASweeperTakesOverOnlyAfterTheChargesTime(t *testing.T) {
 		charging <- err
 	}()
 	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")
-	b.sweep(unhurried)
+	b.sweep(noTimeout)
 	require.Zero(t, b.provider.Calls(paymenttest.Lookups))
 	b.sweep(10 * time.Second)
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())

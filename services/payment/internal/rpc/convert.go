@@ -17,10 +17,10 @@ func status(s payment.Status) string {
 	return string(s)
 }
 
-func toPrepared(p payment.Payment, params map[string]string) *paymentv1.PrepareResponse {
+func toPrepared(p payment.Payment, clientParams map[string]string) *paymentv1.PrepareResponse {
 	return &paymentv1.PrepareResponse{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider,
-		ClientParams: params, ExpiresAt: timestamppb.New(p.ExpiresAt),
+		ClientParams: clientParams, ExpiresAt: timestamppb.New(p.ExpiresAt),
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// Nobody is charged whose payment would not be settled in time. The key of a refused confirmation
-// is free, and what was answered before is answered again.
-func TestNobodyPaysIntoALineThatDoesNotSettle(t *testing.T) {
+// No payment is charged that would not be settled in time. The key of a refused confirmation stays
+// free, and earlier answers are repeated.
+func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	before, _ := b.prepared()
@@ -49,7 +49,7 @@ func TestNobodyPaysIntoALineThatDoesNotSettle(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-func TestNobodyPaysWhileEventsAreNotPublished(t *testing.T) {
+func TestConfirmIsRefusedWhileEventsAreUnpublished(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	paid, _ := b.confirmed()
@@ -65,13 +65,14 @@ func TestNobodyPaysWhileEventsAreNotPublished(t *testing.T) {
 	require.NoError(t, confirms(), "one that waits for an operator stops nobody else")
 }
 
-// The previous release of ticket does not know the question; payment/gate_test.go has what follows.
-func TestAPreviousTicketDoesNotTell(t *testing.T) {
+// The previous release of ticket does not have the call; payment/gate_test.go covers the
+// consequences.
+func TestUnsettledOfPreviousRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	previous := ticketv1.PayableService_ServiceDesc
 	previous.Methods = slices.DeleteFunc(slices.Clone(previous.Methods), func(m grpc.MethodDesc) bool { return m.MethodName == "GetSettlement" })
-	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { r.RegisterService(&previous, b.tickets) }, patient())
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { r.RegisterService(&previous, b.tickets) }, withoutTimeout())
 	_, _, err := ticket.NewClient(conn).Unsettled(t.Context())
-	require.ErrorIs(t, err, payment.ErrNotTold)
+	require.ErrorIs(t, err, payment.ErrAgeUnknown)
 }

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// A charge that is not sent leaves the payment as it was, for its payer to try again.
-func TestAChargeThatIsNotSent(t *testing.T) {
+// A charge that is not sent leaves the payment unchanged, so that its payer can try again.
+func TestUnsentChargeCanBeRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	release := b.provider.Hold(paymenttest.Charges)
@@ -46,9 +46,9 @@ func TestAChargeThatIsNotSent(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// Whose payer does not come back is given up when its time is over, and its reference released if
-// it was not before.
-func TestAChargeThatIsNeverSent(t *testing.T) {
+// A payment whose payer does not come back expires, and its reference is released if it was not
+// released before.
+func TestUnsentChargeExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	release := b.provider.Hold(paymenttest.Charges)

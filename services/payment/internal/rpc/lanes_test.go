@@ -12,9 +12,9 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// A provider that does not say what became of a charge holds up nobody else: payments expire,
-// references are released, refunds are made.
-func TestASilentProviderHoldsUpOnlyWhatItIsAskedFor(t *testing.T) {
+// While the provider does not answer lookups, payments still expire, references are released and
+// refunds are made.
+func TestSilentProviderDelaysOnlyItsLane(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	paid, _ := b.confirmed()

@@ -31,7 +31,7 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.payments.Prepare(ctx, payment.PrepareRequest{
+	p, clientParams, err := s.payments.Prepare(ctx, payment.PrepareRequest{
 		Reference:      payment.Reference{Type: payment.Type(in.GetPaymentType()), ID: id},
 		UserID:         user,
 		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
@@ -39,7 +39,7 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	if err != nil {
 		return nil, err
 	}
-	return toPrepared(p, s.payments.Params(p)), nil
+	return toPrepared(p, clientParams), nil
 }
 
 // Confirm implements paymentv1.PaymentServiceServer.

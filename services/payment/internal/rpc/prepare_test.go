@@ -97,7 +97,7 @@ func TestPaidReferenceIsNotPaidAgain(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrAlreadyPaid, "also before ticket has heard of it")
 }
 
-func TestStalePaymentMakesRoom(t *testing.T) {
+func TestStalePaymentIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()

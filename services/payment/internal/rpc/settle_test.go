@@ -23,7 +23,7 @@ func (b *bundle) pending(paymentKey string) (*paymentv1.PrepareResponse, string)
 	return p, ref
 }
 
-func TestChargedWithoutAnAnswer(t *testing.T) {
+func TestLostAnswerOfCharge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.pending("timeout-1")
@@ -32,7 +32,7 @@ func TestChargedWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-func TestNotChargedWithoutAnAnswer(t *testing.T) {
+func TestLostCharge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.pending("lost-1")
@@ -43,8 +43,8 @@ func TestNotChargedWithoutAnAnswer(t *testing.T) {
 	require.Empty(t, b.eventTypes(p))
 }
 
-// A charge that is still on its way is let through for a while.
-func TestUnknownChargeIsNotVoidedAtOnce(t *testing.T) {
+// A charge in flight is accepted for a while.
+func TestUnknownChargeIsNotVoidedEarly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.pending("lost-1")
@@ -56,7 +56,7 @@ func TestUnknownChargeIsNotVoidedAtOnce(t *testing.T) {
 	b.becomes(p, "CONFIRMED")
 }
 
-// When the provider will not void, not having heard of the order for 15 minutes is enough.
+// If the provider cannot void, an order unknown for 15 minutes counts as not charged.
 func TestNotFoundIsFinalAfterFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -69,7 +69,7 @@ func TestNotFoundIsFinalAfterFifteenMinutes(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 }
 
-func TestProviderDecidesLater(t *testing.T) {
+func TestPendingCharge(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]string{"CAPTURED": "CONFIRMED", "DECLINED": "DECLINED"} {
 		t.Run(status, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestProviderDecidesLater(t *testing.T) {
 	}
 }
 
-// The money is there after all: ticket must honour the payment or have it refunded.
+// The money was taken: ticket must honour the payment or have it refunded.
 func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -110,7 +110,7 @@ func TestWebhookOfAnExpiredPayment(t *testing.T) {
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus(), "the provider knows of no charge")
 }
 
-func TestWebhooksMustBeGenuine(t *testing.T) {
+func TestWebhookSignatures(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.prepared()
@@ -153,8 +153,8 @@ func TestCompensation(t *testing.T) {
 	p, ref := b.confirmed()
 	b.provider.Fail(paymenttest.Refunds, 2)
 	b.reject(p, "e1")
-	b.reject(p, "e1") // delivered again
-	b.reject(p, "e2") // said again
+	b.reject(p, "e1") // redelivered
+	b.reject(p, "e2") // a second rejection
 	got := b.becomes(p, "REFUNDED")
 	require.Equal(t, amount, got.GetRefundedAmount())
 	require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
@@ -171,8 +171,8 @@ func TestCompensation(t *testing.T) {
 	require.Greater(t, refund.GetVersion(), events[0].GetVersion())
 }
 
-// Replicas share the refunds; each is made once and told once, whoever makes it.
-func TestManySweepers(t *testing.T) {
+// Replicas share the refunds; each refund is made and published once.
+func TestConcurrentSweepers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	replicas := []*payment.Service{b.service}
@@ -219,8 +219,8 @@ func TestRejectionOfAnUnknownPayment(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }
 
-// The reference is still to be released when the money shows up: what is said of it meanwhile must not be forgotten with the release.
-func TestLateChargeWhileTheReferenceIsReleased(t *testing.T) {
+// A webhook that arrives before the release of the reference must not be lost with the release.
+func TestLateChargeDuringRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)
@@ -235,9 +235,9 @@ func TestLateChargeWhileTheReferenceIsReleased(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A visitor whose card was declined waits for the release, to pay with another one: it is tried again within seconds, not when the
-// sweeper's lease ends.
-func TestAReleaseThatFailsIsRepeatedSoon(t *testing.T) {
+// A visitor whose card was declined waits for the release to pay with another card: it is retried
+// within seconds, not at the end of the sweeper's lease.
+func TestFailedReleaseIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)

@@ -40,17 +40,17 @@ const (
 	secret = "sandbox-secret-of-thirty-two-bytes"
 	user   = "ann"
 	amount = int64(55000)
-	// holdTime is how long what prepared makes can be paid.
+	// holdTime is the lifetime of a hold.
 	holdTime = time.Minute
-	// voidAfter is how long a charge may be on its way, in most tests.
+	// voidAfter is VoidAfter in most tests.
 	voidAfter = 20 * time.Second
-	// chargesAtOnce is how many charges may be under way.
+	// chargesAtOnce is the limit of concurrent charges.
 	chargesAtOnce = 16
 )
 
-// bundle is a payment service on a real database, between a provider and a ticket service that do
-// as they are told. All of them have the test's clock, and nothing is swept but by sweep, so that a
-// test decides what happens when.
+// bundle is a payment service on a real database, with a provider and a ticket service that the
+// test controls. All use the test's clock, and only sweep runs the sweeper, so that a test decides
+// what happens when.
 type bundle struct {
 	t        *testing.T
 	clock    *clocktest.Clock
@@ -63,11 +63,11 @@ type bundle struct {
 	service  *payment.Service
 }
 
-// unhurried is the time-out of calls that must not be lost because the machine is slow.
-const unhurried = time.Hour
+// noTimeout is the timeout of calls that a slow machine must not interrupt.
+const noTimeout = time.Hour
 
-// patient lets calls over the connections in memory take their time.
-func patient() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(unhurried)) }
+// withoutTimeout removes the timeout of calls over in-memory connections.
+func withoutTimeout() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(noTimeout)) }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
@@ -81,22 +81,20 @@ func setup(t *testing.T) *bundle {
 	b.service = b.newService(voidAfter)
 	b.client = paymentv1.NewPaymentServiceClient(rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		paymentv1.RegisterPaymentServiceServer(r, rpc.New(b.service))
-	}, patient()))
+	}, withoutTimeout()))
 	return b
 }
 
-// newService is one replica.
+// newService makes one replica.
 func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Helper()
-	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, patient())
+	conn := rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, withoutTimeout())
 	provider := sandbox.NewClient(b.server.URL, secret)
 	b.sandbox = provider
 	b.t.Cleanup(provider.Close)
-	payments := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
-	s := payment.New(payments, postgres.NewRefunds(payments), ticket.NewClient(conn),
-		guard.New(provider, chargesAtOnce), provider, func() {},
-		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
-		payment.Options{Provider: sandbox.Name, ProviderTimeout: unhurried, VoidAfter: voidAfter, Now: b.clock.Now})
+	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
+		guard.New(provider, chargesAtOnce), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		payment.Options{Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, Now: b.clock.Now})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
 }
@@ -107,7 +105,7 @@ func caller(userID, key string) *commonv1.Caller {
 
 func newKey() string { return uuid.NewString() }
 
-// prepared opens a payment of a new hold.
+// prepared opens a payment for a new hold.
 func (b *bundle) prepared() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	ref := b.tickets.Add(user, amount, holdTime)
@@ -149,15 +147,15 @@ func (b *bundle) untilCharging(n int) {
 	waittest.Until(b.t, func() bool { return b.provider.Calls(paymenttest.Charges) == n }, "%d charges are under way", n)
 }
 
-// sweep moves the clock, and has what is then due settled.
+// sweep advances the clock and processes what is then due.
 func (b *bundle) sweep(after time.Duration) {
 	b.t.Helper()
 	b.clock.Advance(after)
 	b.service.SweepOnce(b.t.Context())
 }
 
-// becomes lets the sweeper work, once a second as it does, until the payment has the status. A
-// minute is enough for what each test leaves undone.
+// becomes sweeps once a second, as production does, until the payment has the status, for at most a
+// minute.
 func (b *bundle) becomes(p *paymentv1.PrepareResponse, status string) *paymentv1.Payment {
 	b.t.Helper()
 	got := b.get(p)

@@ -1,6 +1,6 @@
-// Package sandbox is the payment service's client of the sandbox provider, which declines, times
-// out and answers late on demand. The provider itself is the package
-// urr.guru/services/payment/sandbox, which only development and tests import.
+// Package sandbox is the client of the sandbox provider, which declines, times out and answers late
+// on demand. The provider itself is the package urr.guru/services/payment/sandbox, which only
+// development and tests import.
 package sandbox
 
 import (
@@ -28,7 +28,7 @@ import (
 // Name of the provider.
 const Name = "sandbox"
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 10
 
 // Client implements payment.Provider and payment.Checkout.
@@ -43,27 +43,27 @@ var (
 	_ payment.Checkout = (*Client)(nil)
 )
 
-// NewClient makes a client of the sandbox at base (its URL) whose webhooks are signed with one of
-// the secrets, secret[,secret…].
+// NewClient makes a client of the sandbox at base (its URL). Webhooks are signed with one of the
+// secrets, secret[,secret…].
 func NewClient(base string, secrets config.Secret) *Client {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     time.Minute,
 	}
-	// No time-out here: every call has its context's.
+	// No timeout here: every call has that of its context.
 	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}}
 	c.Rekey(secrets)
 	return c
 }
 
-// Rekey believes webhooks that other secrets have signed from now on.
+// Rekey replaces the secrets that verify webhooks.
 func (c *Client) Rekey(secrets config.Secret) {
 	list := strings.Split(secrets.Reveal(), ",")
 	c.secrets.Store(&list)
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // charge is the sandbox's answer to most calls.
@@ -100,8 +100,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// rejected reports whether a status is about one request. Other 4xx are about all of ours (the
-// credentials, the address) or about the provider's load.
+// rejected reports whether a status concerns one request. Other 4xx concern all requests
+// (credentials, address) or the provider's load.
 func rejected(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/sandbox"
 )
 
-// What is wrong with one request must be told apart from what is wrong with all, or with the
-// provider: only the latter is a reason to send no more charges.
+// An invalid request must be distinguished from errors of all requests or of the provider: only the
+// latter are a reason to stop sending charges.
 func TestWhichStatusRejectsOneCharge(t *testing.T) {
 	t.Parallel()
 	for status, rejected := range map[int]bool{

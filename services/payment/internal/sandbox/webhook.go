@@ -16,10 +16,12 @@ import (
 // signatureHeader carries t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">.
 const signatureHeader = "x-sandbox-signature"
 
-// tolerance is how far a webhook's time may be from ours: what was recorded once cannot be sent for ever.
+// tolerance is the largest difference between a webhook's time and ours, so that a recorded webhook
+// cannot be replayed forever.
 const tolerance = 5 * time.Minute
 
-// ClientParams implements payment.Checkout: the sandbox has no page of its own, the payer chooses what happens by the payment key.
+// ClientParams implements payment.Checkout. The sandbox has no page: the payer chooses the outcome
+// by the payment key.
 func (c *Client) ClientParams(payment.Payment) map[string]string {
 	return map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}
 }

@@ -1,4 +1,4 @@
-// Package ticket asks the service that owns what is paid.
+// Package ticket is the client of the service that owns the references.
 package ticket
 
 import (
@@ -14,7 +14,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals (payment.Refusal), or say that ticket did not answer.
+// Client implements payment.Tickets over gRPC. Its errors are ticket's own refusals
+// (payment.Refusal), or unavailability.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
@@ -49,7 +50,7 @@ func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
 func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
 	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
 	if status.Code(err) == codes.Unimplemented {
-		return 0, 0, payment.ErrNotTold
+		return 0, 0, payment.ErrAgeUnknown
 	}
 	return time.Duration(out.GetOldestUnappliedMs()) * time.Millisecond, time.Duration(out.GetMeasuredAgoMs()) * time.Millisecond, err
 }
@@ -62,8 +63,9 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	return answered(err)
 }
 
-// answered keeps ticket's own refusals and what says already that there was no answer. Anything else is the word of a proxy on the way or
-// of another release, which is neither a decision about the payment nor for the payer's eyes.
+// answered keeps ticket's own refusals and errors that mean unavailability. Anything else comes
+// from a proxy or another release, and is neither a decision about the payment nor meant for the
+// payer.
 func answered(err error) error {
 	if err == nil {
 		return nil

@@ -3,13 +3,15 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/lifecycle"
-	"urr.guru/pkg/postgres"
+	pkgpostgres "urr.guru/pkg/postgres"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	"urr.guru/services/stats/internal/figures"
 	"urr.guru/services/stats/internal/kafka"
-	store "urr.guru/services/stats/internal/postgres"
+	"urr.guru/services/stats/internal/postgres"
 	"urr.guru/services/stats/internal/rpc"
 )
 
@@ -22,12 +24,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := postgres.Attach(ctx, a, cfg.Postgres)
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres)
 	if err != nil {
 		return err
 	}
-	figures := store.NewStore(pool)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, figures, log)
+	store := postgres.NewStore(pool)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), log)
 	if err != nil {
 		return err
 	}
@@ -35,14 +37,14 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	statsv1.RegisterStatsServiceServer(server, rpc.New(figures))
+	statsv1.RegisterStatsServiceServer(server, rpc.New(store))
 	a.Go("consumer", consumer.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
 	return a.Run(ctx)
 }
 
-// Migrate brings the database up to date. The topics are their producers'.
+// Migrate applies the migrations of the database. The topics are created by their publishers.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
-	return postgres.MigrateOnce(ctx, cfg.Postgres, name, inbox.Migrations, store.Migrations)
+	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, inbox.Migrations, postgres.Migrations)
 }

@@ -36,17 +36,17 @@ const (
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// world is an installation of its own: a database, and topics and groups with prefixes that nobody else has.
-type world struct {
+// installation is a database, topics and groups with unique prefixes.
+type installation struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
 	producer *kafka.Producer
 	stats    statsv1.StatsServiceClient
 }
 
-func newWorld(t *testing.T) *world {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	w := &world{cfg: app.Config{
+	w := &installation{cfg: app.Config{
 		Config:   lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: time.Hour},
 		RPC:      rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Kafka:    kafkatest.Config(t),
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // publish sends values (messages, or bytes as they are) with ids of the form <id>-<n>.
-func (w *world) publish(t *testing.T, topic, id string, values ...any) {
+func (w *installation) publish(t *testing.T, topic, id string, values ...any) {
 	t.Helper()
 	recs := make([]kafka.Record, len(values))
 	for i, v := range values {
@@ -91,8 +91,8 @@ func (w *world) publish(t *testing.T, topic, id string, values ...any) {
 	require.NoError(t, w.producer.Publish(t.Context(), recs...))
 }
 
-// serve runs the service until the test ends; it has to end without an error.
-func (w *world) serve(t *testing.T) {
+// serve runs the service until the test ends; it must end without an error.
+func (w *installation) serve(t *testing.T) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	require.NoError(t, app.Migrate(t.Context(), &w.cfg, log))
@@ -113,10 +113,11 @@ func payment(kind string, amount int64, at time.Time) *eventsv1.PaymentEvent {
 	return &eventsv1.PaymentEvent{Type: kind, PaymentType: "reservation", EventId: "e", Amount: amount, Currency: "KRW", OccurredAt: timestamppb.New(at)}
 }
 
-// What is published is counted and told: events that come twice once, many of them in few transactions, unreadable ones put aside.
-func TestWhatIsPublishedIsCounted(t *testing.T) {
+// Published events are counted and served: repeated ones once, many of them in few transactions,
+// unreadable ones as dead letters.
+func TestPublishedEventsAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newInstallation(t)
 	const many = 3000
 	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
 	busy := make([]any, many)

@@ -1,4 +1,4 @@
-// Package figures turns domain events into counts: what each event and day of a sale adds up to.
+// Package figures counts domain events: totals per event and day.
 package figures
 
 import (
@@ -10,12 +10,12 @@ import (
 	"urr.guru/proto/events"
 )
 
-// Seoul is the zone in which days begin: the organisers'. It has no daylight saving time, so a fixed offset holds without a
-// time zone database in the image.
+// Seoul is the time zone of days: that of the organisers. It has no daylight saving time, so a
+// fixed offset needs no time zone database in the image.
 var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 
-// Counted reports whether a type of event adds to the figures. Others are skipped, since producers may
-// learn new ones first.
+// Counted reports whether a type of event adds to the figures. Others are skipped, since producers
+// may be upgraded first.
 func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
@@ -26,11 +26,11 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded marks the cancellation of a reservation that had been sold.
+// ReasonRefunded is the reason of a cancellation of a sold reservation.
 const ReasonRefunded = "REFUNDED"
 
-// What a transfer moves between two visitors is no revenue: neither the buyer's payment (its type) nor the partial refund by which the
-// seller is paid (its cause).
+// Money that a transfer moves between two visitors is not revenue: neither the buyer's payment (its
+// type) nor the partial refund that pays the seller (its cause).
 const (
 	PaymentTransfer = "transfer"
 	CauseTransfer   = "TRANSFER"
@@ -108,7 +108,7 @@ func (d *Delta) AddReservation(r Reservation) {
 	d.Counts[key] = c
 }
 
-// AddPayment counts one event of a payment. Money between visitors is left out.
+// AddPayment counts one event of a payment. Transfers are ignored.
 func (d *Delta) AddPayment(p Payment) {
 	if p.PaymentType == PaymentTransfer || p.Cause == CauseTransfer {
 		return

@@ -14,75 +14,88 @@ import (
 // lateEvening is still the 20th in UTC and already the 21st in Seoul.
 var lateEvening = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC)
 
-// What each kind of event adds, and what adds nothing. Other packages take this for granted.
-func TestDelta(t *testing.T) {
+// november21 is event e on the day in Seoul of lateEvening.
+var november21 = figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+
+// What each type of event adds, and what adds nothing. Other packages take this for granted.
+func TestReservationsAdd(t *testing.T) {
 	t.Parallel()
-	type (
-		reservations = []figures.Reservation
-		payments     = []figures.Payment
-	)
+	type reservations = []figures.Reservation
 	for name, tt := range map[string]struct {
 		reservations reservations
-		payments     payments
-		counts       figures.Counts
-		revenue      figures.Revenue
+		want         figures.Counts
 	}{
-		"created":   {reservations: reservations{{Type: "RESERVATION_CREATED", Quantity: 2}}, counts: figures.Counts{Created: 1}},
-		"confirmed": {reservations: reservations{{Type: "RESERVATION_CONFIRMED", Quantity: 2}}, counts: figures.Counts{Confirmed: 1, SeatsSold: 2}},
+		"created":   {reservations{{Type: "RESERVATION_CREATED", Quantity: 2}}, figures.Counts{Created: 1}},
+		"confirmed": {reservations{{Type: "RESERVATION_CONFIRMED", Quantity: 2}}, figures.Counts{Confirmed: 1, SeatsSold: 2}},
 		"cancelled by its holder": {
-			reservations: reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "USER"}}, counts: figures.Counts{Cancelled: 1},
+			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "USER"}}, figures.Counts{Cancelled: 1},
 		},
 		"cancelled by a refund": {
-			reservations: reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED"}}, counts: figures.Counts{Cancelled: 1, SeatsSold: -2},
+			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED"}}, figures.Counts{Cancelled: 1, SeatsSold: -2},
 		},
-		"expired":  {reservations: reservations{{Type: "RESERVATION_EXPIRED", Quantity: 2}}, counts: figures.Counts{Expired: 1}},
-		"rejected": {reservations: reservations{{Type: "RESERVATION_REJECTED", Quantity: 2}}, counts: figures.Counts{Rejected: 1}},
-		"several reservations, in any order": {
-			reservations: reservations{
+		"expired":  {reservations{{Type: "RESERVATION_EXPIRED", Quantity: 2}}, figures.Counts{Expired: 1}},
+		"rejected": {reservations{{Type: "RESERVATION_REJECTED", Quantity: 2}}, figures.Counts{Rejected: 1}},
+		"several, in any order": {
+			reservations{
 				{Type: "RESERVATION_CONFIRMED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 4},
 				{Type: "RESERVATION_EXPIRED", Quantity: 4}, {Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED"},
 			},
-			counts: figures.Counts{Created: 2, Confirmed: 1, Expired: 1, Cancelled: 1, SeatsSold: 1},
+			figures.Counts{Created: 2, Confirmed: 1, Expired: 1, Cancelled: 1, SeatsSold: 1},
 		},
-		"a reservation's future": {reservations: reservations{{Type: "RESERVATION_OF_THE_FUTURE", Quantity: 2}}},
-		"paid": {
-			payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", Amount: 55000}}, revenue: figures.Revenue{Confirmed: 55000, Payments: 1},
-		},
-		"paid for a membership": {
-			payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "membership", Amount: 7}}, revenue: figures.Revenue{Confirmed: 7, Payments: 1},
-		},
-		"paid for what is not said": {
-			payments: payments{{Type: "PAYMENT_CONFIRMED", Amount: 7}}, revenue: figures.Revenue{Confirmed: 7, Payments: 1},
-		},
-		"refunded": {
-			payments: payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Amount: 55000}}, revenue: figures.Revenue{Refunded: 55000, Refunds: 1},
-		},
-		"several payments, in any order": {
-			payments: payments{
-				{Type: "PAYMENT_REFUNDED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 2000},
-			},
-			revenue: figures.Revenue{Confirmed: 3000, Payments: 2, Refunded: 1000, Refunds: 1},
-		},
-		"paid for a transfer":           {payments: payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "transfer", Amount: 7}}},
-		"paid out after a transfer":     {payments: payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "TRANSFER", Amount: 7}}},
-		"a payment's future":            {payments: payments{{Type: "PAYMENT_OF_THE_FUTURE", Amount: 1}}},
-		"a payment as a reservation":    {reservations: reservations{{Type: "PAYMENT_CONFIRMED", Quantity: 1}}},
-		"a reservation as a payment":    {payments: payments{{Type: "RESERVATION_CREATED", Amount: 1}}},
-		"nothing, which leaves no rows": {},
+		"an unknown type":   {reservations{{Type: "RESERVATION_OF_THE_FUTURE", Quantity: 2}}, figures.Counts{}},
+		"a type of payment": {reservations{{Type: "PAYMENT_CONFIRMED", Quantity: 1}}, figures.Counts{}},
+		"none":              {nil, figures.Counts{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			day := figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 			var want, got figures.Delta
-			if tt.counts != (figures.Counts{}) {
-				want.Counts = map[figures.Day]figures.Counts{day: tt.counts}
-			}
-			if tt.revenue != (figures.Revenue{}) {
-				want.Revenue = map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: tt.revenue}
+			if tt.want != (figures.Counts{}) {
+				want.Counts = map[figures.Day]figures.Counts{november21: tt.want}
 			}
 			for _, r := range tt.reservations {
 				r.EventID, r.At = "e", lateEvening
 				got.AddReservation(r)
+			}
+			require.Empty(t, cmp.Diff(want, got))
+		})
+	}
+}
+
+func TestPaymentsAdd(t *testing.T) {
+	t.Parallel()
+	type payments = []figures.Payment
+	for name, tt := range map[string]struct {
+		payments payments
+		want     figures.Revenue
+	}{
+		"paid": {
+			payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", Amount: 55000}}, figures.Revenue{Confirmed: 55000, Payments: 1},
+		},
+		"paid for a membership": {
+			payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "membership", Amount: 7}}, figures.Revenue{Confirmed: 7, Payments: 1},
+		},
+		"paid without a payment type": {payments{{Type: "PAYMENT_CONFIRMED", Amount: 7}}, figures.Revenue{Confirmed: 7, Payments: 1}},
+		"refunded": {
+			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Amount: 55000}}, figures.Revenue{Refunded: 55000, Refunds: 1},
+		},
+		"several, in any order": {
+			payments{
+				{Type: "PAYMENT_REFUNDED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 2000},
+			},
+			figures.Revenue{Confirmed: 3000, Payments: 2, Refunded: 1000, Refunds: 1},
+		},
+		"paid for a transfer": {payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "transfer", Amount: 7}}, figures.Revenue{}},
+		"paid out after a transfer": {
+			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "TRANSFER", Amount: 7}}, figures.Revenue{},
+		},
+		"an unknown type":       {payments{{Type: "PAYMENT_OF_THE_FUTURE", Amount: 1}}, figures.Revenue{}},
+		"a type of reservation": {payments{{Type: "RESERVATION_CREATED", Amount: 1}}, figures.Revenue{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var want, got figures.Delta
+			if tt.want != (figures.Revenue{}) {
+				want.Revenue = map[figures.Money]figures.Revenue{{Day: november21, Currency: "KRW"}: tt.want}
 			}
 			for _, p := range tt.payments {
 				p.EventID, p.At, p.Currency = "e", lateEvening, "KRW"
@@ -93,12 +106,12 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-func TestNetIsWhatRefundsLeave(t *testing.T) {
+func TestNet(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
 }
 
-// What Counted passes over is never decoded further, so it has to be what adds nothing.
+// Events that Counted excludes are not decoded, so they must add nothing.
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]bool{
@@ -109,7 +122,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// The day changes at midnight in Seoul, 15:00 UTC, wherever the event's time was written.
+// The day changes at midnight in Seoul, 15:00 UTC, whatever the time zone of the event's time.
 func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 	t.Parallel()
 	newYork := time.FixedZone("UTC-5", -5*60*60)
@@ -130,7 +143,7 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 	}
 }
 
-// Batches that run side by side lock their rows in the order of the keys.
+// Concurrent batches lock their rows in key order.
 func TestKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta

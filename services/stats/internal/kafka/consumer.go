@@ -1,4 +1,4 @@
-// Package kafka reads the domain topics and counts them.
+// Package kafka consumes the domain topics.
 package kafka
 
 import (
@@ -6,71 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/ids"
-	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Group is the consumer group of all replicas.
-const Group = "stats-service-group"
-
 // batchSize bounds one transaction; measured, 500 is where larger batches gain nothing more.
 const batchSize = 500
 
-// Store counts a batch once.
-type Store interface {
-	Apply(ctx context.Context, group string, b figures.Batch) error
+// Counter counts consecutive records of one partition, each event once.
+type Counter interface {
+	Count(ctx context.Context, topic string, partition int32, records []figures.Record) error
 }
 
-// NewConsumer makes the consumer that counts every topic into store.
-func NewConsumer(cfg kafka.Config, store Store, log *slog.Logger) (*kafka.Consumer, error) {
-	apply := func(ctx context.Context, recs []kafka.Record) error {
-		return store.Apply(ctx, Group, batch(recs, time.Now().Add(-inbox.Keep)))
+var _ Counter = (*figures.Service)(nil)
+
+// NewConsumer makes the consumer that hands every topic to counter.
+func NewConsumer(cfg kafka.Config, counter Counter, log *slog.Logger) (*kafka.Consumer, error) {
+	count := func(ctx context.Context, recs []kafka.Record) error {
+		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
-	return kafka.NewConsumer(cfg, Group, []string{events.Payments, events.Reservations}, kafka.Batch(batchSize, apply), log)
+	return kafka.NewConsumer(cfg, figures.Group, []string{events.Payments, events.Reservations}, kafka.Batch(batchSize, count), log)
 }
 
-// batch describes consecutive records of one partition; what happened before oldest the inbox may have forgotten.
-func batch(recs []kafka.Record, oldest time.Time) figures.Batch {
-	last := recs[len(recs)-1]
-	b := figures.Batch{Topic: last.Topic, Partition: last.Partition, Next: last.Offset + 1}
-	for _, r := range recs {
-		b.EventIDs = append(b.EventIDs, r.EventID)
-		if _, again := b.Old[r.EventID]; r.Time.Before(oldest) && !again { // the first of an event's offsets is the one that was counted
-			if b.Old == nil {
-				b.Old = make(map[string]int64)
-			}
-			b.Old[r.EventID] = r.Offset
+func toRecords(recs []kafka.Record) []figures.Record {
+	out := make([]figures.Record, len(recs))
+	for i, r := range recs {
+		out[i] = figures.Record{
+			EventID: r.EventID, Offset: r.Offset, Time: r.Time, AddTo: func(d *figures.Delta) error { return add(d, r) },
 		}
 	}
-	b.Delta = func(fresh map[string]bool) (figures.Delta, error) { return delta(recs, fresh) }
-	return b
+	return out
 }
 
-// delta adds up the fresh records; one that occurs twice in the batch counts once.
-func delta(recs []kafka.Record, fresh map[string]bool) (figures.Delta, error) {
-	var d figures.Delta
-	seen := make(map[string]bool, len(recs))
-	for _, r := range recs {
-		if !fresh[r.EventID] || seen[r.EventID] {
-			continue
-		}
-		seen[r.EventID] = true
-		if err := add(&d, r); err != nil {
-			return figures.Delta{}, err
-		}
-	}
-	return d, nil
-}
-
-// add counts one record. What is not counted may have any form: its type may be younger than this code.
+// add decodes one record and adds it to d. Types that are not counted are not checked: they may be
+// newer than this code.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
@@ -95,7 +70,8 @@ func add(d *figures.Delta, r kafka.Record) error {
 	return nil
 }
 
-// wellFormed keeps out what the database would refuse again and again, as a zero byte, while its partition waits.
+// wellFormed refuses values that the database would refuse on every attempt, such as a zero byte,
+// which would block the partition.
 func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 	switch {
 	case !ids.Event(eventID):

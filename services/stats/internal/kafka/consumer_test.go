@@ -28,7 +28,7 @@ func record(t *testing.T, topic, id string, offset int64, m proto.Message) kafka
 	return kafka.Record{Topic: topic, Partition: 1, Offset: offset, EventID: id, Value: value}
 }
 
-func TestMembersAreTakenOver(t *testing.T) {
+func TestConversion(t *testing.T) {
 	t.Parallel()
 	reservation := stats.ToReservation(&eventsv1.ReservationEvent{
 		Type: "RESERVATION_CANCELLED", EventId: "e", Reason: proto.String("REFUNDED"), Quantity: 3, OccurredAt: timestamppb.New(noon),
@@ -46,61 +46,50 @@ func TestMembersAreTakenOver(t *testing.T) {
 	}, payment))
 }
 
-// created is a record that counts one.
-func created(id string, offset int64) kafka.Record {
-	return kafka.Record{
-		Topic: "reservation-events", Partition: 1, Offset: offset, EventID: id,
-		// With a member that this code does not know yet.
-		Value: []byte(`{"type":"RESERVATION_CREATED","eventId":"e","occurredAt":"2026-11-21T03:00:00Z","moreToCome":{"a":1}}`),
-	}
+// delta is what a record adds.
+func delta(rec kafka.Record) (d figures.Delta, err error) {
+	err = stats.ToRecords([]kafka.Record{rec})[0].AddTo(&d)
+	return d, err
 }
 
-func TestABatchIsTheFreshRecordsOnce(t *testing.T) {
+func TestAddTo(t *testing.T) {
 	t.Parallel()
-	paid := record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
-		Type: "PAYMENT_CONFIRMED", EventId: "e", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
-	})
+	day := figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	for name, tt := range map[string]struct {
-		recs              []kafka.Record
-		want              figures.Batch
-		created, payments int64
+		rec  kafka.Record
+		want figures.Delta
 	}{
-		"repeated and old ones": {
-			recs: []kafka.Record{created("a", 5), created("b", 6), created("a", 7), created("old", 8)},
-			want: figures.Batch{Topic: "reservation-events", Partition: 1, Next: 9, EventIDs: []string{"a", "b", "a", "old"}}, created: 2,
+		"a reservation with a member that this code does not know": {
+			rec: kafka.Record{
+				Topic: "reservation-events", EventID: "a",
+				Value: []byte(`{"type":"RESERVATION_CREATED","eventId":"e","occurredAt":"2026-11-21T03:00:00Z","moreToCome":{"a":1}}`),
+			},
+			want: figures.Delta{Counts: map[figures.Day]figures.Counts{day: {Created: 1}}},
 		},
-		"payments": {
-			recs: []kafka.Record{paid}, want: figures.Batch{Topic: "payment-events", Partition: 1, Next: 1, EventIDs: []string{"p"}}, payments: 1,
+		"a payment": {
+			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
+				Type: "PAYMENT_CONFIRMED", EventId: "e", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
+			}),
+			want: figures.Delta{Revenue: map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: 7, Payments: 1}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := stats.BatchOf(tt.recs)
-			require.Empty(t, cmp.Diff(tt.want, got, cmpopts.IgnoreFields(figures.Batch{}, "Delta")))
-			d, err := got.Delta(map[string]bool{"a": true, "b": true, "p": true})
+			got, err := delta(tt.rec)
 			require.NoError(t, err)
-			var counted, paid int64
-			for _, c := range d.Counts {
-				counted += c.Created
-			}
-			for _, r := range d.Revenue {
-				paid += r.Payments
-			}
-			require.Equal(t, []int64{tt.created, tt.payments}, []int64{counted, paid})
+			require.Empty(t, cmp.Diff(tt.want, got))
 		})
 	}
 }
 
-func TestABatchTellsWhatIsOld(t *testing.T) {
+func TestToRecords(t *testing.T) {
 	t.Parallel()
-	recs := []kafka.Record{created("old", 5), created("new", 6), created("older", 7), created("old", 8)}
-	for i, at := range []time.Time{noon.Add(-time.Nanosecond), noon, noon.AddDate(-1, 0, 0), noon.Add(-time.Nanosecond)} {
-		recs[i].Time = at
-	}
-	require.Empty(t, cmp.Diff(map[string]int64{"old": 5, "older": 7}, stats.BatchSince(recs, noon).Old))
+	rec := kafka.Record{Topic: "reservation-events", Partition: 1, Offset: 5, EventID: "a", Time: noon}
+	got := stats.ToRecords([]kafka.Record{rec})
+	require.Empty(t, cmp.Diff([]figures.Record{{EventID: "a", Offset: 5, Time: noon}}, got, cmpopts.IgnoreFields(figures.Record{}, "AddTo")))
 }
 
-func TestWhatCannotBeReadIsPoison(t *testing.T) {
+func TestUnreadableRecordsArePoison(t *testing.T) {
 	t.Parallel()
 	tests := map[string]kafka.Record{
 		"no JSON":  {Topic: "reservation-events", EventID: "x", Value: []byte("{")},
@@ -116,18 +105,18 @@ func TestWhatCannotBeReadIsPoison(t *testing.T) {
 	for name, rec := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := stats.BatchOf([]kafka.Record{rec}).Delta(map[string]bool{"x": true})
+			_, err := delta(rec)
 			require.True(t, kafka.IsPoison(err), "got %v", err)
 		})
 	}
 }
 
 // A type that is not counted may lack what the counted ones need.
-func TestTypesOfTheFutureArePassedOver(t *testing.T) {
+func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{"reservation-events", "payment-events"} {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
-		d, err := stats.BatchOf([]kafka.Record{rec}).Delta(map[string]bool{"x": true})
+		d, err := delta(rec)
 		require.NoError(t, err)
 		require.Empty(t, d.Days())
 		require.Empty(t, d.Monies())

@@ -1,4 +1,4 @@
-// Package postgres keeps the figures.
+// Package postgres stores the figures.
 package postgres
 
 import (
@@ -22,25 +22,27 @@ var files embed.FS
 // Migrations are the service's own tables.
 var Migrations = postgres.MigrationSet{Name: "stats", FS: files}
 
-// Store writes and reads the figures.
+// Store reads and writes the figures.
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
 	now  *time.Time // nil: the database's clock; tests set it
 }
 
+var _ figures.Store = (*Store)(nil)
+
 // NewStore keeps the figures in pool's database.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
-// Apply counts a batch once: figures, processed ids and the offset are one transaction, so that whatever crashes, each event counts
-// exactly once.
-func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error {
+// Apply counts a batch once: figures, processed ids and the offset are written in one transaction,
+// so that countingBatch event counts exactly once in spite of crashes.
+func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.uncounted(ctx, tx, b)
 		if err != nil {
 			return err
 		}
-		fresh, err := inbox.ClaimAll(ctx, tx, ids, group)
+		fresh, err := inbox.ClaimAll(ctx, tx, ids, figures.Group)
 		if err != nil {
 			return err
 		}
@@ -62,9 +64,10 @@ func (s *Store) Apply(ctx context.Context, group string, b figures.Batch) error 
 	})
 }
 
-// uncounted are the batch's events but for old ones from before the offset that was saved with the figures: a group that lost its offsets
-// reads them again, and the inbox may have forgotten them. Younger ones are the inbox's to know, since an offset alone does not tell a
-// record from another that a topic made anew has in its place.
+// uncounted returns the batch's events without old ones below the saved offset: a group that lost
+// its offsets reads them again, and the inbox may have deleted their ids. For younger events the
+// inbox decides: the offset alone does not distinguish a record from one at the same offset of a
+// recreated topic.
 func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil
@@ -127,7 +130,7 @@ func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 	return nil
 }
 
-// EventCounts sums an event's days; zeroes when nothing has happened.
+// EventCounts sums an event's days; zeroes when there are none.
 func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
 	row, err := s.q.EventCounts(ctx, s.pool, eventID)
 	if err != nil {
@@ -143,7 +146,7 @@ func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventC
 	return out, nil
 }
 
-// EventRevenue sums an event's money, a row per currency.
+// EventRevenue sums an event's revenue, one entry per currency.
 func (s *Store) EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error) {
 	rows, err := s.q.EventRevenue(ctx, s.pool, eventID)
 	if err != nil {

@@ -19,8 +19,6 @@ import (
 	"urr.guru/services/stats/internal/postgres"
 )
 
-const group = "test-group"
-
 var (
 	saturday = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	sunday   = saturday.AddDate(0, 0, 1)
@@ -33,16 +31,16 @@ func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	return postgres.NewStore(pool), pool
 }
 
-// always is a batch that adds the same whichever of its events are fresh.
-func always(next int64, d figures.Delta, ids ...string) figures.Batch {
+// fixedBatch is a batch that adds d whichever of its events are fresh.
+func fixedBatch(next int64, d figures.Delta, ids ...string) figures.Batch {
 	return figures.Batch{
 		Topic: "topic", Next: next, EventIDs: ids, Delta: func(map[string]bool) (figures.Delta, error) { return d, nil },
 	}
 }
 
-// each is a batch that adds one to each figure of event e for every fresh id.
-func each(next int64, ids ...string) figures.Batch {
-	b := always(next, figures.Delta{}, ids...)
+// countingBatch is a batch that adds one to each figure of event e for every fresh id.
+func countingBatch(next int64, ids ...string) figures.Batch {
+	b := fixedBatch(next, figures.Delta{}, ids...)
 	b.Delta = func(fresh map[string]bool) (figures.Delta, error) {
 		n, day := int64(len(fresh)), figures.Day{EventID: "e", Date: saturday}
 		if n == 0 {
@@ -56,8 +54,8 @@ func each(next int64, ids ...string) figures.Batch {
 	return b
 }
 
-// requireEach fails unless every figure of event e is n.
-func requireEach(t *testing.T, store *postgres.Store, n int64) {
+// requireFigures fails unless every figure of event e is n.
+func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	t.Helper()
 	counts, err := store.EventCounts(t.Context(), "e")
 	require.NoError(t, err)
@@ -80,7 +78,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
 	first, second, other := figures.Day{EventID: "e", Date: saturday}, figures.Day{EventID: "e", Date: sunday}, figures.Day{EventID: "f", Date: sunday}
-	require.NoError(t, store.At(noon).Apply(t.Context(), group, always(1, figures.Delta{
+	require.NoError(t, store.At(noon).Apply(t.Context(), fixedBatch(1, figures.Delta{
 		Counts: map[figures.Day]figures.Counts{
 			first: {Created: 1, Confirmed: 2, Cancelled: 3, Expired: 4, Rejected: 5, SeatsSold: 6}, other: {Created: 7},
 		},
@@ -88,7 +86,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 			{Day: first, Currency: "KRW"}: {Confirmed: 1, Refunded: 2, Payments: 3, Refunds: 4}, {Day: other, Currency: "KRW"}: {Confirmed: 9},
 		},
 	}, "1")))
-	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), group, always(2, figures.Delta{
+	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), fixedBatch(2, figures.Delta{
 		Counts: map[figures.Day]figures.Counts{
 			first:  {Created: 10, Confirmed: 20, Cancelled: 30, Expired: 40, Rejected: 50, SeatsSold: -60},
 			second: {Created: 100, Confirmed: 200, Cancelled: 300, Expired: 400, Rejected: 500, SeatsSold: 600},
@@ -119,7 +117,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 	require.NoError(t, err)
 	days, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	require.Equal(t, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"}, days, "each day has a row of its own")
+	require.Equal(t, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"}, days, "each day has its own row")
 }
 
 func TestEachEventCountsOnce(t *testing.T) {
@@ -130,48 +128,47 @@ func TestEachEventCountsOnce(t *testing.T) {
 		want  int64
 		why   string
 	}{
-		{each(2, "a", "b"), 2, "both are fresh"},
-		{each(2, "a", "b"), 2, "a redelivery"},
-		{each(3, "b", "c"), 3, "an overlap"},
-		{each(1, "a"), 3, "a replay from the beginning, as by a new group of consumers"},
+		{countingBatch(2, "a", "b"), 2, "both are fresh"},
+		{countingBatch(2, "a", "b"), 2, "a redelivery"},
+		{countingBatch(3, "b", "c"), 3, "an overlap"},
+		{countingBatch(1, "a"), 3, "a replay from the beginning"},
 	} {
-		require.NoError(t, store.Apply(t.Context(), group, b.batch), b.why)
-		requireEach(t, store, b.want)
+		require.NoError(t, store.Apply(t.Context(), b.batch), b.why)
+		requireFigures(t, store, b.want)
 	}
 	require.Equal(t, int64(3), offset(t, pool), "a replay does not take the offset back")
-	require.NoError(t, store.Apply(t.Context(), "another-group", each(3, "a")))
-	requireEach(t, store, 4)
 }
 
-// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is there without the others.
-// A group that lost its offsets reads its topics from the start: what the inbox has forgotten meanwhile is known by its offset.
-func TestForgottenEventsAreNotCountedAgain(t *testing.T) {
+// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is
+// there without the others. A group that lost its offsets reads its topics from the start: what the
+// inbox has forgotten meanwhile is known by its offset.
+func TestPrunedEventsAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
-	require.NoError(t, store.Apply(t.Context(), group, each(3, "a", "b", "c")))
+	require.NoError(t, store.Apply(t.Context(), countingBatch(3, "a", "b", "c")))
 	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events WHERE event_key <> 'c'`)
 	require.NoError(t, err)
-	again := each(5, "a", "b", "c", "d", "e")
+	again := countingBatch(5, "a", "b", "c", "d", "e")
 	again.Old = map[string]int64{"a": 0, "b": 1, "d": 3} // d has waited for long, and counts
-	require.NoError(t, store.Apply(t.Context(), group, again))
-	requireEach(t, store, 5)
+	require.NoError(t, store.Apply(t.Context(), again))
+	requireFigures(t, store, 5)
 
-	other := each(2, "f", "g")
+	other := countingBatch(2, "f", "g")
 	other.Partition, other.Old = 1, map[string]int64{"f": 0, "g": 1}
-	require.NoError(t, store.Apply(t.Context(), group, other))
-	requireEach(t, store, 7)
+	require.NoError(t, store.Apply(t.Context(), other))
+	requireFigures(t, store, 7)
 }
 
-func TestABatchIsOneTransaction(t *testing.T) {
+func TestBatchIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
-	broken := each(7, "a", "b")
+	broken := countingBatch(7, "a", "b")
 	broken.Delta = func(map[string]bool) (figures.Delta, error) { return figures.Delta{}, errors.New("cannot be read") }
-	require.ErrorContains(t, store.Apply(t.Context(), group, broken), "cannot be read")
+	require.ErrorContains(t, store.Apply(t.Context(), broken), "cannot be read")
 	require.Equal(t, int64(-1), offset(t, pool), "the offset went with the failure")
 
-	require.NoError(t, store.Apply(t.Context(), group, each(7, "a", "b")))
-	requireEach(t, store, 2) // so did the claims
+	require.NoError(t, store.Apply(t.Context(), countingBatch(7, "a", "b")))
+	requireFigures(t, store, 2) // so did the claims
 	require.Equal(t, int64(7), offset(t, pool))
 	var transactions, rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `
@@ -183,7 +180,7 @@ func TestABatchIsOneTransaction(t *testing.T) {
 	require.Equal(t, 1, transactions)
 }
 
-func TestReplicasCountSideBySide(t *testing.T) {
+func TestConcurrentReplicas(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)
 	g, ctx := errgroup.WithContext(t.Context())
@@ -192,7 +189,7 @@ func TestReplicasCountSideBySide(t *testing.T) {
 		g.Go(func() error { return applyAll(ctx, store, replica, batches) })
 	}
 	require.NoError(t, g.Wait())
-	requireEach(t, store, 2*batches) // every replica was given the same events
+	requireFigures(t, store, 2*batches) // every replica was given the same events
 }
 
 // applyAll applies the same batches as every other replica, some from the end.
@@ -201,14 +198,14 @@ func applyAll(ctx context.Context, store *postgres.Store, replica, batches int) 
 		if replica%2 == 1 {
 			i = batches - 1 - i
 		}
-		if err := store.Apply(ctx, group, each(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
+		if err := store.Apply(ctx, countingBatch(int64(i), fmt.Sprint("a", i), fmt.Sprint("b", i))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func TestAnUnknownEventHasZeroes(t *testing.T) {
+func TestUnknownEventHasZeroes(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)
 	counts, err := store.EventCounts(t.Context(), "nobody-knows")

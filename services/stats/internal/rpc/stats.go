@@ -1,4 +1,4 @@
-// Package rpc answers for the figures.
+// Package rpc serves the figures.
 package rpc
 
 import (
@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures is where the counts come from.
+// Figures reads the counts.
 type Figures interface {
 	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
 	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
@@ -26,10 +26,11 @@ type Stats struct {
 
 var _ statsv1.StatsServiceServer = (*Stats)(nil)
 
-// New answers from f.
+// New makes the service on f.
 func New(f Figures) *Stats { return &Stats{figures: f} }
 
-// GetEventStats gives the public counts. An event that nothing has happened to has zeroes: the figures know no list of events.
+// GetEventStats returns the public counts. An event without figures has zeroes: stats does not know
+// which events exist.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
 	if err != nil {
@@ -38,10 +39,10 @@ func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsReq
 	return toCounts(req.GetEventId(), counts), nil
 }
 
-// roleAdmin is who may see money.
+// roleAdmin is the role that may see revenue.
 const roleAdmin = "admin"
 
-// GetEventStatsForOperators gives the counts with the revenue.
+// GetEventStatsForOperators returns the counts and the revenue.
 func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func toCounts(eventID string, c figures.EventCounts) *statsv1.EventStats {
 	}
 }
 
-// toTime leaves the zero time out of the answer.
+// toTime omits the zero time.
 func toTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

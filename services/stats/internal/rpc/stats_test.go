@@ -52,7 +52,7 @@ func TestGetEventStats(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
 }
 
-func TestAnEventWithoutFiguresHasZeroes(t *testing.T) {
+func TestEventWithoutFiguresHasZeroes(t *testing.T) {
 	t.Parallel()
 	got, err := client(t).GetEventStats(t.Context(), &statsv1.GetEventStatsRequest{EventId: "other"})
 	require.NoError(t, err)

@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // Outbox is the operators' command for parked events.
 func Outbox() lifecycle.Extra[Config] {
-	return outbox.Operators(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
 // Migrate creates and updates the tables and the topic of this service.

@@ -27,7 +27,8 @@ const (
 // Which services may call the method.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of services, as "gateway"; at least one. The server starts only with a key for each of them.
+	// Names of services, such as "gateway"; at least one. The server starts only with a key for each
+	// of them.
 	Callers       []string `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -70,12 +71,13 @@ func (x *Access) GetCallers() []string {
 	return nil
 }
 
-// What the gateway demands of a request before it reaches a public method.
+// What the gateway requires of a request before it reaches a public method.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "public", "visitor", "user", "entry", "staff" or "admin".
 	Who string `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
-	// Where the event of the request stands: "path" (eventId), "body" (eventId), "token" (the entry token's) or "" (none).
+	// Where the request names its event: "path" (eventId), "body" (eventId), "token" (that of the
+	// entry token) or "" (none).
 	Event         string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -90,7 +90,7 @@ func (x *PrepareRequest) GetReferenceId() string {
 type PrepareResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	// What the provider knows the payment by, a UUID.
+	// The provider's id of the payment, a UUID.
 	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// Minor units.
 	Amount int64 `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -98,9 +98,9 @@ type PrepareResponse struct {
 	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
 	// "sandbox".
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
-	// What the provider's page needs, by name.
+	// Parameters of the provider's page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Until when it can be paid.
+	// The end of the time to pay.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -189,10 +189,10 @@ type ConfirmRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	OrderId string                 `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// What the provider's page gave the buyer.
+	// The key that the provider's page returned.
 	PaymentKey string `protobuf:"bytes,3,opt,name=payment_key,json=paymentKey,proto3" json:"payment_key,omitempty"`
-	// Required: nobody agrees to a price by leaving it out.
-	// Minor units: what the buyer was shown, which must be what was prepared.
+	// Required, so that a missing price is not accepted. Minor units: the amount shown to the buyer,
+	// which must equal that of Prepare.
 	Amount        *int64 `protobuf:"varint,4,opt,name=amount,proto3,oneof" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

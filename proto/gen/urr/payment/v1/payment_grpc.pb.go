@@ -31,21 +31,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type PaymentServiceClient interface {
-	// Opens the payment of a reference; the same again while it is open.
+	// Opens the payment of a reference; while it is open the same payment is returned again.
 	//
-	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
-	// IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND, HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
+	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
+	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
+	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Charges. PENDING when the provider's answer is not known yet.
+	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
-	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE,
-	// PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was charged; the same request may be repeated.
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH,
+	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
+	// charged; the same request may be repeated.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
-	// One's own payment with its timeline; operators see all.
+	// A payment of the caller with its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
-	// A provider's call, raw: the gateway passes the body as it came. A replay changes nothing.
+	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//
 	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
 	HandleWebhook(ctx context.Context, in *HandleWebhookRequest, opts ...grpc.CallOption) (*HandleWebhookResponse, error)
@@ -103,21 +105,23 @@ func (c *paymentServiceClient) HandleWebhook(ctx context.Context, in *HandleWebh
 // All implementations must embed UnimplementedPaymentServiceServer
 // for forward compatibility.
 type PaymentServiceServer interface {
-	// Opens the payment of a reference; the same again while it is open.
+	// Opens the payment of a reference; while it is open the same payment is returned again.
 	//
-	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
-	// IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND, HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
+	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
+	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
+	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Charges. PENDING when the provider's answer is not known yet.
+	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
-	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH, PAYMENT_EXPIRED. After UNAVAILABLE,
-	// PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was charged; the same request may be repeated.
+	// Idempotency-Key is required. Errors: as Prepare, and PAYMENT_NOT_FOUND, AMOUNT_MISMATCH,
+	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
+	// charged; the same request may be repeated.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
-	// One's own payment with its timeline; operators see all.
+	// A payment of the caller with its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also of somebody else).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)
-	// A provider's call, raw: the gateway passes the body as it came. A replay changes nothing.
+	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//
 	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
 	HandleWebhook(context.Context, *HandleWebhookRequest) (*HandleWebhookResponse, error)

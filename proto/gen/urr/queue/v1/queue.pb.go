@@ -361,7 +361,8 @@ type Place struct {
 	ExpiresAt *int64 `protobuf:"varint,14,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// Signed queue ticket, while waiting.
 	Ticket *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
-	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent when the id has no sale, or while that is not known.
+	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent when the id has
+	// no sale, or while the status is unknown.
 	SaleStatus    *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -906,9 +907,11 @@ type Line struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// µs since 1970. Tokens of another epoch are not accepted once the pause is over.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Milliseconds since 1970 until which the line recovers and holders of the last epoch are taken over.
+	// End of the recovery in milliseconds since 1970; until then slots of the last epoch are taken
+	// over.
 	PauseUntil int64 `protobuf:"varint,3,opt,name=pause_until,json=pauseUntil,proto3" json:"pause_until,omitempty"`
-	// The last epoch, whose tokens are accepted until then; older ones are not. 0 = not known: all are.
+	// The last epoch, whose tokens are accepted until then; older ones are refused. 0 = unknown: all
+	// are accepted.
 	PrevEpoch int64 `protobuf:"varint,4,opt,name=prev_epoch,json=prevEpoch,proto3" json:"prev_epoch,omitempty"`
 	// As Place.sale_status; empty when absent.
 	SaleStatus    string `protobuf:"bytes,5,opt,name=sale_status,json=saleStatus,proto3" json:"sale_status,omitempty"`

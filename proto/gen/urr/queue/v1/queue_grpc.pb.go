@@ -40,17 +40,20 @@ const (
 type QueueServiceClient interface {
 	// Joins the line or finds the place; may admit at once. One result per item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
+	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
 	// The place of who is in the line; never newly enqueues. One result per item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// Contact of a slot's holder; renews the entry token below 30 s. One result per item, in their order.
+	// Keeps a slot alive; renews the entry token when less than 30 s are left. One result per item,
+	// in order.
 	//
 	// Problems of an item: as Status.
 	Heartbeat(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
-	// Ends the slot of the entry token sent; without one the waiting place only. Of who is not there: nothing.
+	// Ends the slot of the given entry token, or without one only the waiting place. It does nothing
+	// when there is neither.
 	//
 	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
@@ -64,7 +67,8 @@ type QueueServiceClient interface {
 	OpenLine(ctx context.Context, in *OpenLineRequest, opts ...grpc.CallOption) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
-	// Whether there is such an event, on sale or with a line alone, and whether its sale has ended, as ticket says now.
+	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
+	// ticket currently reports.
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetSale(ctx context.Context, in *GetSaleRequest, opts ...grpc.CallOption) (*GetSaleResponse, error)
@@ -185,17 +189,20 @@ func (c *queueServiceClient) GetSale(ctx context.Context, in *GetSaleRequest, op
 type QueueServiceServer interface {
 	// Joins the line or finds the place; may admit at once. One result per item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
+	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(context.Context, *LineRequest) (*LineResponse, error)
 	// The place of who is in the line; never newly enqueues. One result per item, in their order.
 	//
 	// Problems of an item: UNAUTHENTICATED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Status(context.Context, *LineRequest) (*LineResponse, error)
-	// Contact of a slot's holder; renews the entry token below 30 s. One result per item, in their order.
+	// Keeps a slot alive; renews the entry token when less than 30 s are left. One result per item,
+	// in order.
 	//
 	// Problems of an item: as Status.
 	Heartbeat(context.Context, *LineRequest) (*LineResponse, error)
-	// Ends the slot of the entry token sent; without one the waiting place only. Of who is not there: nothing.
+	// Ends the slot of the given entry token, or without one only the waiting place. It does nothing
+	// when there is neither.
 	//
 	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
@@ -209,7 +216,8 @@ type QueueServiceServer interface {
 	OpenLine(context.Context, *OpenLineRequest) (*OpenLineResponse, error)
 	// How many are inside and waiting, for the inlet MAX_IN_FLIGHT of tier 1.
 	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)
-	// Whether there is such an event, on sale or with a line alone, and whether its sale has ended, as ticket says now.
+	// Whether the event exists, on sale or with only a line, and whether its sale has ended, as
+	// ticket currently reports.
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetSale(context.Context, *GetSaleRequest) (*GetSaleResponse, error)

@@ -78,15 +78,15 @@ type EventStats struct {
 	Created int64 `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
 	// Paid and ticketed.
 	Confirmed int64 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Given back, or refunded.
+	// Cancelled by its user, or refunded.
 	Cancelled int64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// Holds that ran out.
+	// Holds that expired.
 	Expired int64 `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
-	// Paid too late; the money goes back.
+	// Paid too late; the payment is refunded.
 	Rejected int64 `protobuf:"varint,6,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	// Seats or admissions of confirmed reservations, less those refunded.
 	SeatsSold int64 `protobuf:"varint,7,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
-	// When a count last changed; absent while nothing has been counted.
+	// When a count last changed; absent while there are no counts.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -288,13 +288,13 @@ type Revenue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
-	// Taken.
+	// Confirmed payments.
 	Confirmed int64 `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Given back.
+	// Refunds.
 	Refunded int64 `protobuf:"varint,3,opt,name=refunded,proto3" json:"refunded,omitempty"`
 	// confirmed − refunded.
 	Net int64 `protobuf:"varint,4,opt,name=net,proto3" json:"net,omitempty"`
-	// How many payments and refunds that was.
+	// The numbers of payments and refunds.
 	Payments      int64 `protobuf:"varint,5,opt,name=payments,proto3" json:"payments,omitempty"`
 	Refunds       int64 `protobuf:"varint,6,opt,name=refunds,proto3" json:"refunds,omitempty"`
 	unknownFields protoimpl.UnknownFields

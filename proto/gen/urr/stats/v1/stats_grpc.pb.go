@@ -29,9 +29,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type StatsServiceClient interface {
-	// Counts of one event; no money. An event that nothing has happened to has zeroes.
+	// Counts of one event; no revenue. An event without figures has zeroes.
 	GetEventStats(ctx context.Context, in *GetEventStatsRequest, opts ...grpc.CallOption) (*EventStats, error)
-	// The same with revenue.
+	// The same, with revenue.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(ctx context.Context, in *GetEventStatsForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventStats, error)
@@ -69,9 +69,9 @@ func (c *statsServiceClient) GetEventStatsForOperators(ctx context.Context, in *
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
 type StatsServiceServer interface {
-	// Counts of one event; no money. An event that nothing has happened to has zeroes.
+	// Counts of one event; no revenue. An event without figures has zeroes.
 	GetEventStats(context.Context, *GetEventStatsRequest) (*EventStats, error)
-	// The same with revenue.
+	// The same, with revenue.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error)

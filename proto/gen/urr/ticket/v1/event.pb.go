@@ -527,7 +527,8 @@ type SeatMap struct {
 	// "ASSIGNED" or "GENERAL" (then sections have no rows).
 	Seating  string            `protobuf:"bytes,2,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*SeatMapSection `protobuf:"bytes,3,rep,name=sections,proto3" json:"sections,omitempty"`
-	// Seats in all; the bitmap's length. A seat's index counts sections, rows and seats in this order.
+	// Seats in all; the bitmap's length. A seat's index counts sections, rows and seats in this
+	// order.
 	Seats int64 `protobuf:"varint,4,opt,name=seats,proto3" json:"seats,omitempty"`
 	// Strong validator of the layout.
 	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -785,7 +786,8 @@ func (x *GetAvailabilityRequest) GetEventId() string {
 type Availability struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Bit i (most significant first within a byte) is 1 when the seat of index i is free; empty for general admission.
+	// Bit i (most significant first within a byte) is 1 when the seat of index i is free; empty for
+	// general admission.
 	Bitmap []byte `protobuf:"bytes,2,opt,name=bitmap,proto3" json:"bitmap,omitempty"`
 	// Hash of what is free.
 	Etag     string     `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -1020,8 +1022,8 @@ func (x *GetSaleStatusRequest) GetEventIds() []string {
 type GetSaleStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Sales []*SaleStatus          `protobuf:"bytes,1,rep,name=sales,proto3" json:"sales,omitempty"`
-	// How long ago this replica measured that the ids left out have no sale: the oldest of them, 0 when
-	// none is left out.
+	// How long ago this replica measured that the ids left out have no sale: the oldest of them, 0
+	// when none is left out.
 	MeasuredAgoMs int64 `protobuf:"varint,2,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1079,7 +1081,8 @@ type SaleStatus struct {
 	// From when somebody may buy, and until when.
 	OpensAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// How long ago this replica measured it: of the words of several, the one that was measured last counts.
+	// How long ago this replica measured it: of several replicas' values the latest measurement
+	// counts.
 	MeasuredAgoMs int64 `protobuf:"varint,5,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

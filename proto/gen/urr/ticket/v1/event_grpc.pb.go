@@ -55,8 +55,8 @@ type EventServiceClient interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(ctx context.Context, in *GetEventInfoRequest, opts ...grpc.CallOption) (*EventInfo, error)
-	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale are
-	// left out.
+	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale
+	// are left out.
 	GetSaleStatus(ctx context.Context, in *GetSaleStatusRequest, opts ...grpc.CallOption) (*GetSaleStatusResponse, error)
 	// Durable settings of a line.
 	//
@@ -180,8 +180,8 @@ type EventServiceServer interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	GetEventInfo(context.Context, *GetEventInfoRequest) (*EventInfo, error)
-	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale are
-	// left out.
+	// Where each sale stands, up to 1 s old, one that is sold out up to 5 s. Ids that have no sale
+	// are left out.
 	GetSaleStatus(context.Context, *GetSaleStatusRequest) (*GetSaleStatusResponse, error)
 	// Durable settings of a line.
 	//
@@ -450,13 +450,15 @@ type EventAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(ctx context.Context, in *CreateEventRequest, opts ...grpc.CallOption) (*Event, error)
-	// All settings of an event as they are in force, in the form in which PutEvent takes them. The answer's ETag is for its If-Match.
+	// All current settings of an event, in the form of PutEvent. The ETag of the response is for its
+	// If-Match.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetEventSettings(ctx context.Context, in *GetEventSettingsRequest, opts ...grpc.CallOption) (*EventSettings, error)
-	// Creates the event when absent, else changes it; what is held or sold never changes under its owner. An optional setting that is left
-	// out stays as it is in force, whoever set it; one that is given counts. With If-Match (an ETag of GetEventSettings, or of this answer)
-	// only if nobody has changed the settings since. The answer tells what is in force then.
+	// Creates the event when absent, else changes it; what is held or sold never changes under its
+	// owner. An optional setting that is left out stays as it is in force, whoever set it; one that
+	// is given counts. With If-Match (an ETag of GetEventSettings, or of this answer) only if nobody
+	// has changed the settings since. The answer tells what is in force then.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
@@ -510,13 +512,15 @@ type EventAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, the errors of an Idempotency-Key.
 	CreateEvent(context.Context, *CreateEventRequest) (*Event, error)
-	// All settings of an event as they are in force, in the form in which PutEvent takes them. The answer's ETag is for its If-Match.
+	// All current settings of an event, in the form of PutEvent. The ETag of the response is for its
+	// If-Match.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetEventSettings(context.Context, *GetEventSettingsRequest) (*EventSettings, error)
-	// Creates the event when absent, else changes it; what is held or sold never changes under its owner. An optional setting that is left
-	// out stays as it is in force, whoever set it; one that is given counts. With If-Match (an ETag of GetEventSettings, or of this answer)
-	// only if nobody has changed the settings since. The answer tells what is in force then.
+	// Creates the event when absent, else changes it; what is held or sold never changes under its
+	// owner. An optional setting that is left out stays as it is in force, whoever set it; one that
+	// is given counts. With If-Match (an ETag of GetEventSettings, or of this answer) only if nobody
+	// has changed the settings since. The answer tells what is in force then.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)

@@ -1077,9 +1077,11 @@ func (*GetSettlementRequest) Descriptor() ([]byte, []int) {
 
 type Settlement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Age of the oldest event of payment-events that ticket has not applied; 0 when there is none. It grows while that cannot be told.
+	// Age of the oldest event of payment-events that ticket has not applied; 0 when there is none. It
+	// grows while it cannot be measured.
 	OldestUnappliedMs int64 `protobuf:"varint,1,opt,name=oldest_unapplied_ms,json=oldestUnappliedMs,proto3" json:"oldest_unapplied_ms,omitempty"`
-	// How long ago this replica measured it: of the words of several, the one that was measured last counts.
+	// How long ago this replica measured it: of several replicas' values the latest measurement
+	// counts.
 	MeasuredAgoMs int64 `protobuf:"varint,2,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

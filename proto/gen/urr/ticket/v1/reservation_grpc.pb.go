@@ -34,13 +34,15 @@ const (
 type HoldServiceClient interface {
 	// Holds the named seats, all of an item's or none. One result per item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT, EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN,
-	// SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
+	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT,
+	// EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN, SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN
+	// (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(ctx context.Context, in *HoldSeatsRequest, opts ...grpc.CallOption) (*HoldResponse, error)
-	// Holds the best available seats of a section, or a number of general admissions. One result per item, in their order.
+	// Holds the best available seats of a section, or a number of general admissions. One result per
+	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN (others were faster, or there are enough
-	// but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
+	// (others were faster, or there are enough but not next to each other).
 	HoldBest(ctx context.Context, in *HoldBestRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 }
 
@@ -80,13 +82,15 @@ func (c *holdServiceClient) HoldBest(ctx context.Context, in *HoldBestRequest, o
 type HoldServiceServer interface {
 	// Holds the named seats, all of an item's or none. One result per item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT, EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN,
-	// SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
+	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT,
+	// EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN, SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN
+	// (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(context.Context, *HoldSeatsRequest) (*HoldResponse, error)
-	// Holds the best available seats of a section, or a number of general admissions. One result per item, in their order.
+	// Holds the best available seats of a section, or a number of general admissions. One result per
+	// item, in their order.
 	//
-	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN (others were faster, or there are enough
-	// but not next to each other).
+	// Problems of an item: as HoldSeats, and SECTION_NOT_FOUND, SOLD_OUT (fewer are free), TRY_AGAIN
+	// (others were faster, or there are enough but not next to each other).
 	HoldBest(context.Context, *HoldBestRequest) (*HoldResponse, error)
 	mustEmbedUnimplementedHoldServiceServer()
 }
@@ -480,18 +484,20 @@ const (
 type PayableServiceClient interface {
 	// What is to be paid, by whom, until when.
 	//
-	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE, EVENT_CANCELLED.
+	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE,
+	// EVENT_CANCELLED.
 	GetPayable(ctx context.Context, in *GetPayableRequest, opts ...grpc.CallOption) (*Payable, error)
 	// HELD and unexpired → PAYING for 10 min, not takeable; the same again for the same payment.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
-	// After a definite decline: back to HELD with at least 2 min left. Of a payment that is not under way: nothing.
+	// After a definite decline: back to HELD with at least 2 min left. It does nothing when the
+	// payment is not in progress.
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(ctx context.Context, in *AbortPaymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// How far behind ticket is with what payment tells it, so that payment charges nobody whose payment would not be settled in time.
-	// Errors: UNAVAILABLE while the replica that is asked has not measured it yet.
+	// How far ticket is behind in applying payment events, so that payment refuses payments that
+	// would not be settled in time.
 	GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error)
 }
 
@@ -551,18 +557,20 @@ func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlem
 type PayableServiceServer interface {
 	// What is to be paid, by whom, until when.
 	//
-	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE, EVENT_CANCELLED.
+	// Errors: REFERENCE_NOT_FOUND (also of another user), HOLD_EXPIRED, ALREADY_PAID, NOT_PAYABLE,
+	// EVENT_CANCELLED.
 	GetPayable(context.Context, *GetPayableRequest) (*Payable, error)
 	// HELD and unexpired → PAYING for 10 min, not takeable; the same again for the same payment.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)
-	// After a definite decline: back to HELD with at least 2 min left. Of a payment that is not under way: nothing.
+	// After a definite decline: back to HELD with at least 2 min left. It does nothing when the
+	// payment is not in progress.
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error)
-	// How far behind ticket is with what payment tells it, so that payment charges nobody whose payment would not be settled in time.
-	// Errors: UNAVAILABLE while the replica that is asked has not measured it yet.
+	// How far ticket is behind in applying payment events, so that payment refuses payments that
+	// would not be settled in time.
 	GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error)
 	mustEmbedUnimplementedPayableServiceServer()
 }

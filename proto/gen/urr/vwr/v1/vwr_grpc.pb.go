@@ -33,18 +33,23 @@ const (
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type VwrServiceClient interface {
-	// Gives each visitor a position, the same again at every repetition. One result per item, in their order.
+	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
+	// order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was
+	// promised).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
-	// Mints the tier-1 token of a served position, or finds the record of a lost ticket. One result per item, in their order.
+	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
+	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
-	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
-	// without a change a message without counters tells that the replica lives.
+	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
+	// within a round). After a second without a change a message without counters tells that the
+	// replica lives.
 	WatchCounters(ctx context.Context, in *WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCountersResponse], error)
-	// The state of the named events, read from the table: the gateway's refresh while its stream is broken.
+	// The state of the named events, read from the table: the gateway's refresh while its stream is
+	// broken.
 	GetCounters(ctx context.Context, in *GetCountersRequest, opts ...grpc.CallOption) (*GetCountersResponse, error)
 }
 
@@ -111,18 +116,23 @@ func (c *vwrServiceClient) GetCounters(ctx context.Context, in *GetCountersReque
 //
 // Hot calls of the gateway; batched, so without HTTP rules.
 type VwrServiceServer interface {
-	// Gives each visitor a position, the same again at every repetition. One result per item, in their order.
+	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
+	// order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was
+	// promised).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
-	// Mints the tier-1 token of a served position, or finds the record of a lost ticket. One result per item, in their order.
+	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
+	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
-	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value within a round). After a second
-	// without a change a message without counters tells that the replica lives.
+	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
+	// within a round). After a second without a change a message without counters tells that the
+	// replica lives.
 	WatchCounters(*WatchCountersRequest, grpc.ServerStreamingServer[WatchCountersResponse]) error
-	// The state of the named events, read from the table: the gateway's refresh while its stream is broken.
+	// The state of the named events, read from the table: the gateway's refresh while its stream is
+	// broken.
 	GetCounters(context.Context, *GetCountersRequest) (*GetCountersResponse, error)
 	mustEmbedUnimplementedVwrServiceServer()
 }
@@ -275,9 +285,11 @@ const (
 //
 // Operators' calls.
 type VwrAdminServiceClient interface {
-	// Starts a new round on an inactive event; on an active one it only changes the given settings. The room ends by itself with the sale.
+	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	// The room ends by itself with the sale.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has the id).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
+	// the id).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -347,9 +359,11 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 //
 // Operators' calls.
 type VwrAdminServiceServer interface {
-	// Starts a new round on an inactive event; on an active one it only changes the given settings. The room ends by itself with the sale.
+	// Starts a new round on an inactive event; on an active one it only changes the given settings.
+	// The room ends by itself with the sale.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has the id).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
+	// the id).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//

@@ -188,22 +188,6 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 	return id, err
 }
 
-const HurryPayment = `-- name: HurryPayment :exec
-UPDATE payments SET check_at = coalesce($2::timestamptz, now()), lease = lease + 1
-WHERE id = $1 AND status <> 'PREPARED'
-`
-
-type HurryPaymentParams struct {
-	ID  uuid.UUID
-	Now *time.Time
-}
-
-// HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
-func (q *Queries) HurryPayment(ctx context.Context, arg HurryPaymentParams) error {
-	_, err := q.db.Exec(ctx, HurryPayment, arg.ID, arg.Now)
-	return err
-}
-
 const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (
     id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
@@ -387,6 +371,22 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 	return i, err
 }
 
+const MakePaymentDue = `-- name: MakePaymentDue :exec
+UPDATE payments SET check_at = coalesce($2::timestamptz, now()), lease = lease + 1
+WHERE id = $1 AND status <> 'PREPARED'
+`
+
+type MakePaymentDueParams struct {
+	ID  uuid.UUID
+	Now *time.Time
+}
+
+// MakePaymentDue makes a payment due under a new lease, so that the holder of the old one cannot settle it.
+func (q *Queries) MakePaymentDue(ctx context.Context, arg MakePaymentDueParams) error {
+	_, err := q.db.Exec(ctx, MakePaymentDue, arg.ID, arg.Now)
+	return err
+}
+
 const ReleasePayment = `-- name: ReleasePayment :exec
 UPDATE payments SET check_at = coalesce($4::timestamptz, now()), checks = 0, abort_due = false
 WHERE id = $1 AND lease = $2 AND version = $3
@@ -399,7 +399,7 @@ type ReleasePaymentParams struct {
 	Now     *time.Time
 }
 
-// ReleasePayment has the provider asked once more at once, now that the reference has been released.
+// ReleasePayment makes the payment due at once, so that the provider is asked again after the release.
 func (q *Queries) ReleasePayment(ctx context.Context, arg ReleasePaymentParams) error {
 	_, err := q.db.Exec(ctx, ReleasePayment,
 		arg.ID,

@@ -50,8 +50,8 @@ FROM (
 WHERE p.id = d.id
 RETURNING sqlc.embed(p), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now;
 
--- HurryPayment makes a payment due, under a new lease: whoever is about to forget it must not.
--- name: HurryPayment :exec
+-- MakePaymentDue makes a payment due under a new lease, so that the holder of the old one cannot settle it.
+-- name: MakePaymentDue :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
 WHERE id = $1 AND status <> 'PREPARED';
 
@@ -62,7 +62,7 @@ WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 -- name: SettlePayment :exec
 UPDATE payments SET check_at = NULL, checks = 0, abort_due = false WHERE id = $1 AND lease = $2 AND version = $3;
 
--- ReleasePayment has the provider asked once more at once, now that the reference has been released.
+-- ReleasePayment makes the payment due at once, so that the provider is asked again after the release.
 -- name: ReleasePayment :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()), checks = 0, abort_due = false
 WHERE id = $1 AND lease = $2 AND version = $3;

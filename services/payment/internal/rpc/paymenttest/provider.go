@@ -1,5 +1,5 @@
-// Package paymenttest holds what stands in for payment's neighbours in tests: the sandbox provider
-// under a test's control, and ticket.
+// Package paymenttest provides fakes of payment's dependencies: the sandbox provider under a test's
+// control, and ticket.
 package paymenttest
 
 import (
@@ -27,9 +27,9 @@ const (
 	Refunds = "POST /v1/charges/{orderId}/refunds"
 )
 
-// Provider is the sandbox provider, whose calls a test counts, holds back and lets fail. Nothing of
-// it takes time: where the sandbox would leave a client without an answer, the connection is
-// dropped at once, and a late charge stays pending until Settle.
+// Provider is the sandbox provider; a test counts, blocks and fails its calls. Nothing takes time:
+// where the sandbox would let a client wait without an answer, the connection is dropped at once,
+// and a late charge stays pending until Settle.
 type Provider struct {
 	tb     testing.TB
 	ledger *sandbox.Ledger
@@ -79,7 +79,7 @@ func (p *Provider) Handler() http.Handler {
 	return mux
 }
 
-// enter counts a call and tells what is to become of it.
+// enter counts a call and returns how it is handled.
 func (p *Provider) enter(call string) (gate <-chan struct{}, failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func wait(gate <-chan struct{}, r *http.Request) bool {
 	}
 }
 
-// Hold makes calls of a kind wait until the returned function is called, or the test ends.
+// Hold blocks calls of a kind until the returned function is called, or the test ends.
 func (p *Provider) Hold(call string) (release func()) {
 	gate := make(chan struct{})
 	p.mu.Lock()
@@ -146,8 +146,7 @@ func (p *Provider) Settle(orderID, status string) {
 	}
 }
 
-// Capture charges an order without being asked by payment: a charge whose request was long on its
-// way.
+// Capture charges an order without a request from payment, like a charge that was long in flight.
 func (p *Provider) Capture(orderID string, amount int64) {
 	p.tb.Helper()
 	o := sandbox.Order{PaymentKey: "ok-late", OrderID: orderID, Amount: amount, Currency: "KRW", IdempotencyKey: uuid.NewString()}
@@ -157,15 +156,15 @@ func (p *Provider) Capture(orderID string, amount int64) {
 	}
 }
 
-// GiveBack refunds by hand, as a person does at the provider.
-func (p *Provider) GiveBack(orderID string, amount int64) {
+// RefundManually refunds a charge as a person does at the provider.
+func (p *Provider) RefundManually(orderID string, amount int64) {
 	p.tb.Helper()
 	if _, err := p.ledger.Refund(orderID, uuid.NewString(), amount); err != nil {
 		p.tb.Fatalf("give back order %s: %v", orderID, err)
 	}
 }
 
-// Webhook makes a signed call about an order.
+// Webhook makes a signed webhook about an order.
 func Webhook(secret, eventType, orderID string, at time.Time) (headers map[string]string, body []byte) {
 	body, err := json.Marshal(sandbox.Notice{ID: uuid.NewString(), Type: eventType, OrderID: orderID, Amount: 1, Currency: "KRW"})
 	if err != nil {

@@ -18,9 +18,9 @@ type Hold struct {
 	UserID    string
 	Amount    int64
 	ExpiresAt time.Time
-	// Payment that has it; empty when none has.
+	// Payment is the payment that has claimed the hold; empty if none.
 	Payment string
-	// Aborted counts how often it was given back.
+	// Aborted counts the releases.
 	Aborted int
 }
 
@@ -58,7 +58,8 @@ func (t *Tickets) Hold(id string) Hold {
 	return t.holds[id]
 }
 
-// Fail lets the next calls of a method ("Payable", "Begin", "Abort") answer the errors, one each; "BeginAnswer" fails after the claim.
+// Fail makes the next calls of a method ("Payable", "Begin", "Abort") return the errors, one each;
+// "BeginAnswer" fails after the claim.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +106,7 @@ func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentReque
 	return h.payable(in.GetReferenceId()), t.failure("BeginAnswer")
 }
 
-// Behind lets the service be behind with the payments that it is told of.
+// Behind sets the age of the oldest unapplied payment event.
 func (t *Tickets) Behind(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

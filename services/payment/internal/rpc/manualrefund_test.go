@@ -11,9 +11,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// What was charged is not what was asked for: nobody may take that for a payment, and nobody may
-// keep it.
-func TestAWrongAmountIsGivenBackWhole(t *testing.T) {
+// A charge of another amount than requested is neither accepted as a payment nor kept.
+func TestWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	for name, captured := range map[string]int64{"less": amount - 1, "more": amount + 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -38,9 +37,9 @@ func TestAWrongAmountIsGivenBackWhole(t *testing.T) {
 	}
 }
 
-// A payment that the release before has confirmed, without comparing the amounts, keeps its money and
-// its ticket when somebody gives the surplus back.
-func TestAWrongAmountThatIsConfirmedStays(t *testing.T) {
+// A payment that the previous release confirmed without comparing the amounts keeps its money and
+// its ticket when the surplus is refunded manually.
+func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.pending("lost-1")
@@ -48,15 +47,15 @@ func TestAWrongAmountThatIsConfirmedStays(t *testing.T) {
 	b.provider.Capture(p.GetOrderId(), amount+surplus)
 	_, err := b.pool.Exec(t.Context(), `UPDATE payments SET status = 'CONFIRMED' WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
 	require.NoError(t, err)
-	b.provider.GiveBack(p.GetOrderId(), surplus)
+	b.provider.RefundManually(p.GetOrderId(), surplus)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, int64(surplus), b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Zero(t, b.provider.Calls(paymenttest.Refunds))
 }
 
-// It is given back as well when it shows up after the payment was given up.
-func TestAWrongAmountThatComesLate(t *testing.T) {
+// The same when the charge becomes known after the payment has ended.
+func TestLateWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.provider.Fail(paymenttest.Voids, 1)
@@ -74,7 +73,7 @@ func TestAWrongAmountThatComesLate(t *testing.T) {
 	require.Empty(t, b.eventTypes(p))
 }
 
-// notes are the sentences of a payment's timeline.
+// notes returns the texts of a payment's timeline.
 func notes(p *paymentv1.Payment) []string {
 	var all []string
 	for _, e := range p.GetTimeline() {
@@ -83,20 +82,20 @@ func notes(p *paymentv1.Payment) []string {
 	return all
 }
 
-const byHand = "refunded by hand at the provider"
+const manualRefundNote = "refunded by hand at the provider"
 
-// Somebody gave the money back at the provider: the platform is told, and the payment's timeline
-// says who did it.
-func TestARefundByHandIsARefund(t *testing.T) {
+// The charge was refunded manually at the provider: the refund is published, and the timeline names
+// its origin.
+func TestManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.confirmed()
-	b.provider.GiveBack(p.GetOrderId(), amount)
+	b.provider.RefundManually(p.GetOrderId(), amount)
 	b.provider.Fail(paymenttest.Lookups, 1) // followed up later
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	got := b.becomes(p, "REFUNDED")
 	require.Equal(t, amount, got.GetRefundedAmount())
-	require.Contains(t, notes(got), byHand)
+	require.Contains(t, notes(got), manualRefundNote)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()), "again")
 	events := b.events(p)
 	require.Len(t, events, 2)
@@ -111,53 +110,53 @@ func TestARefundByHandIsARefund(t *testing.T) {
 	require.Equal(t, "DONE by hand", status+" "+provider)
 }
 
-// What is left of a payment is for a person to decide on: nothing changes.
-func TestAPartGivenBackByHandChangesNothing(t *testing.T) {
+// The rest of the payment needs a person's decision: nothing changes.
+func TestPartialManualRefundChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.confirmed()
-	b.provider.GiveBack(p.GetOrderId(), 1000)
+	b.provider.RefundManually(p.GetOrderId(), 1000)
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// The provider refuses a refund of what is given back already: that ends the refund instead of
-// repeating it for ever.
-func TestACompensationThatWasMadeByHand(t *testing.T) {
+// The provider refuses a refund of an already refunded charge: that ends the refund instead of
+// repeating it forever.
+func TestCompensationAfterManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.confirmed()
-	b.provider.GiveBack(p.GetOrderId(), amount)
+	b.provider.RefundManually(p.GetOrderId(), amount)
 	b.reject(p, "e1")
 	got := b.becomes(p, "REFUNDED")
-	require.Contains(t, notes(got), byHand)
+	require.Contains(t, notes(got), manualRefundNote)
 	require.Equal(t, amount, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	events := b.events(p)
 	require.Equal(t, "COMPENSATION", events[len(events)-1].GetCause())
 }
 
-// A part of it was: then the rest is for a person.
-func TestACompensationOfWhichAPartWasMadeByHand(t *testing.T) {
+// After a partial manual refund the rest needs a person's decision.
+func TestCompensationAfterPartialManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.confirmed()
-	b.provider.GiveBack(p.GetOrderId(), 1000)
+	b.provider.RefundManually(p.GetOrderId(), 1000)
 	b.reject(p, "e1")
 	for range 10 {
 		b.sweep(time.Second)
 	}
 	require.Equal(t, "REFUNDING", b.get(p).GetStatus())
-	b.provider.GiveBack(p.GetOrderId(), amount-1000)
+	b.provider.RefundManually(p.GetOrderId(), amount-1000)
 	b.becomes(p, "REFUNDED")
 }
 
-// The charge was unknown when somebody gave it back.
-func TestAnUnknownChargeThatWasGivenBackByHand(t *testing.T) {
+// The charge was refunded while it was still unknown.
+func TestManualRefundOfUnknownCharge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.pending("timeout-1")
-	b.provider.GiveBack(p.GetOrderId(), amount)
+	b.provider.RefundManually(p.GetOrderId(), amount)
 	b.becomes(p, "REFUNDED")
 	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, b.eventTypes(p))
 }

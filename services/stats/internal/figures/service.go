@@ -1,0 +1,47 @@
+package figures
+
+import (
+	"context"
+	"time"
+)
+
+// Group is the consumer group of all replicas, in whose name events are counted.
+const Group = "stats-service-group"
+
+// Record is one event of a partition.
+type Record struct {
+	EventID string
+	Offset  int64
+	// Time is when the event was published.
+	Time time.Time
+	// AddTo decodes the event and adds it to d. It is called only for events that have not been
+	// counted, since most of what is redelivered has.
+	AddTo func(d *Delta) error
+}
+
+// Store counts batches.
+type Store interface {
+	// Apply counts each event of a batch once. An error changes nothing.
+	Apply(ctx context.Context, b Batch) error
+}
+
+// Service counts the events of the sales.
+type Service struct {
+	store    Store
+	inboxAge time.Duration
+	now      func() time.Time
+}
+
+// NewService makes the service. The inbox of the store may delete ids after inboxAge.
+func NewService(store Store, inboxAge time.Duration, now func() time.Time) *Service {
+	return &Service{store: store, inboxAge: inboxAge, now: now}
+}
+
+// Count counts consecutive records of one partition in one transaction, each event once. An error
+// of a record's AddTo is returned as it is.
+func (s *Service) Count(ctx context.Context, topic string, partition int32, records []Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return s.store.Apply(ctx, newBatch(topic, partition, records, s.now().Add(-s.inboxAge)))
+}

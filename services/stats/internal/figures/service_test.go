@@ -1,0 +1,76 @@
+package figures_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/stats/internal/figures"
+)
+
+// batches is a store that keeps what it is given.
+type batches []figures.Batch
+
+func (b *batches) Apply(_ context.Context, batch figures.Batch) error {
+	*b = append(*b, batch)
+	return nil
+}
+
+const inboxAge = 30 * 24 * time.Hour
+
+// count has the service count records of partition 1 and returns the batch that the store is given.
+func count(t *testing.T, records ...figures.Record) figures.Batch {
+	t.Helper()
+	var store batches
+	service := figures.NewService(&store, inboxAge, func() time.Time { return lateEvening })
+	require.NoError(t, service.Count(t.Context(), "topic", 1, records))
+	require.Len(t, store, 1)
+	return store[0]
+}
+
+// created is a record that adds one reservation.
+func created(id string, offset int64) figures.Record {
+	return figures.Record{EventID: id, Offset: offset, Time: lateEvening, AddTo: func(d *figures.Delta) error {
+		d.AddReservation(figures.Reservation{Type: "RESERVATION_CREATED", EventID: "e", At: lateEvening})
+		return nil
+	}}
+}
+
+func TestBatchAddsEachFreshEventOnce(t *testing.T) {
+	t.Parallel()
+	got := count(t, created("a", 5), created("b", 6), created("a", 7), created("counted", 8))
+	want := figures.Batch{Topic: "topic", Partition: 1, Next: 9, EventIDs: []string{"a", "b", "a", "counted"}}
+	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(figures.Batch{}, "Delta")))
+	delta, err := got.Delta(map[string]bool{"a": true, "b": true})
+	require.NoError(t, err)
+	require.Len(t, delta.Counts, 1)
+	for _, counts := range delta.Counts {
+		require.Equal(t, figures.Counts{Created: 2}, counts)
+	}
+}
+
+func TestBatchListsOldEvents(t *testing.T) {
+	t.Parallel()
+	oldest := lateEvening.Add(-inboxAge)
+	records := []figures.Record{created("old", 5), created("new", 6), created("older", 7), created("old", 8)}
+	for i, at := range []time.Time{oldest.Add(-time.Nanosecond), oldest, oldest.AddDate(-1, 0, 0), oldest.Add(-time.Nanosecond)} {
+		records[i].Time = at
+	}
+	require.Empty(t, cmp.Diff(map[string]int64{"old": 5, "older": 7}, count(t, records...).Old))
+}
+
+// A counted event is not decoded again, so that one which this release cannot read fails nothing.
+func TestOnlyFreshEventsAreDecoded(t *testing.T) {
+	t.Parallel()
+	unreadable := errors.New("cannot be read")
+	batch := count(t, figures.Record{EventID: "x", AddTo: func(*figures.Delta) error { return unreadable }})
+	_, err := batch.Delta(map[string]bool{})
+	require.NoError(t, err)
+	_, err = batch.Delta(map[string]bool{"x": true})
+	require.ErrorIs(t, err, unreadable)
+}
