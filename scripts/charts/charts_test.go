@@ -1,10 +1,7 @@
 package charts_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/platform"
 )
 
@@ -153,52 +151,29 @@ func TestOneWrongValueIsOneComplaint(t *testing.T) {
 	}
 }
 
-// The schemas have their common part from one file: a schema cannot refer to another file in a packed chart.
-func TestSchemasShareTheirDefinitions(t *testing.T) {
+// Helm reads the generated schemas from the checkout, so they are committed.
+func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	schemas, err := filepath.Glob(b.charts("*", "values.schema.json"))
+	files, err := schemas.Generate(b.charts())
 	require.NoError(t, err)
-	require.Len(t, schemas, len(services())+1)
-	common := strings.TrimSpace(read(t, b.charts("urr-lib", "defs.json")))
-	common = strings.ReplaceAll(common, "\n", "\n  ")
-	for _, file := range schemas {
-		text := read(t, file)
-		own, _, found := strings.Cut(text, "\n  \"$defs\": ")
-		require.True(t, found, "%s has no $defs", file)
-		want := own + "\n  \"$defs\": " + common + "\n}\n"
-		require.True(t, json.Valid([]byte(want)), file)
-		if *update && want != text {
-			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-			continue
-		}
-		require.True(t, bytes.Equal([]byte(want), []byte(text)), "%s differs from urr-lib/defs.json: go test ./scripts/charts -update", file)
-		requireClosed(t, file, text)
+	require.Len(t, files, len(services())+1)
+	for file, want := range files {
+		require.Equal(t, string(want), read(t, file), "%s is not what is generated now: make settings", file)
 	}
 }
 
-// requireClosed holds the lists of names, by which a schema is closed, to the members that it describes.
-func requireClosed(t *testing.T, file, text string) {
-	t.Helper()
-	var schema struct {
-		Closed        *bool          `json:"additionalProperties"`
-		Properties    map[string]any `json:"properties"`
-		PropertyNames struct {
-			AnyOf []struct{ Enum []string }
-		} `json:"propertyNames"`
-		Defs struct {
-			Shared  struct{ Enum []string }
-			Service struct {
-				Properties map[string]any `json:"properties"`
-			}
-		} `json:"$defs"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(text), &schema))
-	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Defs.Service.Properties)), schema.Defs.Shared.Enum, file)
-	if schema.Closed != nil { // the umbrella's: it has no part of the services' own
-		require.False(t, *schema.Closed, file)
-		return
-	}
-	require.Len(t, schema.PropertyNames.AnyOf, 2, file)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Properties)), schema.PropertyNames.AnyOf[1].Enum, file)
+// A packed chart brings its library along, and its schema refers to nothing outside itself.
+func TestPackedChartsAreValidated(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dir := t.TempDir()
+	b.run(t, nil, "helm", "package", b.charts("stats"), "--destination", dir)
+	packed := filepath.Join(dir, "stats-0.1.0.tgz")
+	args := append([]string{"template", "stats", packed}, alone(platform.Service{})...)
+	b.run(t, nil, "helm", args...)
+	cmd := b.command(t, "", "helm", append(args, "--set", "kafka.saslx=no")...)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "at '/kafka': additional properties 'saslx' not allowed")
 }

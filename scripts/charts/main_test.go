@@ -5,7 +5,6 @@ package charts_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +19,6 @@ import (
 	"urr.guru/scripts/internal/tools"
 	"urr.guru/scripts/platform"
 )
-
-var update = flag.Bool("update", false, "copy urr-lib's definitions into every schema")
 
 // bench is what every test uses: the checkout and the programs that it pins.
 type bench struct {

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var schemas sync.Mutex
+var schemaFiles sync.Mutex
 
 // writeSchemas makes a JSON schema of every kind of the Kubernetes that scripts/cluster builds, from the OpenAPI document in the module
 // of its source, so that they are of that version and nothing else is fetched. They are kept under .urr/schemas.
 func writeSchemas(t *testing.T, b bench) string {
 	t.Helper()
-	schemas.Lock()
-	defer schemas.Unlock()
+	schemaFiles.Lock()
+	defer schemaFiles.Unlock()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
 	cmd.Dir = filepath.Join(b.layout.Root, "scripts", "cluster", "src")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
