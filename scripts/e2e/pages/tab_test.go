@@ -225,16 +225,18 @@ const answerWithin = 10 * time.Second
 // true yet.
 func (b *tab) untilAny(what string, expressions ...string) int {
 	b.t.Helper()
-	const polls = 80 // of one call: after 2 s the page may be another one
+	// One call lasts 2 s: after that the page may be another one. What comes at once is found at once; the
+	// polls of longer waits are further apart, since the pages of all tests share two processors.
 	script := fmt.Sprintf(`new Promise(done => {
 		const wanted = [() => %s];
 		const holds = f => { try { return !!f() } catch { return false } };
-		const poll = left => {
+		const end = performance.now() + 2000;
+		const poll = pause => {
 			const found = wanted.findIndex(holds);
-			found >= 0 || left === 0 ? done(found) : setTimeout(poll, 25, left - 1);
+			found >= 0 || performance.now() > end ? done(found) : setTimeout(poll, pause, Math.min(100, 1.2 * pause));
 		};
-		poll(%d);
-	})`, strings.Join(expressions, ", () => "), polls)
+		poll(20);
+	})`, strings.Join(expressions, ", () => "))
 	ctx, cancel := b.bounded()
 	defer cancel()
 	found := -1
