@@ -52,8 +52,8 @@ func TestAnotherService(t *testing.T) {
 
 	require.NoError(t, schemas.Write(dir)) // make settings
 	b.run(t, nil, "helm", "lint", "--strict", at(name), "--set", "kafka.brokers={kafka:9092}")
-	b.run(t, nil, "helm", append([]string{"lint", "--strict", at("urr")}, b.whole()...)...)
-	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", at("urr")}, b.whole()...)...))
+	b.run(t, nil, "helm", append([]string{"lint", "--strict", at("urr")}, b.umbrellaArgs()...)...)
+	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", at("urr")}, b.umbrellaArgs()...)...))
 	for _, object := range []string{"urr-promo", "urr-promo-headless", "urr-promo-migrate", "urr-database-promo", "urr-rpc-gateway-promo"} {
 		require.Contains(t, out, "\n  name: "+object+"\n")
 	}
@@ -86,7 +86,7 @@ func changed(t *testing.T, before, after, name string) []string {
 }
 
 // requireListed compares changed files with the table of services/README.md.
-func requireListed(t *testing.T, b bench, files []string) {
+func requireListed(t *testing.T, b fixture, files []string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, filepath.Join(b.layout.Root, "services", "README.md")), "\n## A tenth service\n")
 	require.True(t, found)

@@ -18,9 +18,9 @@ import (
 func TestLint(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts("urr")}, b.whole()...)...)
+	b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts("urr")}, b.umbrellaArgs()...)...)
 	for _, s := range services() {
-		b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts(s.Name)}, alone(s)...)...)
+		b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts(s.Name)}, serviceArgs(s)...)...)
 	}
 }
 
@@ -50,9 +50,9 @@ func TestObjectsAreValid(t *testing.T) {
 		require.Contains(t, string(out), want)
 		require.Contains(t, string(out), "Skipped: 0")
 	}
-	check(t, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.whole()...)...), "Invalid: 0")
+	check(t, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...), "Invalid: 0")
 	for _, s := range services() {
-		check(t, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, alone(s)...)...), "Invalid: 0")
+		check(t, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, serviceArgs(s)...)...), "Invalid: 0")
 	}
 	for _, file := range []string{"sandbox.yaml", "backends.yaml"} {
 		check(t, []byte(read(t, filepath.Join(b.layout.Root, "deploy", "kind", file))), "Invalid: 0")
@@ -73,7 +73,7 @@ func TestInvalidObjectsAreFound(t *testing.T) {
 }
 
 // Whoever adds a sentence adds the test that shows it.
-func TestEverySentenceOfRefusalIsTested(t *testing.T) {
+func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	templates, err := filepath.Glob(b.charts("*", "templates", "*"))
@@ -128,7 +128,7 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sum := func(args ...string) string {
-		args = append([]string{"template", "urr", b.charts("urr")}, append(b.whole(), args...)...)
+		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
 		found := regexp.MustCompile(`checksum/config: \w+`).FindAllString(string(b.run(t, nil, "helm", args...)), -1)
 		require.Len(t, found, len(services()))
 		return strings.Join(found, "\n")
@@ -139,11 +139,11 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 }
 
 // Whoever sets one wrong value reads about that one and not about all others.
-func TestOneWrongValueIsOneComplaint(t *testing.T) {
+func TestWrongValueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, s := range services() {
-		args := append([]string{"template", s.Name, b.charts(s.Name)}, append(alone(s), "--set", "replicas=0")...)
+		args := append([]string{"template", s.Name, b.charts(s.Name)}, append(serviceArgs(s), "--set", "replicas=0")...)
 		cmd := b.command(t, "", "helm", args...)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
@@ -170,7 +170,7 @@ func TestPackedChartsAreValidated(t *testing.T) {
 	dir := t.TempDir()
 	b.run(t, nil, "helm", "package", b.charts("stats"), "--destination", dir)
 	packed := filepath.Join(dir, "stats-0.1.0.tgz")
-	args := append([]string{"template", "stats", packed}, alone(platform.Service{})...)
+	args := append([]string{"template", "stats", packed}, serviceArgs(platform.Service{})...)
 	b.run(t, nil, "helm", args...)
 	cmd := b.command(t, "", "helm", append(args, "--set", "kafka.saslx=no")...)
 	out, err := cmd.CombinedOutput()

@@ -74,9 +74,9 @@ var (
 	linkPattern    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 )
 
-// TestGuidesNameWhatExists: every command, every file and every chapter that a document names is
+// TestDocumentsNameExistingFiles: every command, every file and every chapter that a document names is
 // there.
-func TestGuidesNameWhatExists(t *testing.T) {
+func TestDocumentsNameExistingFiles(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -105,9 +105,9 @@ var (
 	publicPattern = regexp.MustCompile(`RFC \d+ $`)
 )
 
-// TestNothingIsCitedThatIsNotHere: a reader of the code has the checkout and what is public, so
+// TestCodeCitesOnlyExistingDocuments: a reader of the code has the checkout and what is public, so
 // that comments name documents of the checkout, and sections of RFCs, only.
-func TestNothingIsCitedThatIsNotHere(t *testing.T) {
+func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)

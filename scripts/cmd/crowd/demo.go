@@ -17,7 +17,7 @@ import (
 
 // runDemo plays the demo and prints its last line, whatever the outcome is.
 func runDemo(ctx context.Context) error {
-	redis.SetLogger(quiet{})
+	redis.SetLogger(discardLogger{})
 	err := playDemo(ctx)
 	switch {
 	case err == nil:
@@ -32,11 +32,11 @@ func runDemo(ctx context.Context) error {
 	return err
 }
 
-// quiet keeps Redis's client from writing between the lines: the audit says what is away.
-type quiet struct{}
+// discardLogger keeps Redis's client from writing between the lines: the audit says what is away.
+type discardLogger struct{}
 
 // Printf drops what the client says.
-func (quiet) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 var errInterrupted = errors.New("interrupted")
 
@@ -59,20 +59,20 @@ func playDemo(ctx context.Context) error {
 	}
 	d.api = crowd.NewAPI(url, d.recorder)
 	defer d.api.Close()
-	if cfg.outside() {
-		d.truth = &outside{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
+	if cfg.publicAuditor() {
+		d.auditor = &publicAuditor{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
 	} else {
 		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
 		if err != nil {
 			return fmt.Errorf("%w; is the platform up (make up)?", err)
 		}
 		defer stores.Close()
-		patience := audit.Patience{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-		d.truth = &inside{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
+		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+		d.auditor = &storeAuditor{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
 	}
 	if err := d.play(ctx, url); err != nil {
 		if ctx.Err() != nil {
-			return d.goHome(ctx)
+			return d.closeSale(ctx)
 		}
 		return err
 	}
@@ -93,8 +93,8 @@ func playDemo(ctx context.Context) error {
 // closeLimit bounds what an interrupted run still does.
 const closeLimit = 10 * time.Second
 
-// goHome ends an interrupted run: nobody shall go on buying in a sale that nobody watches.
-func (d *demo) goHome(ctx context.Context) error {
+// closeSale ends an interrupted run: the sale must not go on without its observer.
+func (d *demo) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	if err := d.sale.CloseAs(ctx, d.api, "crowd-operator"); err != nil {
@@ -107,7 +107,7 @@ func (d *demo) goHome(ctx context.Context) error {
 type demo struct {
 	cfg      *Config
 	layout   platform.Layout
-	truth    truth
+	auditor  auditor
 	api      *crowd.API
 	sale     crowd.Sale
 	recorder *crowd.Recorder
@@ -116,19 +116,19 @@ type demo struct {
 	took     time.Duration
 }
 
-// truth is what a run is measured and judged by.
-type truth interface {
+// auditor measures and judges a run: by the stores, or by the public API when they are out of reach.
+type auditor interface {
 	// begin notes what was there before.
 	begin(ctx context.Context) error
 	// sample reads the state of the sale now, as far as it can be seen.
 	sample(ctx context.Context) (audit.Sample, error)
 	// judge waits until what is still on its way has arrived, and fills in the verdict.
-	judge(ctx context.Context, tally *crowd.Tally, v *judged) error
+	judge(ctx context.Context, tally *crowd.Tally, v *findings) error
 }
 
 // play opens the sale and lets the crowd in, sampling all the while.
 func (d *demo) play(ctx context.Context, url string) error {
-	if err := d.truth.begin(ctx); err != nil {
+	if err := d.auditor.begin(ctx); err != nil {
 		return err
 	}
 	if err := d.sale.OpenAs(ctx, d.api, "crowd-operator"); err != nil {
