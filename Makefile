@@ -51,7 +51,7 @@ proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
-settings: ## Rewrite the tables of settings in the services' READMEs
+settings: ## Regenerate the tables of settings in the services' READMEs, and the charts' schemas
 	@$(CHECK) settings $(CTRL_C)
 
 tidy: ## go mod tidy in every module

@@ -25,7 +25,7 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
 		var rows int
 		if err := db.QueryRow(ctx, `SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
-			return nil, fmt.Errorf("outbox of %s: %w", name, away(postgresStore(name), err))
+			return nil, fmt.Errorf("outbox of %s: %w", name, unavailable(postgresStore(name), err))
 		}
 		if rows > 0 {
 			out = append(out, fmt.Sprintf("%d events in the outbox of %s", rows, name))
@@ -38,7 +38,7 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 // platform with a past is compared with what it had before.
 func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	letters, err := topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
-	return letters, away(kafkaStore, err)
+	return letters, unavailable(kafkaStore, err)
 }
 
 // miscounted compares stats's figures of a sale with the events as the topics hold them, each id once, and with ticket's and payment's
@@ -80,7 +80,7 @@ func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err err
 		SELECT * FROM days, money`, eventID).Scan(
 		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
 	if err != nil {
-		return c, fmt.Errorf("figures of %s: %w", eventID, away(postgresStore(platform.Stats), err))
+		return c, fmt.Errorf("figures of %s: %w", eventID, unavailable(postgresStore(platform.Stats), err))
 	}
 	return c, nil
 }
@@ -92,7 +92,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 		       coalesce(sum(quantity) FILTER (WHERE status = 'CONFIRMED'), 0)
 		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold)
 	if err != nil {
-		return c, fmt.Errorf("reservations of %s: %w", eventID, away(postgresStore(platform.Ticket), err))
+		return c, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	var paid, refunded int64
 	err = s.payment.QueryRow(ctx, `
@@ -102,7 +102,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
 		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDING', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
 	if err != nil {
-		return c, fmt.Errorf("payments of %s: %w", eventID, away(postgresStore(platform.Payment), err))
+		return c, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
 	c.Revenue = paid - refunded
 	return c, nil
@@ -125,7 +125,7 @@ func (s *Stores) published(ctx context.Context, eventID string) (c counts, err e
 	for _, topic := range []string{events.Reservations, events.Payments} {
 		records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 		if err != nil {
-			return c, away(kafkaStore, err)
+			return c, unavailable(kafkaStore, err)
 		}
 		for _, r := range records {
 			id := header(r, "ce_id")

@@ -45,7 +45,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 		return f, err
 	}
 	f.PaidWithoutTicket, f.TicketWithoutPayment = b.paidWithoutTicket(), b.ticketWithoutPayment()
-	if f.StrayCharges, err = s.strayCharges(ctx, b); err != nil {
+	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}
 	if f.Unpublished, err = s.unpublished(ctx); err != nil {

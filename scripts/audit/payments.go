@@ -42,14 +42,14 @@ func (s *Stores) books(ctx context.Context, eventID string) (b books, err error)
 		SELECT id::text, order_id, reference_id::text, status, amount FROM payments
 		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
 	if err != nil {
-		return b, fmt.Errorf("payments of %s: %w", eventID, away(postgresStore(platform.Payment), err))
+		return b, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
 	b.reservations, err = collect(ctx, s.ticket, func(r reservation) string { return r.ID }, `
 		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity,
 		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'USED'))
 		FROM reservations r WHERE event_id = $1`, eventID)
 	if err != nil {
-		return b, fmt.Errorf("reservations of %s: %w", eventID, away(postgresStore(platform.Ticket), err))
+		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	return b, nil
 }
@@ -78,7 +78,7 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", away(providerStore, err))
+		return nil, fmt.Errorf("ledger: %w", unavailable(providerStore, err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
@@ -88,7 +88,7 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 		Charges []sandbox.Charge `json:"charges"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&ledger); err != nil {
-		return nil, fmt.Errorf("ledger: %w", away(providerStore, err))
+		return nil, fmt.Errorf("ledger: %w", unavailable(providerStore, err))
 	}
 	out := make(map[string]sandbox.Charge, len(ledger.Charges))
 	for _, c := range ledger.Charges {
@@ -142,8 +142,8 @@ func (b books) ticketWithoutPayment() []string {
 	return out
 }
 
-// strayCharges lists what the provider keeps of orders that payment has never heard of. Whose sale they were of nobody can tell.
-func (s *Stores) strayCharges(ctx context.Context, b books) ([]string, error) {
+// unknownCharges lists what the provider keeps of orders that payment has never heard of. Whose sale they were of nobody can tell.
+func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) {
 	var orders []string
 	for id := range b.charges {
 		if b.kept(id) > 0 {
@@ -153,11 +153,11 @@ func (s *Stores) strayCharges(ctx context.Context, b books) ([]string, error) {
 	rows, err := s.payment.Query(ctx, `
 		SELECT o FROM unnest($1::text[]) AS o WHERE NOT EXISTS (SELECT FROM payments WHERE order_id = o)`, orders)
 	if err != nil {
-		return nil, fmt.Errorf("orders of the ledger: %w", away(postgresStore(platform.Payment), err))
+		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))
 	}
 	strays, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("orders of the ledger: %w", away(postgresStore(platform.Payment), err))
+		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))
 	}
 	for i, id := range strays {
 		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.kept(id))

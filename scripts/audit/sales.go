@@ -47,7 +47,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0))))::int`,
 		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
 	if err != nil {
-		return out, fmt.Errorf("sales of %s: %w", eventID, away(postgresStore(platform.Ticket), err))
+		return out, fmt.Errorf("sales of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	out.Oversold = double + max(0, out.Sold-out.Capacity)
 	return out, nil
@@ -58,7 +58,7 @@ func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int,
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("reservations of %s…: %w", prefix, away(postgresStore(platform.Ticket), err))
+		return 0, fmt.Errorf("reservations of %s…: %w", prefix, unavailable(postgresStore(platform.Ticket), err))
 	}
 	return n, nil
 }

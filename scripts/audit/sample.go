@@ -15,7 +15,7 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	var out Sample
 	now, err := s.redis.Time(ctx).Result()
 	if err != nil {
-		return out, fmt.Errorf("sample %s: %w", eventID, away(redisStore, err))
+		return out, fmt.Errorf("sample %s: %w", eventID, unavailable(redisStore, err))
 	}
 	unexpired := "(" + strconv.FormatInt(now.UnixMilli(), 10)
 	var waiting, parked, active, old *redis.IntCmd
@@ -27,14 +27,14 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 		return nil
 	})
 	if err != nil {
-		return out, fmt.Errorf("sample %s: %w", eventID, away(redisStore, err))
+		return out, fmt.Errorf("sample %s: %w", eventID, unavailable(redisStore, err))
 	}
 	out.Waiting, out.Parked, out.Active = waiting.Val(), parked.Val(), active.Val()+old.Val()
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE status = 'SOLD'), count(*) FILTER (WHERE status = 'HELD' AND held_until > now())
 		FROM seats WHERE event_id = $1`, eventID).Scan(&out.Sold, &out.Held)
 	if err != nil {
-		return out, fmt.Errorf("sample %s: %w", eventID, away(postgresStore(platform.Ticket), err))
+		return out, fmt.Errorf("sample %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	return out, nil
 }
@@ -50,7 +50,7 @@ func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, e
 	for from := "-"; ; {
 		page, err := s.redis.XRangeN(ctx, key(eventID, "admitted"), from, "+", streamPage).Result()
 		if err != nil {
-			return nil, fmt.Errorf("admissions of %s: %w", eventID, away(redisStore, err))
+			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}
 		for _, m := range page {
 			a, err := admission(m.Values)

@@ -47,7 +47,7 @@ func freePort(t *testing.T) int {
 }
 
 // Not beside the tests that start processes: a child holds its parent's sockets until its exec.
-func TestStartNamesWhoHasThePort(t *testing.T) {
+func TestStartNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -139,12 +139,12 @@ func TestStartByTwoAtOnce(t *testing.T) {
 	require.True(t, one.Running("redis"))
 }
 
-func TestWhatTestsStartEndsWithTheLastOfThem(t *testing.T) {
+func TestLastReleaseStopsTheBackends(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
-	first, err := s.Lend(t.Context())
+	first, err := s.Acquire(t.Context())
 	require.NoError(t, err)
-	second, err := s.Lend(t.Context())
+	second, err := s.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, first(t.Context()))
 	require.True(t, s.Running("redis"), "the second run still needs it")
@@ -152,19 +152,19 @@ func TestWhatTestsStartEndsWithTheLastOfThem(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-func TestTestsStopNothingThatSomebodyKeeps(t *testing.T) {
+func TestReleaseLeavesKeptBackendsRunning(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
-	giveBack, err := s.Lend(t.Context())
+	release, err := s.Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, giveBack(t.Context()))
+	require.NoError(t, release(t.Context()))
 	require.True(t, s.Running("redis"), "it ran before")
 
 	require.NoError(t, s.Stop(t.Context()))
-	giveBack, err = s.Lend(t.Context())
+	release, err = s.Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.Keep(t.Context()), "make up, in the middle of make test")
-	require.NoError(t, giveBack(t.Context()))
+	require.NoError(t, s.StartAndKeep(t.Context()), "make up, in the middle of make test")
+	require.NoError(t, release(t.Context()))
 	require.True(t, s.Running("redis"), "it is used by others now")
 }

@@ -42,7 +42,7 @@ func requireRevived(t *testing.T, s *Set, want bool) {
 	require.Equal(t, want, revived)
 }
 
-func TestReviveStartsWhatHasDiedAndCountsIt(t *testing.T) {
+func TestReviveRestartsADeadBackendAndCountsIt(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	before := s.Status(t.Context())[0]
@@ -66,7 +66,7 @@ func TestReviveStartsWhatHasDiedAndCountsIt(t *testing.T) {
 	require.Equal(t, "ended", s.Status(t.Context())[0].LastExit, "only its parent knows how")
 }
 
-func TestReviveLeavesAloneWhatWasStoppedOnPurpose(t *testing.T) {
+func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	require.NoError(t, s.Stop(t.Context()), "a stop of what has died already")
@@ -181,13 +181,13 @@ func TestReviveEndsWhatIsLeftInTheDataFolder(t *testing.T) {
 	require.True(t, s.Running("redis"))
 }
 
-func TestTestsStopNothingThatDiedWhileSomebodyKeptIt(t *testing.T) {
+func TestReleaseLeavesKeptBackendsThatDied(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
-	giveBack, err := s.Lend(t.Context())
+	release, err := s.Acquire(t.Context())
 	require.NoError(t, err)
 	require.True(t, s.Running("redis"))
-	require.NoError(t, giveBack(t.Context()))
+	require.NoError(t, release(t.Context()))
 	require.True(t, s.Running("redis"), "make up keeps it")
 }
 

@@ -47,19 +47,19 @@ type size struct {
 	threshold  int
 	rate       int // positions of tier 1 a second
 	arrive     time.Duration
-	hold, slot int           // seconds
-	habits     []crowd.Habit // nil: the crowd's own shares
-	voidAfter  time.Duration // when payment gives up on a charge that the provider does not know
+	hold, slot int               // seconds
+	behaviours []crowd.Behaviour // nil: the crowd's own shares
+	voidAfter  time.Duration     // when payment gives up on a charge that the provider does not know
 }
 
 var (
 	longSale = size{visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second}
 	// Nobody of the short one is away for long, or walks off with what the others then wait for.
-	shortSale = size{visitors: 24, threshold: 8, rate: 24, arrive: 2 * time.Second, hold: 5, slot: 20, habits: shortHabits(), voidAfter: time.Second}
+	shortSale = size{visitors: 24, threshold: 8, rate: 24, arrive: 2 * time.Second, hold: 5, slot: 20, behaviours: shortBehaviours(), voidAfter: time.Second}
 )
 
-func shortHabits() []crowd.Habit {
-	return append(slices.Repeat([]crowd.Habit{crowd.Buys}, 20), crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined, crowd.DropsHold)
+func shortBehaviours() []crowd.Behaviour {
+	return append(slices.Repeat([]crowd.Behaviour{crowd.Buys}, 20), crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined, crowd.DropsHold)
 }
 
 // sale is one of them, and who came for it.
@@ -70,7 +70,7 @@ type sale struct {
 
 // setup starts two replicas of whatever keeps its state in a store, in the full form on backends that
 // the run may kill. The limits are such that what a
-// disturbance leaves behind is settled within the test.
+// fault leaves behind is settled within the test.
 func setup(t *testing.T, size size, seed uint64, release string) *run {
 	t.Helper()
 	p := harness.Start(t, harness.Options{
@@ -97,10 +97,10 @@ func TestNobodyIsHarmedByFaults(t *testing.T) {
 	seed, rng := order(t)
 	if !*full {
 		r := setup(t, shortSale, seed, "")
-		r.shortly(rng)
+		r.runShort(rng)
 		return
 	}
-	setup(t, longSale, seed, "").thoroughly(rng, 3)
+	setup(t, longSale, seed, "").runFull(rng, 3)
 }
 
 // order is the seed of a run and the random numbers that follow from it.
@@ -114,39 +114,39 @@ func order(t *testing.T) (uint64, *rand.Rand) {
 	return seed, rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // an order to repeat, not a secret
 }
 
-// shortly plays one sale, and disturbs it twice while people are paying.
-func (r *run) shortly(rng *rand.Rand) {
-	gone := r.begin(func() bool { return true })
-	all := r.ofServices()
+// runShort plays one sale and injects two faults while visitors are paying.
+func (r *run) runShort(rng *rand.Rand) {
+	done := r.begin(func() bool { return true })
+	all := r.serviceFaults()
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for i, d := range all[:2] {
-		r.Eventually(func(context.Context) error { return r.atWork(i + 1) })
-		r.disturb(d)
+		r.Eventually(func(context.Context) error { return r.requireSold(i + 1) })
+		r.inject(d)
 	}
-	<-gone
-	r.requireNobodyHarmed()
+	<-done
+	r.requireInvariants()
 }
 
-// thoroughly plays sale after sale until every disturbance has been, in each round.
-func (r *run) thoroughly(rng *rand.Rand, rounds int) {
+// runFull plays sale after sale until every fault was injected, in each round.
+func (r *run) runFull(rng *rand.Rand, rounds int) {
 	var over atomic.Bool
-	gone := r.begin(over.Load)
+	done := r.begin(over.Load)
 	for range rounds {
-		all := r.disturbances()
+		all := r.faults()
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, d := range all {
-			r.disturb(d)
-			time.Sleep(2 * time.Second) // a disturbance meets people at work, not the end of the one before
+			r.inject(d)
+			time.Sleep(2 * time.Second) // visitors are at work again before the next fault
 		}
 	}
 	over.Store(true)
-	<-gone
-	r.requireNobodyHarmed()
+	<-done
+	r.requireInvariants()
 }
 
-// begin watches from now on, and plays sales until over says after one of them that it was the last; then the channel is closed.
-func (r *run) begin(over func() bool) (gone <-chan struct{}) {
-	r.watch()
+// begin checks the invariants from now on and plays sales. After the sale for which over returns true it closes the channel.
+func (r *run) begin(over func() bool) (finished <-chan struct{}) {
+	r.checkAlways()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -163,13 +163,13 @@ func (r *run) begin(over func() bool) (gone <-chan struct{}) {
 	return done
 }
 
-func (r *run) disturb(d disturbance) {
+func (r *run) inject(d fault) {
 	r.t.Logf("%s: %s", r.state(), d.name)
 	d.do()
 }
 
-// atWork tells whether so many have bought something, or everybody has gone already.
-func (r *run) atWork(sold int) error {
+// requireSold returns an error until so many tickets are sold or all visitors have left.
+func (r *run) requireSold(sold int) error {
 	all := r.all()
 	if len(all) == 0 {
 		return errors.New("no sale is open yet")
@@ -192,7 +192,7 @@ func (r *run) play(i int) error {
 		return err
 	}
 	s.crowd = crowd.New(s.Sale, r.api, crowd.Options{
-		Visitors: n, Arrive: r.size.arrive, Seed: r.seed + uint64(i), Habits: r.size.habits,
+		Visitors: n, Arrive: r.size.arrive, Seed: r.seed + uint64(i), Behaviours: r.size.behaviours,
 		// A charge that was lost in an outage is voided and called declined: people try again.
 		Cards: 5,
 	})

@@ -12,8 +12,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// watch checks from now on what must hold at every instant.
-func (r *run) watch() {
+// checkAlways checks from now on what must hold at every instant.
+func (r *run) checkAlways() {
 	r.Always("no seat is sold twice", 500*time.Millisecond, func(ctx context.Context) (string, error) {
 		for _, s := range r.all() {
 			sales, err := r.stores.Sales(ctx, s.EventID)
@@ -40,12 +40,12 @@ func (r *run) watch() {
 	})
 }
 
-// requireNobodyHarmed waits until nothing is under way any more, and then finds every sale whole.
-func (r *run) requireNobodyHarmed() {
+// requireInvariants waits until nothing is under way any more, and then finds every sale whole.
+func (r *run) requireInvariants() {
 	r.t.Helper()
 	r.requireSettled()
 	for _, s := range r.all() {
-		r.requireWhole(s)
+		r.requireConsistent(s)
 	}
 	letters, err := r.stores.DeadLetters(r.t.Context())
 	require.NoError(r.t, err)
@@ -70,8 +70,8 @@ func (r *run) requireSettled() {
 	})
 }
 
-// requireWhole compares what the stores and the provider say of one sale.
-func (r *run) requireWhole(s *sale) {
+// requireConsistent compares what the stores and the provider say of one sale.
+func (r *run) requireConsistent(s *sale) {
 	r.t.Helper()
 	r.Eventually(func(ctx context.Context) error {
 		// The last events may still be on their way.

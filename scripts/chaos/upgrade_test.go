@@ -22,16 +22,16 @@ func TestNobodyIsHarmedByAnUpgrade(t *testing.T) {
 	seed, rng := order(t)
 	r := setup(t, longSale, seed, previousRelease(t))
 	var over atomic.Bool
-	gone := r.begin(over.Load)
+	done := r.begin(over.Load)
 	r.Migrate()
-	all := r.everyReplica(rng)
+	all := r.allReplicas(rng)
 	half := all[:len(all)/2]
 	r.replace(half, false)
 	r.replace(half, true)
 	r.replace(all, false)
 	over.Store(true)
-	<-gone
-	r.requireNobodyHarmed()
+	<-done
+	r.requireInvariants()
 }
 
 // previousRelease is the one that is upgraded.
@@ -47,28 +47,28 @@ func previousRelease(t *testing.T) string {
 	return strings.TrimSpace(string(tag))
 }
 
-// one is a replica of a service.
-type one struct {
+// replicaID is a replica of a service.
+type replicaID struct {
 	service string
 	replica int
 }
 
-// everyReplica lists what is deployed, in random order.
-func (r *run) everyReplica(rng *rand.Rand) []one {
-	var all []one
+// allReplicas lists what is deployed, in random order.
+func (r *run) allReplicas(rng *rand.Rand) []replicaID {
+	var all []replicaID
 	for _, s := range platform.Services() {
 		if s.Name == platform.Sandbox {
 			continue // the provider is nobody's release
 		}
 		for i := range r.Service(s.Name).Replicas() {
-			all = append(all, one{s.Name, i})
+			all = append(all, replicaID{s.Name, i})
 		}
 	}
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-func (r *run) replace(replicas []one, previous bool) {
+func (r *run) replace(replicas []replicaID, previous bool) {
 	words := map[bool]string{true: "back to the previous release", false: "to this release"}
 	for _, x := range replicas {
 		r.t.Logf("%s: %s-%d %s", r.state(), x.service, x.replica, words[previous])

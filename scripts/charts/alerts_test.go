@@ -67,7 +67,7 @@ func anchors(text string) []string {
 }
 
 // metricsCode is, for each metric, the source file that declares it.
-func metricsCode(t *testing.T, b bench) map[string]string {
+func metricsCode(t *testing.T, b fixture) map[string]string {
 	t.Helper()
 	code := map[string]string{}
 	name := regexp.MustCompile(`"(urr_\w+)"`)

@@ -1,16 +1,22 @@
 package charts_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/internal/schemas"
 )
 
-// What deploy/helm/README.md says about another service, done to a copy with one that is made up: its own files, and a line in each of
-// three of the umbrella's, and a link. Nothing in the library knows its name.
+// maxFiles is how many files outside its own folders a new service may change.
+const maxFiles = 8
+
+// TestAnotherService does to a copy of the charts what services/README.md says about a new service, which the gateway calls.
 func TestAnotherService(t *testing.T) {
 	t.Parallel()
 	const name = "promo"
@@ -28,25 +34,69 @@ func TestAnotherService(t *testing.T) {
 		require.NoError(t, os.WriteFile(to, []byte(strings.NewReplacer(pairs...).Replace(text)), 0o644))
 	}
 
-	for _, file := range []string{"Chart.yaml", "values.yaml", "values.schema.json"} {
+	// Its own chart.
+	for _, file := range []string{"Chart.yaml", "values.yaml"} {
 		change(at("stats", file), at(name, file), "stats", name)
 	}
+	change(at("stats", "schema.json"), at(name, "schema.json"))
 	change(at("stats", "templates", "service.yaml"), at(name, "templates", "service.yaml"))
 	require.NoError(t, os.Mkdir(at(name, "charts"), 0o755))
 	require.NoError(t, os.Symlink("../../urr-lib", at(name, "charts", "urr-lib")))
 
+	// What the guide lists.
 	change(at("urr", "Chart.yaml"), at("urr", "Chart.yaml"),
 		"  - {name: gateway", "  - {name: promo, version: 0.1.0, condition: promo.enabled}\n  - {name: gateway")
-	change(at("urr", "values.yaml"), at("urr", "values.yaml"), "\ngateway:\n", "\npromo:\n  enabled: true\ngateway:\n")
-	change(at("urr", "values.schema.json"), at("urr", "values.schema.json"),
-		`    "gateway": {"type"`, `    "promo": {"type": "object", "description": "values of the chart promo"},`+"\n"+`    "gateway": {"type"`)
 	require.NoError(t, os.Symlink("../../promo", at("urr", "charts", name)))
+	change(at("gateway", "values.yaml"), at("gateway", "values.yaml"), "    stats: {address", "    promo: {address: \"\"}\n    stats: {address")
+	requireListed(t, b, changed(t, b.charts(), dir, name))
 
+	require.NoError(t, schemas.Write(dir)) // make settings
 	b.run(t, nil, "helm", "lint", "--strict", at(name), "--set", "kafka.brokers={kafka:9092}")
-	b.run(t, nil, "helm", append([]string{"lint", "--strict", at("urr")}, b.whole()...)...)
-	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", at("urr")}, b.whole()...)...))
+	b.run(t, nil, "helm", append([]string{"lint", "--strict", at("urr")}, b.umbrellaArgs()...)...)
+	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", at("urr")}, b.umbrellaArgs()...)...))
 	for _, object := range []string{"urr-promo", "urr-promo-headless", "urr-promo-migrate", "urr-database-promo", "urr-rpc-gateway-promo"} {
 		require.Contains(t, out, "\n  name: "+object+"\n")
 	}
 	require.Contains(t, out, `image: "urr.local/promo:dev"`)
+	require.Contains(t, out, "PROMO_ADDR: dns:///urr-promo-headless:9000", "the gateway is told where it is")
+}
+
+// changed lists what differs between two folders of charts, without the new service's own, seen from the checkout.
+func changed(t *testing.T, before, after, name string) []string {
+	t.Helper()
+	var all []string
+	require.NoError(t, filepath.WalkDir(after, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		file, err := filepath.Rel(after, path)
+		if err != nil || strings.HasPrefix(file, name+"/") {
+			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			if _, err := os.Lstat(filepath.Join(before, file)); err != nil {
+				all = append(all, "deploy/helm/"+file)
+			}
+		} else if read(t, path) != read(t, filepath.Join(before, file)) {
+			all = append(all, "deploy/helm/"+file)
+		}
+		return nil
+	}))
+	return all
+}
+
+// requireListed compares changed files with the table of services/README.md.
+func requireListed(t *testing.T, b fixture, files []string) {
+	t.Helper()
+	_, section, found := strings.Cut(read(t, filepath.Join(b.layout.Root, "services", "README.md")), "\n## A tenth service\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(section, -1)
+	require.NotEmpty(t, rows)
+	require.LessOrEqual(t, len(rows), maxFiles)
+	var listed []string
+	for _, row := range rows {
+		listed = append(listed, strings.NewReplacer("<name>", "promo", "<caller>", "gateway").Replace(row[1]))
+	}
+	require.Subset(t, listed, files)
 }

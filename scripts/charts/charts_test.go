@@ -1,10 +1,7 @@
 package charts_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/platform"
 )
 
 func TestLint(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts("urr")}, b.whole()...)...)
+	b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts("urr")}, b.umbrellaArgs()...)...)
 	for _, s := range services() {
-		b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts(s.Name)}, alone(s)...)...)
+		b.run(t, nil, "helm", append([]string{"lint", "--strict", b.charts(s.Name)}, serviceArgs(s)...)...)
 	}
 }
 
@@ -52,9 +50,9 @@ func TestObjectsAreValid(t *testing.T) {
 		require.Contains(t, string(out), want)
 		require.Contains(t, string(out), "Skipped: 0")
 	}
-	check(t, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.whole()...)...), "Invalid: 0")
+	check(t, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...), "Invalid: 0")
 	for _, s := range services() {
-		check(t, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, alone(s)...)...), "Invalid: 0")
+		check(t, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, serviceArgs(s)...)...), "Invalid: 0")
 	}
 	for _, file := range []string{"sandbox.yaml", "backends.yaml"} {
 		check(t, []byte(read(t, filepath.Join(b.layout.Root, "deploy", "kind", file))), "Invalid: 0")
@@ -75,7 +73,7 @@ func TestInvalidObjectsAreFound(t *testing.T) {
 }
 
 // Whoever adds a sentence adds the test that shows it.
-func TestEverySentenceOfRefusalIsTested(t *testing.T) {
+func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	templates, err := filepath.Glob(b.charts("*", "templates", "*"))
@@ -130,7 +128,7 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sum := func(args ...string) string {
-		args = append([]string{"template", "urr", b.charts("urr")}, append(b.whole(), args...)...)
+		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
 		found := regexp.MustCompile(`checksum/config: \w+`).FindAllString(string(b.run(t, nil, "helm", args...)), -1)
 		require.Len(t, found, len(services()))
 		return strings.Join(found, "\n")
@@ -141,11 +139,11 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 }
 
 // Whoever sets one wrong value reads about that one and not about all others.
-func TestOneWrongValueIsOneComplaint(t *testing.T) {
+func TestWrongValueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, s := range services() {
-		args := append([]string{"template", s.Name, b.charts(s.Name)}, append(alone(s), "--set", "replicas=0")...)
+		args := append([]string{"template", s.Name, b.charts(s.Name)}, append(serviceArgs(s), "--set", "replicas=0")...)
 		cmd := b.command(t, "", "helm", args...)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
@@ -153,52 +151,29 @@ func TestOneWrongValueIsOneComplaint(t *testing.T) {
 	}
 }
 
-// The schemas have their common part from one file: a schema cannot refer to another file in a packed chart.
-func TestSchemasShareTheirDefinitions(t *testing.T) {
+// Helm reads the generated schemas from the checkout, so they are committed.
+func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	schemas, err := filepath.Glob(b.charts("*", "values.schema.json"))
+	files, err := schemas.Generate(b.charts())
 	require.NoError(t, err)
-	require.Len(t, schemas, len(services())+1)
-	common := strings.TrimSpace(read(t, b.charts("urr-lib", "defs.json")))
-	common = strings.ReplaceAll(common, "\n", "\n  ")
-	for _, file := range schemas {
-		text := read(t, file)
-		own, _, found := strings.Cut(text, "\n  \"$defs\": ")
-		require.True(t, found, "%s has no $defs", file)
-		want := own + "\n  \"$defs\": " + common + "\n}\n"
-		require.True(t, json.Valid([]byte(want)), file)
-		if *update && want != text {
-			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-			continue
-		}
-		require.True(t, bytes.Equal([]byte(want), []byte(text)), "%s differs from urr-lib/defs.json: go test ./scripts/charts -update", file)
-		requireClosed(t, file, text)
+	require.Len(t, files, len(services())+1)
+	for file, want := range files {
+		require.Equal(t, string(want), read(t, file), "%s is not what is generated now: make settings", file)
 	}
 }
 
-// requireClosed holds the lists of names, by which a schema is closed, to the members that it describes.
-func requireClosed(t *testing.T, file, text string) {
-	t.Helper()
-	var schema struct {
-		Closed        *bool          `json:"additionalProperties"`
-		Properties    map[string]any `json:"properties"`
-		PropertyNames struct {
-			AnyOf []struct{ Enum []string }
-		} `json:"propertyNames"`
-		Defs struct {
-			Shared  struct{ Enum []string }
-			Service struct {
-				Properties map[string]any `json:"properties"`
-			}
-		} `json:"$defs"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(text), &schema))
-	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Defs.Service.Properties)), schema.Defs.Shared.Enum, file)
-	if schema.Closed != nil { // the umbrella's: it has no part of the services' own
-		require.False(t, *schema.Closed, file)
-		return
-	}
-	require.Len(t, schema.PropertyNames.AnyOf, 2, file)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(schema.Properties)), schema.PropertyNames.AnyOf[1].Enum, file)
+// A packed chart brings its library along, and its schema refers to nothing outside itself.
+func TestPackedChartsAreValidated(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dir := t.TempDir()
+	b.run(t, nil, "helm", "package", b.charts("stats"), "--destination", dir)
+	packed := filepath.Join(dir, "stats-0.1.0.tgz")
+	args := append([]string{"template", "stats", packed}, serviceArgs(platform.Service{})...)
+	b.run(t, nil, "helm", args...)
+	cmd := b.command(t, "", "helm", append(args, "--set", "kafka.saslx=no")...)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "at '/kafka': additional properties 'saslx' not allowed")
 }

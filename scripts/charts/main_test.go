@@ -5,7 +5,6 @@ package charts_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,38 +20,36 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-var update = flag.Bool("update", false, "copy urr-lib's definitions into every schema")
-
-// bench is what every test uses: the checkout and the programs that it pins.
-type bench struct {
+// fixture is what every test uses: the checkout and the programs that it pins.
+type fixture struct {
 	layout platform.Layout
 	bin    string
 }
 
-var theBench = sync.OnceValues(func() (bench, error) {
+var loadFixture = sync.OnceValues(func() (fixture, error) {
 	layout, err := platform.Find()
 	if err != nil {
-		return bench{}, err
+		return fixture{}, err
 	}
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	bin, err := tools.Build(context.Background(), layout, tools.Kubernetes, say, "helm", "helm-unittest", "kubeconform")
-	return bench{layout: layout, bin: bin}, err
+	return fixture{layout: layout, bin: bin}, err
 })
 
-func setup(t *testing.T) bench {
+func setup(t *testing.T) fixture {
 	t.Helper()
-	b, err := theBench()
+	b, err := loadFixture()
 	require.NoError(t, err)
 	return b
 }
 
 // charts is a path below deploy/helm.
-func (b bench) charts(elem ...string) string {
+func (b fixture) charts(elem ...string) string {
 	return filepath.Join(append([]string{b.layout.Root, "deploy", "helm"}, elem...)...)
 }
 
 // run starts one of the programs and returns its output; a failure shows it.
-func (b bench) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
+func (b fixture) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
 	t.Helper()
 	cmd := b.command(t, string(stdin), name, args...)
 	var out, said bytes.Buffer
@@ -65,7 +62,7 @@ func (b bench) run(t *testing.T, stdin []byte, name string, args ...string) []by
 }
 
 // command prepares one of the programs.
-func (b bench) command(t *testing.T, stdin, name string, args ...string) *exec.Cmd {
+func (b fixture) command(t *testing.T, stdin, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(b.bin, name), args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -83,8 +80,8 @@ func services() []platform.Service {
 	return out
 }
 
-// whole are the arguments with which the umbrella is complete.
-func (b bench) whole() []string {
+// umbrellaArgs are the arguments with which the umbrella is complete.
+func (b fixture) umbrellaArgs() []string {
 	return []string{
 		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
 		"--set", "global.redis.addresses={redis:6379}", "--set", "secrets.databaseURL=postgres://urr@postgres/%s",
@@ -95,8 +92,8 @@ func (b bench) whole() []string {
 	}
 }
 
-// alone are the arguments with which a service's chart is complete.
-func alone(s platform.Service) []string {
+// serviceArgs are the arguments with which a service's chart is complete.
+func serviceArgs(s platform.Service) []string {
 	args := []string{"--set", "autoscaling.enabled=true", "--set", "global.networkPolicy.enabled=true", "--set", "priorityClassName=sale"}
 	for _, callee := range s.Calls {
 		args = append(args, "--set", fmt.Sprintf("rpc.calls.%s.address=%s:9000", callee, callee))

@@ -70,7 +70,7 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	const grpcPort, opsPort = 9000, 9001
 	b := setup(t)
 	policies, labels := map[string]policy{}, map[string]map[string]string{}
-	out := b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.whole()...)...)
+	out := b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...)
 	for decoder := yaml.NewDecoder(bytes.NewReader(out)); ; {
 		var o policy
 		err := decoder.Decode(&o)

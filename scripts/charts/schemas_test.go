@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var schemas sync.Mutex
+var schemaFiles sync.Mutex
 
 // writeSchemas makes a JSON schema of every kind of the Kubernetes that scripts/cluster builds, from the OpenAPI document in the module
 // of its source, so that they are of that version and nothing else is fetched. They are kept under .urr/schemas.
-func writeSchemas(t *testing.T, b bench) string {
+func writeSchemas(t *testing.T, b fixture) string {
 	t.Helper()
-	schemas.Lock()
-	defer schemas.Unlock()
+	schemaFiles.Lock()
+	defer schemaFiles.Unlock()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
 	cmd.Dir = filepath.Join(b.layout.Root, "scripts", "cluster", "src")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
@@ -37,7 +37,7 @@ func writeSchemas(t *testing.T, b bench) string {
 	}
 	require.NoError(t, json.Unmarshal([]byte(read(t, filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))), &document))
 	for name, definition := range document.Definitions {
-		tighten(name, definition)
+		closeObjects(name, definition)
 	}
 	fresh := dir + ".new" // put in place when it is whole
 	require.NoError(t, os.RemoveAll(fresh))
@@ -52,7 +52,7 @@ func writeSchemas(t *testing.T, b bench) string {
 		if kind["group"] == "" { // kubeconform calls the group of v1 v1
 			kind["group"] = kind["version"]
 		}
-		raw, err := json.Marshal(alonestanding(name, document.Definitions))
+		raw, err := json.Marshal(selfContained(name, document.Definitions))
 		require.NoError(t, err)
 		file := strings.ToLower(fmt.Sprintf("%v-%v-%v.json", kind["kind"], kind["group"], kind["version"]))
 		require.NoError(t, os.WriteFile(filepath.Join(fresh, file), raw, 0o644))
@@ -61,8 +61,8 @@ func writeSchemas(t *testing.T, b bench) string {
 	return dir
 }
 
-// tighten makes of an OpenAPI definition what JSON Schema understands, and allows no members but those that are described.
-func tighten(name string, definition map[string]any) {
+// closeObjects makes of an OpenAPI definition what JSON Schema understands, and allows no members but those that are described.
+func closeObjects(name string, definition map[string]any) {
 	if strings.HasSuffix(name, ".IntOrString") || strings.HasSuffix(name, ".Quantity") {
 		definition["type"] = []string{"string", "number"}
 		delete(definition, "format")
@@ -72,8 +72,8 @@ func tighten(name string, definition map[string]any) {
 	}
 }
 
-// alonestanding is the schema of a definition with everything that it refers to.
-func alonestanding(name string, all map[string]map[string]any) map[string]any {
+// selfContained is the schema of a definition with everything that it refers to.
+func selfContained(name string, all map[string]map[string]any) map[string]any {
 	needed := map[string]any{}
 	var need func(v any)
 	need = func(v any) {

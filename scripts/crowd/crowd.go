@@ -15,31 +15,31 @@ type Crowd struct {
 	api      *API
 	visitors int
 	// arrive is how long the arrivals are spread over.
-	arrive time.Duration
-	seed   uint64
-	habits []Habit
-	cards  int
+	arrive     time.Duration
+	seed       uint64
+	behaviours []Behaviour
+	cards      int
 
-	soldOut atomic.Bool
-	loot    loot
-	tally   Tally
+	soldOut      atomic.Bool
+	stolenPasses stolenPasses
+	tally        Tally
 }
 
 // Options of a run.
 type Options struct {
 	Visitors int
 	Arrive   time.Duration
-	// Seed makes habits and thinking times repeatable.
+	// Seed makes behaviours and thinking times repeatable.
 	Seed uint64
-	// Habits of the visitors, one each; nil: the crowd's own shares, dealt out by the seed.
-	Habits []Habit
+	// Behaviours of the visitors, one each; nil: the crowd's own shares, dealt out by the seed.
+	Behaviours []Behaviour
 	// Cards is how many good ones a visitor tries before giving up, as where an outage of the provider makes some fail; 0 is 1.
 	Cards int
 }
 
 // New prepares the crowd of a sale that is open already.
 func New(sale Sale, api *API, o Options) *Crowd {
-	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, habits: o.Habits, cards: max(1, o.Cards)}
+	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.Cards)}
 }
 
 // Tally counts people, live.
@@ -133,17 +133,17 @@ func (c *Crowd) Tally() *Tally { return &c.tally }
 // Run lets everybody come, act and go; it returns when the last one has gone or ctx ends.
 func (c *Crowd) Run(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(c.seed, 1))
-	habits := c.habits
-	if habits == nil {
-		habits = Habits(c.visitors, rng)
+	behaviours := c.behaviours
+	if behaviours == nil {
+		behaviours = Behaviours(c.visitors, rng)
 	}
 	arrivals := arrivals(c.visitors, c.arrive, rng)
 	var wg sync.WaitGroup
 	start := time.Now()
-	for i, habit := range habits {
+	for i, behaviour := range behaviours {
 		v := &visitor{
-			crowd: c, habit: habit, rng: rand.New(rand.NewPCG(c.seed, uint64(i)+2)),
-			userID: fmt.Sprintf("%s-%05d", habit, i), session: c.api.NewSession(),
+			crowd: c, behaviour: behaviour, rng: rand.New(rand.NewPCG(c.seed, uint64(i)+2)),
+			userID: fmt.Sprintf("%s-%05d", behaviour, i), session: c.api.NewSession(),
 		}
 		wg.Add(1)
 		go func() {

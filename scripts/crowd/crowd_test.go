@@ -30,7 +30,7 @@ func TestHalfTheCrowdComesAtTheOpening(t *testing.T) {
 	require.Greater(t, early, n/2)
 }
 
-func TestABentTokenIsWellFormedAndNotGenuine(t *testing.T) {
+func TestTamperedTokenIsWellFormed(t *testing.T) {
 	t.Parallel()
 	key := []byte("a key of thirty-two bytes or more")
 	genuine, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "event", "uid": "alice"}).SignedString(key)
@@ -126,7 +126,7 @@ func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // A service that is started again answers 503, or nobody answers at all: a page tries again.
-func TestAVisitorTriesAgainWhatMayPass(t *testing.T) {
+func TestVisitorRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{statuses: []int{0, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusOK}}
@@ -137,7 +137,7 @@ func TestAVisitorTriesAgainWhatMayPass(t *testing.T) {
 	})
 }
 
-func TestAVisitorIsRefusedOnceAndGivesUpInTheEnd(t *testing.T) {
+func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refuses := &network{statuses: []int{http.StatusForbidden}}
@@ -151,7 +151,7 @@ func TestAVisitorIsRefusedOnceAndGivesUpInTheEnd(t *testing.T) {
 	})
 }
 
-func TestHarmIsWhatVisitorsSeeOfIt(t *testing.T) {
+func TestHarmListsWhatVisitorsSaw(t *testing.T) {
 	t.Parallel()
 	var tally crowd.Tally
 	tally.Ticket("A-1-1", "alice")

@@ -12,8 +12,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// loot is what honest visitors' passes look like to a thief: a few real ones, for others to steal.
-type loot struct {
+// stolenPasses collects a few genuine passes of honest visitors, which forgers then use.
+type stolenPasses struct {
 	mu      sync.Mutex
 	passes  []stolenPass
 	entries []string
@@ -24,7 +24,7 @@ type stolenPass struct{ token, ticket, requestID string }
 // keep is how many real passes are lying around; enough for every forger to pick one.
 const keep = 64
 
-func (l *loot) pass(token, ticket, requestID string) {
+func (l *stolenPasses) addPass(token, ticket, requestID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.passes) < keep && token != "" {
@@ -32,7 +32,7 @@ func (l *loot) pass(token, ticket, requestID string) {
 	}
 }
 
-func (l *loot) entry(token string) {
+func (l *stolenPasses) addEntry(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if token == "" {
@@ -44,7 +44,7 @@ func (l *loot) entry(token string) {
 	l.entries = append(l.entries, token)
 }
 
-func (l *loot) steal() (pass stolenPass, entry string) {
+func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.passes) > 0 {
@@ -62,7 +62,7 @@ func (v *visitor) forge(ctx context.Context) {
 		return
 	}
 	event := v.crowd.sale.EventID
-	pass, entry := v.crowd.loot.steal()
+	pass, entry := v.crowd.stolenPasses.pick()
 	seats := "/api/v1/seats/" + event
 	v.try(ctx, "no pass at all", http.MethodGet, seats, nil)
 	v.try(ctx, "a claim of the edge's", http.MethodGet, seats, map[string]string{"X-CloudFront-Verified": "true"})
@@ -72,7 +72,7 @@ func (v *visitor) forge(ctx context.Context) {
 		"an own entry token":      v.ownToken(jwt.SigningMethodHS256, "entry"),
 		"an unsigned entry token": v.ownToken(jwt.SigningMethodNone, "entry"),
 		"a stolen entry token":    entry,
-		"a bent entry token":      bend(entry),
+		"a bent entry token":      tamper(entry),
 		"a pass as entry token":   pass.token,
 	} {
 		if token != "" {
@@ -85,11 +85,11 @@ func (v *visitor) forge(ctx context.Context) {
 		"an own tier-1 token":      v.ownToken(jwt.SigningMethodHS256, "vwr"),
 		"an unsigned tier-1 token": v.ownToken(jwt.SigningMethodNone, "vwr"),
 		"a stolen tier-1 token":    pass.token,
-		"a bent tier-1 token":      bend(pass.token),
+		"a bent tier-1 token":      tamper(pass.token),
 	} {
-		v.jump(ctx, v.session.Fork(), how, token)
+		v.enterWithout(ctx, v.session.Fork(), how, token)
 	}
-	v.bendTicket(ctx, pass)
+	v.tamperTicket(ctx, pass)
 }
 
 // share gives the whole browser profile's pass to a friend who signs in as another user: the position is bound to the first.
@@ -101,10 +101,10 @@ func (v *visitor) share(ctx context.Context) {
 	if token == "" || friend.DevLogin(ctx, "friend-of-"+v.userID) != nil {
 		return
 	}
-	v.jump(ctx, friend, "a shared pass", token)
+	v.enterWithout(ctx, friend, "a shared pass", token)
 	stranger := v.crowd.api.NewSession()
 	if stranger.DevLogin(ctx, "stranger-to-"+v.userID) == nil {
-		v.jump(ctx, stranger, "a shared link", token)
+		v.enterWithout(ctx, stranger, "a shared link", token)
 	}
 }
 
@@ -121,8 +121,8 @@ func (v *visitor) try(ctx context.Context, how, method, path string, header map[
 	}
 }
 
-// jump tries to enter the line without a pass of one's own.
-func (v *visitor) jump(ctx context.Context, s *Session, how, token string) {
+// enterWithout tries to enter the line with somebody else's pass or with none.
+func (v *visitor) enterWithout(ctx context.Context, s *Session, how, token string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	if token != "" {
 		s.cookies["urr-vwr-token"] = token
@@ -133,14 +133,14 @@ func (v *visitor) jump(ctx context.Context, s *Session, how, token string) {
 	}
 }
 
-// bendTicket claims position 1 with a ticket whose bytes were changed.
-func (v *visitor) bendTicket(ctx context.Context, pass stolenPass) {
+// tamperTicket claims position 1 with a ticket whose bytes were changed.
+func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	if pass.ticket == "" {
 		return
 	}
 	v.crowd.tally.ForgedTried.Add(1)
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + pass.requestID
-	ans, err := v.session.Call(ctx, StepForged, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": bend(pass.ticket)})
+	ans, err := v.session.Call(ctx, StepForged, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": tamper(pass.ticket)})
 	var c checked
 	if err == nil && ans.OK() && json.Unmarshal(ans.Body, &c) == nil && c.Admitted {
 		v.crowd.tally.letIn("a bent ticket")
@@ -168,8 +168,8 @@ func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
 	return s
 }
 
-// bend changes one bit in the middle of what a signed value says, keeping its signature.
-func bend(token string) string {
+// tamper changes one bit in the middle of what a signed value says, keeping its signature.
+func tamper(token string) string {
 	part := token
 	before, after := "", ""
 	if p := strings.Split(token, "."); len(p) == 3 {

@@ -18,7 +18,7 @@ type prepared struct {
 
 // pay goes through the checkout until the reservation is confirmed and the ticket is there.
 func (v *visitor) pay(ctx context.Context, held reservation) error {
-	if v.habit == IsDeclined {
+	if v.behaviour == IsDeclined {
 		status, err := v.charge(ctx, held, "decline-"+uuid.NewString())
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (v *visitor) post(ctx context.Context, step Step, path string, body, out an
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, step, path, body, header)
 	defer second()
-	ans, err := v.persist(ctx, step, http.MethodPost, path, body, header)
+	ans, err := v.callWithRetries(ctx, step, http.MethodPost, path, body, header)
 	if err != nil {
 		return err
 	}

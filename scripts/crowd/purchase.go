@@ -44,7 +44,7 @@ type reservation struct {
 
 // inside is what an admitted visitor does: choose, hold, pay, wait for the ticket.
 func (v *visitor) inside(ctx context.Context) error {
-	if v.habit == LeavesInside {
+	if v.behaviour == LeavesInside {
 		return errLeft
 	}
 	var hall seatMap
@@ -58,7 +58,7 @@ func (v *visitor) inside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.habit == DropsHold {
+	if v.behaviour == DropsHold {
 		return errLeft
 	}
 	if err := pause(ctx, about(v.rng, thinkPayment)); err != nil {
@@ -120,7 +120,7 @@ func (v *visitor) nothingFree(ctx context.Context) error {
 	if time.Since(v.lastBeat) >= heartbeat {
 		v.lastBeat = time.Now()
 		beat := "/api/v1/queue/heartbeat/" + v.crowd.sale.EventID
-		if _, err := v.persist(ctx, StepHeartbeat, http.MethodPost, beat, map[string]any{}, nil); err != nil {
+		if _, err := v.callWithRetries(ctx, StepHeartbeat, http.MethodPost, beat, map[string]any{}, nil); err != nil {
 			return err
 		}
 	}
@@ -131,12 +131,12 @@ func (v *visitor) nothingFree(ctx context.Context) error {
 func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error) {
 	header := map[string]string{"Accept": "application/octet-stream"}
 	path := "/api/v1/seats/" + v.crowd.sale.EventID + "/availability"
-	ans, err := v.persist(ctx, StepAvailability, http.MethodGet, path, nil, header)
+	ans, err := v.callWithRetries(ctx, StepAvailability, http.MethodGet, path, nil, header)
 	if err != nil {
 		return nil, err
 	}
 	if !ans.OK() {
-		return nil, v.turnedAway(StepAvailability, ans)
+		return nil, v.refusedInside(StepAvailability, ans)
 	}
 	var free []string
 	for i, id := range ids {
@@ -157,7 +157,7 @@ func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error
 
 // secondClick repeats a POST at the same instant in a second tab, if it is that kind of visitor; the result waits for it.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
-	if v.habit != ClicksTwice {
+	if v.behaviour != ClicksTwice {
 		return func() {}
 	}
 	tab := v.session.Fork()
@@ -170,17 +170,17 @@ func (v *visitor) secondClick(ctx context.Context, step Step, path string, body 
 
 // protected calls what needs the entry token; a slot that has ended sends the visitor back to the line.
 func (v *visitor) protected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
-	ans, err := v.persist(ctx, step, method, path, body, header)
+	ans, err := v.callWithRetries(ctx, step, method, path, body, header)
 	if err != nil {
 		return err
 	}
 	if !ans.OK() {
-		return v.turnedAway(step, ans)
+		return v.refusedInside(step, ans)
 	}
 	return json.Unmarshal(ans.Body, out)
 }
 
-func (v *visitor) turnedAway(step Step, ans *Answer) error {
+func (v *visitor) refusedInside(step Step, ans *Answer) error {
 	if ans.Status == http.StatusForbidden {
 		return errSlotEnded
 	}

@@ -1,4 +1,4 @@
-// Package crowd simulates the visitors of one sale: closed-loop people with a browser's habits who go through the gateway, both
+// Package crowd simulates the visitors of one sale: closed-loop people with a browser's behaviours who go through the gateway, both
 // waiting rooms, the seats and the payment, and some who leave, come back, share links, forge passes or click twice.
 package crowd
 

@@ -35,7 +35,7 @@ const saleEvery = 10
 // waitInRoom takes a position of tier 1 and waits until it is served. An inactive room lets pass.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
-		ans, err := v.persist(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, nil)
+		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, nil)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 		if err := json.Unmarshal(ans.Body, &a); err != nil {
 			return err
 		}
-		if v.habit == LeavesRoom && pause(ctx, about(v.rng, 5*time.Second)) == nil {
+		if v.behaviour == LeavesRoom && pause(ctx, about(v.rng, 5*time.Second)) == nil {
 			return errLeft
 		}
 		served, err := v.pollRoom(ctx, a)
@@ -67,7 +67,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 		if err := v.sleep(ctx, next); err != nil {
 			return false, err
 		}
-		ans, err := v.persist(ctx, StepTier1Poll, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": a.Ticket})
+		ans, err := v.callWithRetries(ctx, StepTier1Poll, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": a.Ticket})
 		if err != nil {
 			return false, err
 		}
@@ -82,7 +82,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 			return false, err
 		}
 		if c.Admitted {
-			v.crowd.loot.pass(v.session.cookies["urr-vwr-token"], a.Ticket, a.RequestID)
+			v.crowd.stolenPasses.addPass(v.session.cookies["urr-vwr-token"], a.Ticket, a.RequestID)
 			return true, nil
 		}
 		next = c.NextPoll
@@ -96,17 +96,17 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.habit == SharesPass {
+	if v.behaviour == SharesPass {
 		v.share(ctx)
 	}
 	for polls := 1; p.Status != "active"; polls++ {
 		if sold, err := v.soldMeanwhile(ctx, polls); err != nil || sold {
 			return cmp.Or(err, errSoldOut)
 		}
-		if v.habit == LeavesLine && v.rng.IntN(3) == 0 {
+		if v.behaviour == LeavesLine && v.rng.IntN(3) == 0 {
 			return errLeft
 		}
-		if v.habit == ComesBack && !v.away {
+		if v.behaviour == ComesBack && !v.away {
 			v.away = true
 			if err := pause(ctx, awayAtLeast+time.Duration(v.rng.Int64N(int64(awaySpread)))); err != nil {
 				return err
@@ -115,7 +115,7 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 			return err
 		}
 		header := map[string]string{"x-queue-ticket": v.queueTicket}
-		ans, err := v.persist(ctx, StepQueuePoll, http.MethodGet, "/api/v1/queue/status/"+event, nil, header)
+		ans, err := v.callWithRetries(ctx, StepQueuePoll, http.MethodGet, "/api/v1/queue/status/"+event, nil, header)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 		}
 	}
 	v.lastBeat = time.Now()
-	v.crowd.loot.entry(p.EntryToken)
+	v.crowd.stolenPasses.addEntry(p.EntryToken)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (v *visitor) join(ctx context.Context) (place, error) {
 		if v.queueTicket != "" {
 			header["x-queue-ticket"] = v.queueTicket
 		}
-		ans, err := v.persist(ctx, StepQueueJoin, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, header)
+		ans, err := v.callWithRetries(ctx, StepQueueJoin, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, header)
 		if err != nil {
 			return place{}, err
 		}

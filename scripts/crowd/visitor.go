@@ -25,11 +25,11 @@ var errSlotEnded = errors.New("slot ended")
 
 // visitor is one person with one browser. All its methods run in one goroutine, but for the second click.
 type visitor struct {
-	crowd   *Crowd
-	habit   Habit
-	rng     *rand.Rand
-	userID  string
-	session *Session
+	crowd     *Crowd
+	behaviour Behaviour
+	rng       *rand.Rand
+	userID    string
+	session   *Session
 
 	queueTicket string
 	lastBeat    time.Time
@@ -39,18 +39,18 @@ type visitor struct {
 
 // visit goes the whole way and says how it ended.
 func (v *visitor) visit(ctx context.Context) string {
-	if err := v.look(ctx); err != nil {
+	if err := v.viewEvent(ctx); err != nil {
 		return "error: " + err.Error()
 	}
-	if v.habit == Forges {
+	if v.behaviour == Forges {
 		v.forge(ctx)
 		return endForger
 	}
 	if err := v.waitInRoom(ctx); err != nil {
-		return ending(err)
+		return outcomeOf(err)
 	}
 	if err := v.login(ctx); err != nil {
-		return ending(err)
+		return outcomeOf(err)
 	}
 	for {
 		err := v.waitInLine(ctx)
@@ -58,14 +58,14 @@ func (v *visitor) visit(ctx context.Context) string {
 			err = v.inside(ctx)
 		}
 		if !errors.Is(err, errSlotEnded) {
-			return ending(err)
+			return outcomeOf(err)
 		}
 	}
 }
 
 // login is the session's DevLogin by somebody who tries again.
 func (v *visitor) login(ctx context.Context) error {
-	ans, err := v.persist(ctx, StepLogin, http.MethodPost, loginPath, map[string]any{"userId": v.userID}, nil)
+	ans, err := v.callWithRetries(ctx, StepLogin, http.MethodPost, loginPath, map[string]any{"userId": v.userID}, nil)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (v *visitor) login(ctx context.Context) error {
 // errLeft is how a visitor that walks away ends.
 var errLeft = errors.New("left")
 
-func ending(err error) string {
+func outcomeOf(err error) string {
 	switch {
 	case err == nil:
 		return endTicket
@@ -90,8 +90,8 @@ func ending(err error) string {
 	}
 }
 
-// look opens the event's page.
-func (v *visitor) look(ctx context.Context) error {
+// viewEvent opens the event's page.
+func (v *visitor) viewEvent(ctx context.Context) error {
 	var event struct {
 		Status string `json:"status"`
 	}
@@ -117,7 +117,7 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 
 // get reads JSON, waiting and trying again as a page does when the service is busy.
 func (v *visitor) get(ctx context.Context, step Step, path string, out any) error {
-	ans, err := v.persist(ctx, step, http.MethodGet, path, nil, nil)
+	ans, err := v.callWithRetries(ctx, step, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (v *visitor) get(ctx context.Context, step Step, path string, out any) erro
 // tries is how often a page repeats a request that got no answer, or one that says to wait.
 const tries = 20
 
-// persist repeats a call over 429, 5xx, lost connections and a twin that is under way, with the advised pause. Any other answer is
+// callWithRetries repeats a call over 429, 5xx, lost connections and a twin that is under way, with the advised pause. Any other answer is
 // final.
-func (v *visitor) persist(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
+func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
 	for i := range tries {
 		ans, err := v.session.Call(ctx, step, method, path, body, header)

@@ -42,14 +42,14 @@ func (b Backend) Start() {
 	b.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.p.tb.Context(), readyLimit)
 	defer cancel()
-	if err := b.p.site.backends.Start(ctx); err != nil {
+	if err := b.p.workspace.backends.Start(ctx); err != nil {
 		b.p.tb.Fatalf("harness: start %s: %v", b.name, err)
 	}
 }
 
 func (b Backend) signal(sig syscall.Signal) {
 	b.p.tb.Helper()
-	if err := b.p.site.backends.Signal(b.name, sig); err != nil {
+	if err := b.p.workspace.backends.Signal(b.name, sig); err != nil {
 		b.p.tb.Fatalf("harness: %v", err)
 	}
 }

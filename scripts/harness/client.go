@@ -142,19 +142,19 @@ func (c *Client) Must(ctx context.Context, method, path string, body, into any) 
 func (p *Platform) SessionToken(user string, roles ...string) string {
 	p.tb.Helper()
 	now := time.Now()
-	return p.sign(p.site.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
+	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
 // EntryToken forges no slot: it is what the queue would sign for a slot that the test knows of.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
-	return p.sign(p.site.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
+	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
 // Tier1Token is what vwr would sign for a position.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
-	return p.sign(p.site.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))
+	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))
 }
 
 func (p *Platform) sign(secret string, c jwt.Claims) string {

@@ -63,28 +63,28 @@ type Options struct {
 
 // Platform is a running platform.
 type Platform struct {
-	tb       testing.TB
-	world    *world
-	site     *site
-	opts     Options
-	services map[string]*Service
-	names    *names
-	links    map[string]*Link
-	previous string // the folder with the programs of Options.Previous
-	shared   bool
-	visitors *atomic.Uint32 // who have an address
+	tb        testing.TB
+	testRun   *testRun
+	workspace *workspace
+	opts      Options
+	services  map[string]*Service
+	names     *names
+	links     map[string]*Link
+	previous  string // the folder with the programs of Options.Previous
+	shared    bool
+	visitors  *atomic.Uint32 // who have an address
 }
 
-// turn is held by the run that has the backends of the process.
-var turn sync.Mutex
+// ownBackendsTurn is held by the run that has the backends of the process.
+var ownBackendsTurn sync.Mutex
 
 // Start runs a platform until the test ends; it is ready when Start returns. Failing to start fails
 // the test. When the test fails, the end of every service's log is shown.
 func Start(tb testing.TB, opts Options) *Platform {
 	tb.Helper()
 	if opts.OwnBackends {
-		turn.Lock()
-		tb.Cleanup(turn.Unlock)
+		ownBackendsTurn.Lock()
+		tb.Cleanup(ownBackendsTurn.Unlock)
 	}
 	p, err := newPlatform(tb.Context(), opts)
 	if err != nil {
@@ -105,15 +105,15 @@ func Start(tb testing.TB, opts Options) *Platform {
 
 // newPlatform finds a place for a platform, without a process.
 func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
-	w, err := theWorld()
+	w, err := currentRun()
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{visitors: new(atomic.Uint32), world: w, opts: opts, services: map[string]*Service{}, links: map[string]*Link{}}
+	p := &Platform{visitors: new(atomic.Uint32), testRun: w, opts: opts, services: map[string]*Service{}, links: map[string]*Link{}}
 	if opts.OwnBackends {
-		p.site, err = w.own()
+		p.workspace, err = w.own()
 	} else {
-		p.site, err = w.guestSite(ctx)
+		p.workspace, err = w.sharedBackends(ctx)
 	}
 	return p, err
 }
@@ -124,11 +124,11 @@ func (p *Platform) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.world.build(ctx, wanted); err != nil { // takes as long as it takes
+	if err := p.testRun.build(ctx, wanted); err != nil { // takes as long as it takes
 		return err
 	}
 	if p.opts.Previous != "" {
-		if p.previous, err = p.world.buildRelease(ctx, p.opts.Previous, wanted); err != nil {
+		if p.previous, err = p.testRun.buildRelease(ctx, p.opts.Previous, wanted); err != nil {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func (p *Platform) start(ctx context.Context) error {
 		if !s.Migrates {
 			return nil
 		}
-		return p.site.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
+		return p.workspace.migrate(ctx, s, p.program(s, p.previous != ""), p.env(p.services[s.Name], 0))
 	})
 	if err != nil {
 		return err
@@ -210,15 +210,15 @@ func (p *Platform) add(s platform.Service) error {
 	svc := &Service{p: p, desc: s, replicas: make([]replica, n)}
 	var ips []net.IP
 	for i := range svc.replicas {
-		if info, err := os.Stat(p.site.layout.Log(svc.name(i))); err == nil {
+		if info, err := os.Stat(p.workspace.layout.Log(svc.name(i))); err == nil {
 			svc.replicas[i].logged = info.Size()
 		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
 		svc.replicas[i].previous = p.previous != "" && s.Name != platform.Sandbox
 		svc.replicas[i].listen = platform.Listen{
-			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.site.layout.Port(s.Port))),
-			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.site.layout.Port(s.OpsPort))),
+			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.Port))),
+			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.OpsPort))),
 		}
 	}
 	p.names.set(s.Name, ips)
@@ -226,7 +226,7 @@ func (p *Platform) add(s platform.Service) error {
 	return nil
 }
 
-// end stops the services, those first that nobody needs, and then the proxies between them. The site
+// end stops the services, those first that nobody needs, and then the proxies between them. The workspace
 // is left as the next run wants to find it.
 func (p *Platform) end() error {
 	var errs []error
@@ -248,9 +248,9 @@ func (p *Platform) end() error {
 		p.names.close()
 	}
 	if p.opts.OwnBackends {
-		return errors.Join(append(errs, p.site.heal())...)
+		return errors.Join(append(errs, p.workspace.restoreBackends())...)
 	}
-	return errors.Join(append(errs, p.site.leave(context.Background()))...)
+	return errors.Join(append(errs, p.workspace.leave(context.Background()))...)
 }
 
 // showLogsOfFailure adds the end of every service's log to the output of a test that has failed.
@@ -276,7 +276,7 @@ func (p *Platform) Service(name string) *Service {
 }
 
 // Secrets are what the services of this run share.
-func (p *Platform) Secrets() platform.Secrets { return p.site.secrets }
+func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
 // Always checks an invariant from now on until the test ends, and fails the test when it does not
 // hold. An error of the check itself is taken for a store that is away: only `broken` counts.
@@ -311,13 +311,13 @@ func (p *Platform) Always(name string, every time.Duration, check func(context.C
 // env is a replica's whole environment.
 func (p *Platform) env(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
-	env := append(p.world.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
+	env := append(p.testRun.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
 	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
 }
 
 // wiring is where a service finds everything: directly, or through its links.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
-	w := p.site.wiring()
+	w := p.workspace.wiring()
 	direct := w.Target
 	w.Target = func(name string) string {
 		callee := p.services[name]
@@ -325,7 +325,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		case callee == nil:
 			return direct(name) // nobody listens: as if the callee were down
 		case len(callee.replicas) > 1:
-			return p.names.target(name, p.site.layout.Port(callee.desc.Port))
+			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
 		default:
 			return p.via(s, name, callee.replicas[0].listen.Addr)
 		}

@@ -102,7 +102,7 @@ func TestBackendsComeBackWithTheirData(t *testing.T) {
 }
 
 // What one test broke must not be broken for the next.
-func TestARunHealsTheBackendsItBroke(t *testing.T) {
+func TestBackendsAreRestoredAfterARun(t *testing.T) {
 	t.Run("breaks", func(t *testing.T) {
 		p := onBackendsOfItsOwn(t)
 		p.Backend("kafka").Pause()
@@ -137,7 +137,7 @@ func TestDatabasesAreThere(t *testing.T) {
 }
 
 // Runs on the same servers see nothing of each other, and leave nothing behind.
-func TestGuestsShareServersAndNothingElse(t *testing.T) {
+func TestRunsShareServersButNoData(t *testing.T) {
 	t.Parallel()
 	ctx := context.WithoutCancel(t.Context())
 	var first, second platform.Wiring

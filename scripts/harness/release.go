@@ -14,7 +14,7 @@ import (
 )
 
 // buildRelease builds the services of another commit, from a copy of its files, once.
-func (w *world) buildRelease(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
+func (w *testRun) buildRelease(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
 	commit, err := w.git(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
 		return "", fmt.Errorf("%s names no commit of this clone: fetch its whole history, or name another", revision)
@@ -37,7 +37,7 @@ func (w *world) buildRelease(ctx context.Context, revision string, services []pl
 }
 
 // unpack writes the files of a commit to dir, whole or not at all.
-func (w *world) unpack(ctx context.Context, commit, dir string) (err error) {
+func (w *testRun) unpack(ctx context.Context, commit, dir string) (err error) {
 	aside := dir + ".new"
 	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o755)); err != nil {
 		return fmt.Errorf("make a folder for %s: %w", commit, err)
@@ -53,7 +53,7 @@ func (w *world) unpack(ctx context.Context, commit, dir string) (err error) {
 	return os.Rename(aside, dir)
 }
 
-func (w *world) git(ctx context.Context, args ...string) (string, error) {
+func (w *testRun) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = w.checkout.Root
 	out, err := cmd.Output()
@@ -72,7 +72,7 @@ func (p *Platform) Migrate() {
 		if svc == nil || !s.Migrates {
 			continue
 		}
-		if err := p.site.migrate(p.tb.Context(), s, p.world.program(s), p.env(svc, 0)); err != nil {
+		if err := p.workspace.migrate(p.tb.Context(), s, p.testRun.program(s), p.env(svc, 0)); err != nil {
 			p.tb.Fatal("harness: ", err)
 		}
 	}
@@ -94,5 +94,5 @@ func (p *Platform) program(s platform.Service, previous bool) string {
 	if previous {
 		return filepath.Join(p.previous, filepath.Base(s.Package))
 	}
-	return p.world.program(s)
+	return p.testRun.program(s)
 }

@@ -178,9 +178,9 @@ func (s *Service) start(i int, failpoints string) error {
 	if failpoints != "" {
 		env = append(env, "URR_FAILPOINTS="+failpoints)
 	}
-	proc, err := s.p.world.nursery.Start(process.Spec{
+	proc, err := s.p.testRun.children.Start(process.Spec{
 		Name: s.name(i), Path: s.p.program(s.desc, s.replicas[i].previous), Env: env,
-		Dir: s.p.site.layout.State(), Log: s.p.site.layout.Log(s.name(i)),
+		Dir: s.p.workspace.layout.State(), Log: s.p.workspace.layout.Log(s.name(i)),
 	})
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s *Service) start(i int, failpoints string) error {
 func (s *Service) awaitReady(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	spec := process.Spec{Name: s.name(i), Log: s.p.site.layout.Log(s.name(i))}
+	spec := process.Spec{Name: s.name(i), Log: s.p.workspace.layout.Log(s.name(i))}
 	return s.proc(i).WaitReady(ctx, spec, func(ctx context.Context) error {
 		_, err := fetch(ctx, "http://"+s.Ops(i)+"/readyz")
 		return err
@@ -239,7 +239,7 @@ func (p *Platform) requireOwn(what string) {
 // showLogs adds the end of what each replica has logged in this run to the test's output.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
-		path := s.p.site.layout.Log(s.name(i))
+		path := s.p.workspace.layout.Log(s.name(i))
 		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
 	}
 }

@@ -67,7 +67,7 @@ func endAll() error {
 			errs = append(errs, p.end())
 		}
 	}
-	if w, err := theWorld(); err == nil {
+	if w, err := currentRun(); err == nil {
 		errs = append(errs, w.end())
 	}
 	return errors.Join(errs...)

@@ -18,7 +18,7 @@ import (
 )
 
 // Wiring says where the run's stores and services are, past the links, for programs that audit them.
-func (p *Platform) Wiring() platform.Wiring { return p.site.wiring() }
+func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
 
 // DB opens the database of a service, past its links: audits read the stores themselves.
 func (p *Platform) DB(service string) *pgxpool.Pool {
@@ -75,7 +75,7 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 // Dial connects to one replica of a service as another service would, with the key of that pair.
 func (p *Platform) Dial(caller, callee string, i int) *rpc.Conn {
 	p.tb.Helper()
-	key, ok := p.site.secrets.RPC[caller+">"+callee]
+	key, ok := p.workspace.secrets.RPC[caller+">"+callee]
 	if !ok {
 		p.tb.Fatalf("harness: %s does not call %s", caller, callee)
 	}

@@ -1,5 +1,5 @@
-// Package images builds the container images by ko: one per service, a static program on a base that holds certificates and a user who
-// is not root, and nothing else. Neither Docker nor a registry is asked.
+// Package images builds the container images by ko: one per service and one for the simulated visitors. Each is a static program on a
+// base that holds certificates and a user who is not root, and nothing else. Neither Docker nor a registry is asked.
 package images
 
 import (
@@ -18,8 +18,8 @@ import (
 // Registry is the name that the images get until somebody pushes them elsewhere; the charts' values say the same.
 const Registry = "urr.local"
 
-// visitors is what the charts' tests run.
-const visitors = "./scripts/cmd/visitors"
+// crowd is the program that `helm test` runs.
+const crowd = "./scripts/cmd/crowd"
 
 // Builder builds the images of a checkout.
 type Builder struct {
@@ -58,7 +58,7 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 		"--platform=linux/" + runtime.GOARCH, "--ldflags=-s,-w", "--image-user=" + nonRoot,
 		"--sbom=spdx", "--sbom-dir=" + b.Layout.Shared("images", "sbom"),
 	}
-	packages := []string{visitors}
+	packages := []string{crowd}
 	for _, s := range platform.Services() {
 		packages = append(packages, s.Package)
 	}

@@ -21,7 +21,15 @@ const RedisClusterNodes = 3
 const PostgresUser = "urr"
 
 // Databases are created when PostgreSQL starts: one per service that keeps tables.
-func Databases() []string { return []string{"urr_ticket", "urr_payment", "urr_stats"} }
+func Databases() []string {
+	var names []string
+	for _, s := range Services() {
+		if s.Database != "" {
+			names = append(names, s.Database)
+		}
+	}
+	return names
+}
 
 // DatabaseURL is the address of a database on the development server.
 func (l Layout) DatabaseURL(database string) string {

@@ -144,7 +144,7 @@ func TestEnvGivesBothSidesOfAPairTheSameKey(t *testing.T) {
 }
 
 // Browsers refuse 10080 alone of what an offset can reach: the pages get there, figures and ledgers too.
-func TestNothingForBrowsersIsWhereTheyOpenNothing(t *testing.T) {
+func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	t.Parallel()
 	for _, s := range platform.Services() {
 		for port, opened := range map[int]bool{s.Port: s.Name == platform.Gateway || s.Name == platform.Sandbox, s.OpsPort: true} {

@@ -16,6 +16,14 @@ const (
 	Sandbox = "sandbox" // the payment provider of development: no service, but a process like one
 )
 
+// Backends of a service besides its database.
+const (
+	Redis    = "redis"
+	Kafka    = "kafka"
+	DynamoDB = "dynamodb"
+	SQS      = "sqs"
+)
+
 // Service describes one process of the platform.
 type Service struct {
 	Name     string
@@ -24,6 +32,7 @@ type Service struct {
 	OpsPort  int      // base port of /healthz, /readyz and /metrics; the sandbox has them on Port
 	Migrates bool     // has a migrate command, to run before the first start
 	Database string   // its own database; empty: it keeps no tables
+	Backends []string // what else it connects to: Redis, Kafka, DynamoDB, SQS
 	Calls    []string // services it calls by gRPC
 	Needs    []string // what must be ready before it starts
 }
@@ -32,15 +41,17 @@ type Service struct {
 func Services() []Service {
 	return []Service{
 		{Name: Sandbox, Package: "./scripts/cmd/sandbox", Port: 8092, OpsPort: 8092},
-		{Name: Ticket, Package: "./services/ticket", Port: 8086, OpsPort: 8087, Migrates: true, Database: "urr_ticket"},
-		{Name: Stats, Package: "./services/stats", Port: 8090, OpsPort: 8091, Migrates: true, Database: "urr_stats"},
+		{Name: Ticket, Package: "./services/ticket", Port: 8086, OpsPort: 8087, Migrates: true, Database: "urr_ticket",
+			Backends: []string{Kafka}},
+		{Name: Stats, Package: "./services/stats", Port: 8090, OpsPort: 8091, Migrates: true, Database: "urr_stats",
+			Backends: []string{Kafka}},
 		{Name: Payment, Package: "./services/payment", Port: 8088, OpsPort: 8089, Migrates: true, Database: "urr_payment",
-			Calls: []string{Ticket}, Needs: []string{Ticket, Sandbox}},
+			Backends: []string{Kafka}, Calls: []string{Ticket}, Needs: []string{Ticket, Sandbox}},
 		{Name: Queue, Package: "./services/queue", Port: 8084, OpsPort: 8085, Migrates: true,
-			Calls: []string{Ticket}, Needs: []string{Ticket}},
+			Backends: []string{Redis, Kafka, SQS}, Calls: []string{Ticket}, Needs: []string{Ticket}},
 		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true,
-			Calls: []string{Queue}, Needs: []string{Queue}},
-		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true,
+			Backends: []string{DynamoDB}, Calls: []string{Queue}, Needs: []string{Queue}},
+		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka},
 			Calls: []string{VWR, Queue, Ticket, Payment, Stats}, Needs: []string{VWR, Queue, Ticket, Payment, Stats}},
 	}
 }

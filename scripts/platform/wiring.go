@@ -76,6 +76,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 		env["LEDGER_FILE"] = w.Ledger
 	} else {
 		w.common(env, s, at)
+		w.backends(env, s)
 	}
 	w.own(env, s)
 	list := make([]string, 0, len(env))
@@ -113,30 +114,43 @@ func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	}
 }
 
-// own is what single services read.
+// backends tells a service where its backends are.
+func (w Wiring) backends(env map[string]string, s Service) {
+	for _, backend := range s.Backends {
+		switch backend {
+		case Redis:
+			env["REDIS_ADDRS"] = strings.Join(w.RedisAddrs, ",")
+			if w.RedisDB != 0 {
+				env["REDIS_DB"] = strconv.Itoa(w.RedisDB)
+			}
+		case Kafka:
+			env["KAFKA_BROKERS"] = strings.Join(w.KafkaBrokers, ",")
+			env["KAFKA_REPLICATION_FACTOR"] = "1"
+			if w.KafkaPrefix != "" {
+				env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
+			}
+		case DynamoDB:
+			awsAccess(env)
+			env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
+		case SQS:
+			awsAccess(env)
+			env["SQS_ENDPOINT"] = w.SQSEndpoint
+		default:
+			panic(fmt.Sprintf("platform: %s has an unknown backend %q", s.Name, backend))
+		}
+	}
+}
+
+// awsAccess gives the SDK the region and credentials that it requires; the development servers take any.
+func awsAccess(env map[string]string) {
+	env["AWS_REGION"] = "ap-northeast-2"
+	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
+}
+
+// own is what single services read: their secrets, and what differs in development.
 func (w Wiring) own(env map[string]string, s Service) {
-	redis := func() {
-		env["REDIS_ADDRS"] = strings.Join(w.RedisAddrs, ",")
-		if w.RedisDB != 0 {
-			env["REDIS_DB"] = strconv.Itoa(w.RedisDB)
-		}
-	}
-	kafka := func() {
-		env["KAFKA_BROKERS"] = strings.Join(w.KafkaBrokers, ",")
-		env["KAFKA_REPLICATION_FACTOR"] = "1"
-		if w.KafkaPrefix != "" {
-			env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
-		}
-	}
-	aws := func() {
-		// The development servers take any credentials; the SDK wants some.
-		env["AWS_REGION"] = "ap-northeast-2"
-		env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
-	}
 	switch s.Name {
 	case Gateway:
-		redis()
-		kafka()
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
 		// Simulated visitors run on this machine and bring addresses of their own.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
@@ -144,28 +158,16 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case VWR:
-		aws()
-		env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file at every write
 	case Queue:
-		aws()
-		redis()
-		kafka()
-		env["SQS_ENDPOINT"] = w.SQSEndpoint
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:
-		kafka()
 		env["TICKET_CODE_KEY"] = w.Secrets.TicketCode
 	case Payment:
-		kafka()
 		env["PAYMENT_PROVIDER"], env["SANDBOX_URL"] = "sandbox", w.SandboxURL
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
-	case Stats:
-		kafka()
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
-	default:
-		panic(fmt.Sprintf("platform: no environment for service %q", s.Name))
 	}
 }

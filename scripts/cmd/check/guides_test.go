@@ -74,9 +74,9 @@ var (
 	linkPattern    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 )
 
-// TestGuidesNameWhatExists: every command, every file and every chapter that a document names is
+// TestDocumentsNameExistingFiles: every command, every file and every chapter that a document names is
 // there.
-func TestGuidesNameWhatExists(t *testing.T) {
+func TestDocumentsNameExistingFiles(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -105,9 +105,9 @@ var (
 	publicPattern = regexp.MustCompile(`RFC \d+ $`)
 )
 
-// TestNothingIsCitedThatIsNotHere: a reader of the code has the checkout and what is public, so
+// TestCodeCitesOnlyExistingDocuments: a reader of the code has the checkout and what is public, so
 // that comments name documents of the checkout, and sections of RFCs, only.
-func TestNothingIsCitedThatIsNotHere(t *testing.T) {
+func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -126,6 +126,23 @@ func TestNothingIsCitedThatIsNotHere(t *testing.T) {
 			for _, before := range parts[:len(parts)-1] {
 				require.Regexp(t, publicPattern, before, "%s cites a section of what is no RFC", file)
 			}
+		}
+	}
+}
+
+// depguard knows packages by their whole path, so that the rule names each adapter of each service.
+func TestLintRuleNamesEveryAdapter(t *testing.T) {
+	t.Parallel()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	rules := text(t, layout.Root, ".golangci.yml")
+	for _, adapter := range []string{"rpc", "postgres", "redis", "dynamo", "sqs", "kafka"} {
+		folders, err := filepath.Glob(filepath.Join(layout.Root, "services", "*", "internal", adapter))
+		require.NoError(t, err)
+		for _, folder := range folders {
+			name, err := filepath.Rel(layout.Root, folder)
+			require.NoError(t, err)
+			require.Contains(t, rules, "{pkg: urr.guru/"+filepath.ToSlash(name)+"$,", "the rule adapters of .golangci.yml")
 		}
 	}
 }

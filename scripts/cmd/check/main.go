@@ -26,7 +26,7 @@ const usage = `usage: check <command>
   chaos [part]          faults in their full form: every part, or the one named
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
-  settings              rewrite the tables of settings in the services' READMEs
+  settings              regenerate the tables of settings in the services' READMEs and the charts' schemas
   tidy                  go mod tidy in every module`
 
 func main() {
@@ -39,15 +39,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "check: interrupted")
 		os.Exit(interrupt.Code)
 	default:
-		if !errors.Is(err, errSaid) {
+		if !errors.Is(err, errReported) {
 			fmt.Fprintln(os.Stderr, "check:", err)
 		}
 		os.Exit(1)
 	}
 }
 
-// errSaid is a failure whose reason the tool that failed has printed already.
-var errSaid = errors.New("failed")
+// errReported is a failure that the failed tool has printed already.
+var errReported = errors.New("failed")
 
 // checker works on one checkout.
 type checker struct {
@@ -67,16 +67,16 @@ func run(ctx context.Context, args []string) error {
 	}
 	c := &checker{layout: layout, apt: apt.Installer{Log: layout.Log("apt"), Say: say}}
 	commands := map[string]func(context.Context, []string) error{
-		"lint":     alone(c.lint),
-		"verify":   alone(c.verify),
-		"test":     alone(c.test),
+		"lint":     noArguments(c.lint),
+		"verify":   noArguments(c.verify),
+		"test":     noArguments(c.test),
 		"quick":    c.quick,
 		"stress":   c.stress,
 		"chaos":    c.chaos,
-		"proto":    alone(c.proto),
-		"sqlc":     alone(c.sqlc),
-		"settings": alone(c.settings),
-		"tidy":     alone(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
+		"proto":    noArguments(c.proto),
+		"sqlc":     noArguments(c.sqlc),
+		"settings": noArguments(c.settings),
+		"tidy":     noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
 	}
 	command := commands[args[0]]
 	if command == nil {
@@ -85,8 +85,8 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// alone is a command that takes no arguments.
-func alone(run func(context.Context) error) func(context.Context, []string) error {
+// noArguments adapts a command that takes no arguments.
+func noArguments(run func(context.Context) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return errors.New(usage)
@@ -103,7 +103,7 @@ type module struct {
 
 // modules lists what go.work uses, in its order.
 func (c *checker) modules(ctx context.Context) ([]module, error) {
-	cmd := c.quiet(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}")
+	cmd := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}")
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the modules of go.work: %w", err)
@@ -128,24 +128,24 @@ func (c *checker) eachModule(ctx context.Context, name string, args ...string) e
 	}
 	var failed error
 	for _, m := range modules {
-		if err := c.show(ctx, m.dir, name, args...).Run(); err != nil {
+		if err := c.command(ctx, m.dir, name, args...).Run(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %s %s: %v\n", m.name, name, strings.Join(args, " "), err)
-			failed = errSaid
+			failed = errReported
 		}
 	}
 	return failed
 }
 
-// show prepares a command whose output is the user's.
-func (c *checker) show(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	cmd := c.quiet(ctx, dir, name, args...)
+// command prepares a command whose output is the user's.
+func (c *checker) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	cmd := c.quietCommand(ctx, dir, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd
 }
 
-// quiet prepares a command without output. It is asked to end before it is killed: a test run has
+// quietCommand prepares a command without output. It is asked to end before it is killed: a test run has
 // processes of its own to stop.
-func (c *checker) quiet(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

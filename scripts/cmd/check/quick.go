@@ -24,15 +24,15 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 	set := backends.New(c.layout, true, say)
 	if missing := set.Missing(); len(missing) > 0 {
 		say("starting %s; they stay up (make backends-down stops them)", strings.Join(missing, ", "))
-		if err := set.Keep(ctx); err != nil {
+		if err := set.StartAndKeep(ctx); err != nil {
 			return err
 		}
 	}
 	// Most of the time after an edit is the compiler's and the linker's: make lint vets, and nobody
 	// debugs these programs.
-	if err := c.show(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", "-ldflags=-s -w", "-timeout=2m", atOnce,
+	if err := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", "-ldflags=-s -w", "-timeout=2m", parallelTests,
 		"./"+dir+"/...").Run(); err != nil {
-		return errSaid
+		return errReported
 	}
 	return nil
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"path/filepath"
 
+	"urr.guru/scripts/internal/schemas"
 	"urr.guru/scripts/internal/settings"
 	"urr.guru/scripts/platform"
 )
 
-// settings rewrites the table of settings in the README of every service.
+// settings generates the table of settings in the README of every service, and the schemas of the charts' values.
 func (c *checker) settings(context.Context) error {
-	var errs []error
+	errs := []error{schemas.Write(filepath.Join(c.layout.Root, "deploy", "helm"))}
 	for _, name := range platform.Names() {
 		if name == platform.Sandbox {
 			continue

@@ -28,17 +28,17 @@ func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	if err := c.needForTests(ctx); err != nil {
 		return err
 	}
-	giveBack, err := backends.New(c.layout, true, say).Lend(ctx)
+	release, err := backends.New(c.layout, true, say).Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, giveBack(ctx)) }()
+	defer func() { err = errors.Join(err, release(ctx)) }()
 	binaries, err := c.testBinaries(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	calm := contend(ctx)
-	defer calm()
+	stopLoad := loadProcessors(ctx)
+	defer stopLoad()
 	failed := 0
 	for _, b := range binaries {
 		bad, err := c.stressOne(ctx, b, runs)
@@ -62,12 +62,12 @@ type testBinary struct {
 
 // testBinaries builds the tests of the packages that have any, as make test does.
 func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinary, error) {
-	list := c.quiet(ctx, c.layout.Root, "go", "list", "-tags=failpoint",
+	list := c.quietCommand(ctx, c.layout.Root, "go", "list", "-tags=failpoint",
 		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`, pattern)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		return nil, errSaid
+		return nil, errReported
 	}
 	if err := os.RemoveAll(c.layout.State("stress")); err != nil {
 		return nil, fmt.Errorf("remove the output of the last stress: %w", err)
@@ -80,11 +80,11 @@ func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinar
 		}
 		b := testBinary{name: name, dir: dir, path: c.layout.State("stress", strings.ReplaceAll(name, "/", "_")+".test")}
 		flags := []string{"test", "-c", "-o", b.path}
-		if !strings.HasPrefix(name, drivers+"/") {
+		if !strings.HasPrefix(name, scriptsModule+"/") {
 			flags = append(flags, "-race", "-tags=failpoint")
 		}
-		if err := c.show(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
-			return nil, errSaid
+		if err := c.command(ctx, c.layout.Root, "go", append(flags, "./"+name)...).Run(); err != nil {
+			return nil, errReported
 		}
 		binaries = append(binaries, b)
 	}
@@ -98,7 +98,7 @@ func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinar
 func (c *checker) stressOne(ctx context.Context, b testBinary, runs int) (failed int, err error) {
 	began := time.Now()
 	for i := 1; i <= runs; i++ {
-		cmd := c.quiet(ctx, b.dir, b.path, "-test.shuffle=on", "-test.timeout=15m")
+		cmd := c.quietCommand(ctx, b.dir, b.path, "-test.shuffle=on", "-test.timeout=15m")
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		runErr := cmd.Run()
@@ -119,8 +119,8 @@ func (c *checker) stressOne(ctx context.Context, b testBinary, runs int) (failed
 	return failed, nil
 }
 
-// contend takes processor time until the returned function is called.
-func contend(ctx context.Context) (calm func()) {
+// loadProcessors keeps every processor busy until the returned function is called.
+func loadProcessors(ctx context.Context) (stopLoad func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	for range runtime.NumCPU() {
 		go func() {

@@ -11,12 +11,12 @@ import (
 	"urr.guru/scripts/backends"
 )
 
-// drivers is the module whose tests start built programs and whole platforms. The race detector
+// scriptsModule is the module whose tests start built programs and whole platforms. The race detector
 // would watch the driver only, and a cached result would hide a change of what it starts.
-const drivers = "scripts"
+const scriptsModule = "scripts"
 
-// atOnce lets more tests run at a time than there are processors: most of them wait for a server.
-const atOnce = "-parallel=4"
+// parallelTests lets more tests run at a time than there are processors: most of them wait for a server.
+const parallelTests = "-parallel=4"
 
 // test runs every module's tests. The backends are started when they do not run, and stopped again
 // then, unless somebody else has come to use them.
@@ -27,14 +27,14 @@ func (c *checker) test(ctx context.Context) (err error) {
 	if err := c.needBrowser(ctx); err != nil {
 		return err
 	}
-	if err := c.show(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
-		return errors.Join(errSaid, err)
+	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
+		return errors.Join(errReported, err)
 	}
-	giveBack, err := backends.New(c.layout, true, say).Lend(ctx)
+	release, err := backends.New(c.layout, true, say).Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, giveBack(ctx)) }()
+	defer func() { err = errors.Join(err, release(ctx)) }()
 	return c.testModules(ctx)
 }
 
@@ -47,14 +47,14 @@ func (c *checker) testModules(ctx context.Context) error {
 	}
 	var packages []string
 	for _, m := range modules {
-		if m.name != drivers {
+		if m.name != scriptsModule {
 			packages = append(packages, "./"+m.name+"/...")
 		}
 	}
 	return errors.Join(
 		// The failpoints are in, and armed by the tests that want them.
-		c.goTest(ctx, "services and pkg", append([]string{"-race", "-tags=failpoint", "-p=4", atOnce}, packages...)...),
-		c.goTest(ctx, drivers, "-count=1", "./"+drivers+"/..."),
+		c.goTest(ctx, "services and pkg", append([]string{"-race", "-tags=failpoint", "-p=4", parallelTests}, packages...)...),
+		c.goTest(ctx, scriptsModule, "-count=1", "./"+scriptsModule+"/..."),
 	)
 }
 
@@ -66,10 +66,10 @@ func (c *checker) goTest(ctx context.Context, what string, args ...string) error
 		args = append([]string{"test", "-shuffle=on", "-count=1"}, args[1:]...)
 	}
 	began := time.Now()
-	err := c.show(ctx, c.layout.Root, "go", args...).Run()
+	err := c.command(ctx, c.layout.Root, "go", args...).Run()
 	say("tests of %s: %.0f s", what, time.Since(began).Seconds())
 	if err != nil {
-		return errSaid
+		return errReported
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (c *checker) needBrowser(ctx context.Context) error {
 
 // chaos runs the tests under faults in their full form.
 func (c *checker) chaos(ctx context.Context, args []string) error {
-	flags := []string{"test", "-count=1", "-timeout=60m", "-v", "./" + drivers + "/chaos"}
+	flags := []string{"test", "-count=1", "-timeout=60m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {
 	case len(args) == 1 && args[0] != "":
 		flags = append(flags, "-run=^Test"+args[0]+"$")
@@ -117,8 +117,8 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 	if previous := os.Getenv("PREVIOUS"); previous != "" {
 		flags = append(flags, "-previous="+previous)
 	}
-	if err := c.show(ctx, c.layout.Root, "go", flags...).Run(); err != nil {
-		return errSaid
+	if err := c.command(ctx, c.layout.Root, "go", flags...).Run(); err != nil {
+		return errReported
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (c *checker) verify(ctx context.Context) error {
 	for _, step := range steps {
 		say("verify: %s", step.name)
 		if err := step.run(ctx); err != nil {
-			if !errors.Is(err, errSaid) {
+			if !errors.Is(err, errReported) {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", step.name, err)
 			}
 			failed = append(failed, step.name)
@@ -44,7 +44,7 @@ func (c *checker) proto(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, filepath.Join(c.layout.Root, "proto"), "./generate.sh", dir).Run()
+	return c.command(ctx, filepath.Join(c.layout.Root, "proto"), "./generate.sh", dir).Run()
 }
 
 // sqlc regenerates the db package beside every sqlc.yaml.
@@ -58,7 +58,7 @@ func (c *checker) sqlc(ctx context.Context) error {
 		return fmt.Errorf("find sqlc.yaml: %w", err)
 	}
 	for _, config := range configs {
-		if err := c.show(ctx, filepath.Dir(config), filepath.Join(dir, "sqlc"), "generate").Run(); err != nil {
+		if err := c.command(ctx, filepath.Dir(config), filepath.Join(dir, "sqlc"), "generate").Run(); err != nil {
 			return fmt.Errorf("sqlc generate in %s: %w", filepath.Dir(config), err)
 		}
 	}
@@ -80,7 +80,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 		return err
 	}
 	if before != after {
-		_ = c.show(ctx, c.layout.Root, "git", "--no-pager", "diff", "--stat", before, after).Run()
+		_ = c.command(ctx, c.layout.Root, "git", "--no-pager", "diff", "--stat", before, after).Run()
 		return errors.New("generating changes files: run make proto settings, commit the result")
 	}
 	return nil
@@ -93,7 +93,7 @@ func (c *checker) tree(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := c.quiet(ctx, c.layout.Root, "bash", "-ec", "git read-tree HEAD; git add -A; git write-tree")
+	cmd := c.quietCommand(ctx, c.layout.Root, "bash", "-ec", "git read-tree HEAD; git add -A; git write-tree")
 	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // the user's index stays as it is
 	out, err := cmd.Output()
 	if err != nil {
@@ -116,11 +116,11 @@ func (c *checker) verifyAlone(ctx context.Context) error {
 	var failed error
 	for _, m := range modules {
 		for _, verb := range []string{"build", "vet"} {
-			cmd := c.show(ctx, m.dir, "go", verb, "./...")
+			cmd := c.command(ctx, m.dir, "go", verb, "./...")
 			cmd.Env = append(os.Environ(), "GOWORK=off")
 			if err := cmd.Run(); err != nil {
 				fmt.Fprintf(os.Stderr, "%s: GOWORK=off go %s ./...: %v\n", m.name, verb, err)
-				failed = errSaid
+				failed = errReported
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (c *checker) verifyAlone(ctx context.Context) error {
 func (c *checker) verifyBreaking(ctx context.Context) error {
 	base := ""
 	for _, ref := range []string{"origin/main", "main"} {
-		if c.quiet(ctx, c.layout.Root, "git", "cat-file", "-e", ref+":proto/buf.yaml").Run() == nil {
+		if c.quietCommand(ctx, c.layout.Root, "git", "cat-file", "-e", ref+":proto/buf.yaml").Run() == nil {
 			base = ref
 			break
 		}
@@ -154,11 +154,11 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("proto/third_party is missing: run make proto")
 	}
-	if err := c.show(ctx, c.layout.Root, "bash", "-c", script, "bash", base, old).Run(); err != nil {
+	if err := c.command(ctx, c.layout.Root, "bash", "-c", script, "bash", base, old).Run(); err != nil {
 		return fmt.Errorf("read the interfaces of %s: %w", base, err)
 	}
 	against := filepath.Join(old, "proto")
-	if err := c.show(ctx, filepath.Join(c.layout.Root, "proto"), filepath.Join(dir, "buf"), "breaking", "--against", against).Run(); err != nil {
+	if err := c.command(ctx, filepath.Join(c.layout.Root, "proto"), filepath.Join(dir, "buf"), "breaking", "--against", against).Run(); err != nil {
 		return fmt.Errorf("the interfaces break clients of %s: %w", base, err)
 	}
 	return nil

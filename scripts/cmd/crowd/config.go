@@ -101,8 +101,8 @@ func (c *Config) validateStores() error {
 	return nil
 }
 
-// outside tells that the stores are out of reach.
-func (c *Config) outside() bool { return c.URL != "" && c.TicketDatabase == "" }
+// publicAuditor tells that the stores are out of reach.
+func (c *Config) publicAuditor() bool { return c.URL != "" && c.TicketDatabase == "" }
 
 // stores is where the audit reads.
 func (c *Config) stores(w platform.Wiring) platform.Wiring {

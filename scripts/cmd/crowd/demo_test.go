@@ -13,7 +13,7 @@ import (
 
 func number(n int) *int { return &n }
 
-func TestTheLastLine(t *testing.T) {
+func TestVerdictLine(t *testing.T) {
 	t.Parallel()
 	whole := Verdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0)}
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=0 out_of_order=0 forged_in=0", whole.Line())
@@ -40,14 +40,14 @@ func TestTheLastLine(t *testing.T) {
 	require.Contains(t, whole.Line(), " other=2")
 }
 
-func TestStoresAreNamedAllOrNone(t *testing.T) {
+func TestStoresMustBeNamedTogether(t *testing.T) {
 	t.Parallel()
 	remote := Config{
 		Visitors: 1, Seats: 1, URL: "https://tickets.test", TicketDatabase: "t", PaymentDatabase: "p", StatsDatabase: "s",
 		RedisAddrs: []string{"r"}, KafkaBrokers: []string{"k"}, SandboxURL: "u",
 	}
 	require.NoError(t, remote.Validate())
-	require.False(t, remote.outside())
+	require.False(t, remote.publicAuditor())
 
 	some := remote
 	some.KafkaBrokers = nil
@@ -58,23 +58,23 @@ func TestStoresAreNamedAllOrNone(t *testing.T) {
 
 	none := Config{Visitors: 1, Seats: 1, URL: "https://tickets.test"}
 	require.NoError(t, none.Validate())
-	require.True(t, none.outside())
+	require.True(t, none.publicAuditor())
 	none.Break = breakOversold
 	require.ErrorContains(t, none.Validate(), "BREAK")
 	own := Config{Visitors: 1, Seats: 1}
 	require.NoError(t, own.Validate())
-	require.False(t, own.outside())
+	require.False(t, own.publicAuditor())
 }
 
-func TestTwoDemosInOneSecondHaveSalesOfTheirOwn(t *testing.T) {
+func TestEachDemoHasItsOwnEventID(t *testing.T) {
 	t.Parallel()
 	one, other := Config{Seed: 1}, Config{Seed: 2}
 	require.NotEqual(t, one.sale().EventID, other.sale().EventID)
 	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, one.sale().EventID)
 }
 
-// TestTheReportNeedsNothingBesideIt: it is looked at on machines without a network, and must tell nobody who looks.
-func TestTheReportNeedsNothingBesideIt(t *testing.T) {
+// TestReportIsSelfContained: it is looked at on machines without a network, and must tell nobody who looks.
+func TestReportIsSelfContained(t *testing.T) {
 	t.Parallel()
 	rec := crowd.NewRecorder()
 	for i := range 20 {

@@ -16,18 +16,18 @@ const settleWithin = 45 * time.Second
 // maxFindings keeps the report readable when much is wrong.
 const maxFindings = 10
 
-// judged is the verdict with what it rests on.
-type judged struct {
+// findings is the verdict with what it rests on.
+type findings struct {
 	Verdict
 	Findings []string
 }
 
 // judge asks for the truth.
-func (d *demo) judge(ctx context.Context) (judged, error) {
-	v := judged{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
+func (d *demo) judge(ctx context.Context) (findings, error) {
+	v := findings{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
 	tally := d.crowd.Tally()
-	if err := d.truth.judge(ctx, tally, &v); err != nil {
-		return judged{}, err
+	if err := d.auditor.judge(ctx, tally, &v); err != nil {
+		return findings{}, err
 	}
 	v.ForgedIn += int(tally.ForgedIn.Load())
 	for _, harm := range tally.Harm() {
@@ -36,25 +36,25 @@ func (d *demo) judge(ctx context.Context) (judged, error) {
 	return v, nil
 }
 
-func (v *judged) find(format string, args ...any) {
+func (v *findings) find(format string, args ...any) {
 	if len(v.Findings) < maxFindings {
 		v.Findings = append(v.Findings, fmt.Sprintf(format, args...))
 	}
 }
 
-// inside reads the truth from the stores.
-type inside struct {
+// storeAuditor reads the truth from the stores.
+type storeAuditor struct {
 	stores *audit.Stores
 	cfg    *Config
 	sale   crowd.Sale
 	series *audit.Series
 	// patience is for stores that are away; it says so.
-	patience audit.Patience
+	patience audit.OutageWait
 	// letters are those that had been put aside before.
 	letters map[string]int64
 }
 
-func (i *inside) begin(ctx context.Context) error {
+func (i *storeAuditor) begin(ctx context.Context) error {
 	_, err := i.patience.Read(ctx, func(ctx context.Context) (err error) {
 		i.letters, err = i.stores.DeadLetters(ctx)
 		return err
@@ -62,11 +62,11 @@ func (i *inside) begin(ctx context.Context) error {
 	return err
 }
 
-func (i *inside) sample(ctx context.Context) (audit.Sample, error) {
+func (i *storeAuditor) sample(ctx context.Context) (audit.Sample, error) {
 	return i.stores.Sample(ctx, i.sale.EventID)
 }
 
-func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
+func (i *storeAuditor) judge(ctx context.Context, _ *crowd.Tally, v *findings) error {
 	if _, err := i.settled(ctx); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
 			return err
 		}
 	}
-	for _, part := range []func(context.Context, *judged) error{i.judgeSales, i.judgeFaults, i.judgeLetters, i.judgeOrder, i.judgeForgers} {
+	for _, part := range []func(context.Context, *findings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeOrder, i.judgeForgedPasses} {
 		_, err := i.patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
 			attempt.Findings = slices.Clone(v.Findings)
@@ -99,7 +99,7 @@ func (i *inside) judge(ctx context.Context, _ *crowd.Tally, v *judged) error {
 
 // settled waits until the stores agree with each other, and returns what they do not agree in when that takes too long. The time
 // counts anew from when all of them are back: what is on its way waits for them too.
-func (i *inside) settled(ctx context.Context) (audit.Faults, error) {
+func (i *storeAuditor) settled(ctx context.Context) (audit.Faults, error) {
 	deadline := time.Now().Add(settleWithin)
 	for {
 		var faults audit.Faults
@@ -121,7 +121,7 @@ func (i *inside) settled(ctx context.Context) (audit.Faults, error) {
 	}
 }
 
-func (i *inside) judgeSales(ctx context.Context, v *judged) error {
+func (i *storeAuditor) judgeSales(ctx context.Context, v *findings) error {
 	sales, err := i.stores.Sales(ctx, i.sale.EventID)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (i *inside) judgeSales(ctx context.Context, v *judged) error {
 	return nil
 }
 
-func (i *inside) judgeFaults(ctx context.Context, v *judged) error {
+func (i *storeAuditor) judgeFaults(ctx context.Context, v *findings) error {
 	faults, err := i.stores.Faults(ctx, i.sale.EventID)
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func (i *inside) judgeFaults(ctx context.Context, v *judged) error {
 	return nil
 }
 
-// judgeLetters counts what consumers have put aside meanwhile.
-func (i *inside) judgeLetters(ctx context.Context, v *judged) error {
+// judgeDeadLetters counts what consumers have put aside meanwhile.
+func (i *storeAuditor) judgeDeadLetters(ctx context.Context, v *findings) error {
 	letters, err := i.stores.DeadLetters(ctx)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (i *inside) judgeLetters(ctx context.Context, v *judged) error {
 	return nil
 }
 
-func (i *inside) judgeOrder(ctx context.Context, v *judged) error {
+func (i *storeAuditor) judgeOrder(ctx context.Context, v *findings) error {
 	admissions, err := i.stores.Admissions(ctx, i.sale.EventID)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func (i *inside) judgeOrder(ctx context.Context, v *judged) error {
 	return nil
 }
 
-// judgeForgers counts their traces in the stores.
-func (i *inside) judgeForgers(ctx context.Context, v *judged) error {
+// judgeForgedPasses counts their traces in the stores.
+func (i *storeAuditor) judgeForgedPasses(ctx context.Context, v *findings) error {
 	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
 		n, err := i.stores.Reservations(ctx, i.sale.EventID, prefix)
 		if err != nil {
@@ -201,7 +201,7 @@ const (
 	breakUnticketed = "paid_without_ticket"
 )
 
-func (i *inside) damage(ctx context.Context) error {
+func (i *storeAuditor) damage(ctx context.Context) error {
 	fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", i.cfg.Break)
 	if i.cfg.Break == breakOversold {
 		return i.stores.DuplicateTicket(ctx, i.sale.EventID)

@@ -1,172 +1,50 @@
-// Command crowd shows the main job working: a crowd of simulated visitors buys out one sale through the gateway, then the truth is
-// read from the stores. It ends with one line, `demo ok: …` or `demo FAILED: …`, and exit code 1 when an invariant is broken.
+// Command crowd sends simulated visitors through the gateway of a platform.
+//
+// Without an argument it plays the demo: a crowd buys out one sale, then the stores are audited. The last line is
+// `demo ok: …` or `demo FAILED: …`; the exit code is 1 when an invariant is broken.
+//
+// `crowd smoke` needs nothing but the URL, so that it also runs inside a cluster: there are seats for everybody, and every
+// request must succeed.
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"urr.guru/pkg/config"
-	"urr.guru/scripts/audit"
-	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/internal/interrupt"
-	"urr.guru/scripts/platform"
 )
 
 func main() {
+	if err := run(os.Args[1:]); err != nil {
+		os.Exit(exitCode(err))
+	}
+}
+
+// exitCode is 130 after an interrupt, as a shell gives it, and 1 after any other failure.
+func exitCode(err error) int {
+	if errors.Is(err, errInterrupted) {
+		return interrupt.Code
+	}
+	return 1
+}
+
+// run plays what the arguments ask for, and prints why it failed.
+func run(args []string) error {
 	ctx, stop := interrupt.Context()
 	defer stop()
-	redis.SetLogger(quiet{})
-	err := run(ctx)
-	if err != nil && ctx.Err() != nil {
-		if !errors.Is(err, errInterrupted) { // no sale was open, or all had left it
-			err = fmt.Errorf("%w; the platform runs on (make status, make down)", errInterrupted)
-		}
-		fmt.Println("demo " + err.Error())
-		os.Exit(interrupt.Code)
-	}
-	if err != nil && !errors.Is(err, errBroken) { // a run without a verdict has failed too, and its last line says so
-		fmt.Println("demo FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if err != nil {
-		os.Exit(1)
-	}
-}
-
-// quiet keeps Redis's client from writing between the lines: the audit says what is away.
-type quiet struct{}
-
-// Printf drops what the client says.
-func (quiet) Printf(context.Context, string, ...any) {}
-
-var errInterrupted = errors.New("interrupted")
-
-// errBroken is an invariant that does not hold; its line has been printed.
-var errBroken = errors.New("an invariant is broken")
-
-func run(ctx context.Context) error {
-	cfg, err := config.Load[Config](ctx)
-	if err != nil {
-		return err
-	}
-	layout, err := platform.Find()
-	if err != nil {
-		return err
-	}
-	d := &demo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
-	url := cfg.URL
-	if url == "" {
-		url = layout.GatewayURL()
-	}
-	d.api = crowd.NewAPI(url, d.recorder)
-	defer d.api.Close()
-	if cfg.outside() {
-		d.truth = &outside{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
-	} else {
-		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+	switch {
+	case len(args) == 0:
+		return runDemo(ctx)
+	case len(args) == 1 && args[0] == "smoke":
+		err := runSmoke(ctx)
 		if err != nil {
-			return fmt.Errorf("%w; is the platform up (make up)?", err)
-		}
-		defer stores.Close()
-		patience := audit.Patience{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-		d.truth = &inside{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
-	}
-	if err := d.play(ctx, url); err != nil {
-		if ctx.Err() != nil {
-			return d.goHome(ctx)
+			fmt.Fprintln(os.Stderr, "smoke:", err)
 		}
 		return err
 	}
-	verdict, err := d.judge(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.report(verdict); err != nil {
-		return err
-	}
-	fmt.Println(verdict.Line())
-	if !verdict.OK() {
-		return errBroken
-	}
-	return nil
-}
-
-// closeLimit bounds what an interrupted run still does.
-const closeLimit = 10 * time.Second
-
-// goHome ends an interrupted run: nobody shall go on buying in a sale that nobody watches.
-func (d *demo) goHome(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-	defer cancel()
-	if err := d.sale.CloseAs(ctx, d.api, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; %s stays open: %w", errInterrupted, d.sale.EventID, err)
-	}
-	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", errInterrupted, d.sale.EventID)
-}
-
-// demo is one run.
-type demo struct {
-	cfg      *Config
-	layout   platform.Layout
-	truth    truth
-	api      *crowd.API
-	sale     crowd.Sale
-	recorder *crowd.Recorder
-	series   *audit.Series
-	crowd    *crowd.Crowd
-	took     time.Duration
-}
-
-// truth is what a run is measured and judged by.
-type truth interface {
-	// begin notes what was there before.
-	begin(ctx context.Context) error
-	// sample reads the state of the sale now, as far as it can be seen.
-	sample(ctx context.Context) (audit.Sample, error)
-	// judge waits until what is still on its way has arrived, and fills in the verdict.
-	judge(ctx context.Context, tally *crowd.Tally, v *judged) error
-}
-
-// play opens the sale and lets the crowd in, sampling all the while.
-func (d *demo) play(ctx context.Context, url string) error {
-	if err := d.truth.begin(ctx); err != nil {
-		return err
-	}
-	if err := d.sale.OpenAs(ctx, d.api, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, url)
-	}
-	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
-		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
-	d.crowd = crowd.New(d.sale, d.api, crowd.Options{
-		Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed,
-		// A charge that was lost while a store was away is voided and called declined: people try again.
-		Cards: 3,
-	})
-
-	limited, cancel := context.WithTimeout(ctx, d.cfg.Limit)
-	defer cancel()
-	watching, stopWatching := context.WithCancel(limited)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.watch(watching, d.api.NewSession())
-	}()
-	start := time.Now()
-	d.crowd.Run(limited)
-	d.took = time.Since(start)
-	stopWatching()
-	<-done
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if limited.Err() != nil {
-		fmt.Printf("the run was cut off after %s (LIMIT)\n", d.cfg.Limit)
-	}
-	return nil
+	err := fmt.Errorf("crowd %s: the only argument is smoke", strings.Join(args, " "))
+	fmt.Fprintln(os.Stderr, err)
+	return err
 }

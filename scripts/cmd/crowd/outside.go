@@ -11,25 +11,25 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// outside judges a platform whose stores are out of reach by what anybody may ask and by what the visitors saw: sold is what the public
+// publicAuditor judges a platform whose stores are out of reach by what anybody may ask and by what the visitors saw: sold is what the public
 // figures say, oversold are seats for which two of the crowd hold a ticket, paid without a ticket who was told to have paid and saw none.
 // Who is inside and in which order people got in shows in the stores only, and stays open.
-type outside struct {
+type publicAuditor struct {
 	visitor *crowd.Session
 	sale    crowd.Sale
 }
 
-func (o *outside) begin(context.Context) error {
+func (o *publicAuditor) begin(context.Context) error {
 	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
 }
 
-func (o *outside) sample(ctx context.Context) (s audit.Sample, err error) {
+func (o *publicAuditor) sample(ctx context.Context) (s audit.Sample, err error) {
 	s.Sold, err = o.sold(ctx)
 	return s, err
 }
 
-func (o *outside) sold(ctx context.Context) (int64, error) {
+func (o *publicAuditor) sold(ctx context.Context) (int64, error) {
 	ans, err := o.visitor.Call(ctx, crowd.StepFigures, http.MethodGet, "/api/v1/stats/events/"+o.sale.EventID, nil, nil)
 	if err != nil {
 		return 0, err
@@ -46,7 +46,7 @@ func (o *outside) sold(ctx context.Context) (int64, error) {
 	return figures.SeatsSold, nil
 }
 
-func (o *outside) judge(ctx context.Context, tally *crowd.Tally, v *judged) error {
+func (o *publicAuditor) judge(ctx context.Context, tally *crowd.Tally, v *findings) error {
 	for deadline := time.Now().Add(settleWithin); ; {
 		sold, err := o.sold(ctx)
 		over := time.Now().After(deadline)

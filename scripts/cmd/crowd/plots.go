@@ -41,9 +41,9 @@ type line struct {
 // plots draws the report's figures as SVG.
 func (d *demo) plots(r Report) ([]figure, error) {
 	over := []struct {
-		title, text string
-		inside      bool // only the stores know
-		lines       []line
+		title, text  string
+		storeAuditor bool // only the stores know
+		lines        []line
 	}{
 		{"Arrivals and serving counter", "Visitors who came, and how many positions of tier 1 have been served.", false, []line{
 			{"arrived", blue, false, func(s audit.Sample) float64 { return float64(s.Arrived) }},
@@ -65,7 +65,7 @@ func (d *demo) plots(r Report) ([]figure, error) {
 	}
 	var out []figure
 	for _, f := range over {
-		if f.inside && d.cfg.outside() {
+		if f.storeAuditor && d.cfg.publicAuditor() {
 			continue
 		}
 		svg, err := timeline(r.Series, f.lines)
@@ -153,7 +153,7 @@ func render(p *plot.Plot) (template.HTML, error) {
 	}
 	svg := b.String()
 	if at := strings.Index(svg, "<svg"); at > 0 {
-		svg = svg[at:] // inside HTML there is no XML declaration
+		svg = svg[at:] // storeAuditor HTML there is no XML declaration
 	}
 	return template.HTML(svg), nil //nolint:gosec // drawn here, from numbers and our own names
 }

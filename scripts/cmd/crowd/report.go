@@ -77,7 +77,7 @@ type Report struct {
 }
 
 // report prints the table and writes report.json and report.html.
-func (d *demo) report(v judged) error {
+func (d *demo) report(v findings) error {
 	tally := d.crowd.Tally()
 	r := Report{
 		Verdict: v.Verdict, OK: v.OK(), EventID: d.sale.EventID, Threshold: d.cfg.Threshold, Rate: d.cfg.Rate, Seed: d.cfg.Seed,

@@ -31,14 +31,14 @@ func (d *demo) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	start := time.Now()
-	absence := audit.Absence{Say: show.say}
+	absence := audit.Outage{Say: show.say}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			began := time.Now()
-			s, err := d.truth.sample(ctx)
+			s, err := d.auditor.sample(ctx)
 			absence.Note(began, err)
 			if err != nil {
 				continue // a missed sample; the verdict on the end does not depend on it
@@ -70,11 +70,11 @@ type progress struct {
 	arrived, served, sold, left *mpb.Bar
 	lastLine                    time.Time
 	out                         io.Writer
-	outside                     bool // who waits and who is inside cannot be seen
+	publicAuditor               bool // who waits and who is inside cannot be seen
 }
 
 func (d *demo) newProgress() *progress {
-	p := &progress{out: os.Stdout, outside: d.cfg.outside()}
+	p := &progress{out: os.Stdout, publicAuditor: d.cfg.publicAuditor()}
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return p
 	}
@@ -104,7 +104,7 @@ func (p *progress) update(s audit.Sample, t *crowd.Tally) {
 	}
 	p.lastLine = time.Now()
 	line := ""
-	if !p.outside {
+	if !p.publicAuditor {
 		line = fmt.Sprintf("  waiting %d  active %d", s.Waiting, s.Active)
 	}
 	fmt.Fprintf(p.out, "%4.0f s  arrived %d  served %d%s  sold %d  gone %d\n", s.Seconds, s.Arrived, s.Serving, line, s.Sold, t.Gone.Load())

@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string) error {
 	case "build":
 		return r.Build(ctx)
 	case "backends":
-		return backends.New(layout, true, say).Keep(ctx)
+		return backends.New(layout, true, say).StartAndKeep(ctx)
 	case "backends-down":
 		return r.StopBackends(ctx)
 	case "supervise":

@@ -76,8 +76,8 @@ func (w *world) startCluster(t *testing.T) {
 func (w *world) startBackends(t *testing.T) {
 	t.Helper()
 	outside := fmt.Sprintf("%s:%d", node, w.layout.Port(platform.KafkaOutsidePort))
-	nursery := process.NewNursery()
-	set := backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(nursery.Start)
+	children := process.NewChildren()
+	set := backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(children.Start)
 	require.NoError(t, set.Wipe())
 	t.Cleanup(func() { require.NoError(t, set.Wipe()) })
 	require.NoError(t, set.Start(t.Context()))

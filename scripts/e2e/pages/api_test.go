@@ -115,11 +115,11 @@ func (v *visitor) request(ctx context.Context, method, path string, body any) *h
 // enter takes a slot of an event whose line lets everybody in, or has the one in front.
 func (v *visitor) enter(event string) {
 	v.t.Helper()
-	place := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
+	variant := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
 	waittest.Until(v.t, func() bool {
-		v.entry, _ = place["entryToken"].(string)
+		v.entry, _ = variant["entryToken"].(string)
 		if v.entry == "" {
-			place = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
+			variant = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
 		}
 		return v.entry != ""
 	}, "the line lets in")

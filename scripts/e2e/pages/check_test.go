@@ -3,6 +3,7 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,13 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// keepPictures makes checkPage keep what it has checked, for people to look at. No test depends on the
+// pictures, and taking them is an eighth of the processor time of all tests here.
+var keepPictures = flag.Bool("pictures", false, "keep a picture of every page that is checked, in .urr/e2e")
+
 // checkPage checks the state that a page is in: its language, that nothing is wider than the
-// screen, and its accessibility. A picture of it is kept.
+// screen, and its accessibility.
 func (b *tab) checkPage(name string) {
 	b.t.Helper()
-	ctx, cancel := b.bounded()
-	defer cancel()
-	b.screenshot(ctx, name)
+	if *keepPictures {
+		ctx, cancel := b.bounded()
+		defer cancel()
+		b.screenshot(ctx, name)
+	}
 	type layout struct {
 		Lang, Path string
 		Overflow   int

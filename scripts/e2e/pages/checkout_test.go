@@ -31,7 +31,7 @@ func (b *tab) payWith(how string) {
 // testWrongClock: in a browser whose clock is minutes off, a hold is counted down to the server's
 // end and not given up early.
 func testWrongClock(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
@@ -46,7 +46,7 @@ func testWrongClock(t *testing.T) {
 // testHoldRunsOut: the last minute of a hold stands out, and the page says when the server has
 // ended the hold. Where the hold ended before its last minute was checked, a longer one is tried.
 func testHoldRunsOut(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	expired := words(t, "ko")["checkout"]["EXPIRED"]
 	for seconds := 15; ; seconds *= 2 {
 		b := openTab(t, platformURL, phone, "ko")
@@ -73,7 +73,7 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]string{"slow": "confirmed", "timeout": "confirmed", "lost": "declined"} {
 		t.Run(how, func(t *testing.T) {
-			waitsLong(t)
+			parallelUnlimited(t)
 			event := sale{}.open(t)
 			b := openTab(t, platformURL, phone, "en")
 			b.reserveSeat(event, uniqueID(how))
@@ -87,7 +87,7 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 // testRetryAtOnce: after a decline nothing can be sent until the next payment is open; the declined
 // one would be sent again.
 func testRetryAtOnce(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	base, prepare := holdBackAfterPaying(t, "/payments/prepare")
 	b := openTab(t, base, phone, "en")
@@ -104,7 +104,7 @@ func testRetryAtOnce(t *testing.T) {
 // testReloadWhileBeingPaid: a page that is opened again learns how the payment went, and pays with
 // a new one.
 func testReloadWhileBeingPaid(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	base, end := holdBackAfterPaying(t, "/my/reservations/") // the page does not hear of the end before it was seen to wait for it
 	b := openTab(t, base, desktop, "en")
@@ -121,7 +121,7 @@ func testReloadWhileBeingPaid(t *testing.T) {
 
 // testLostAnswerToAHold: when the answer to a hold is lost, the seats are held once and found.
 func testLostAnswerToAHold(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	var holds atomic.Int32
 	base := loseAnswers(t, func(r *http.Request) bool {
@@ -134,7 +134,7 @@ func testLostAnswerToAHold(t *testing.T) {
 
 // testBackToTheSeats: the back button leads to a page that works and shows what is held.
 func testBackToTheSeats(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{limit: 1}.open(t)
 	b := openTab(t, platformURL, phone, "ko")
 	b.reserveSeat(event, uniqueID("back"))
@@ -152,7 +152,7 @@ func testBackToTheSeats(t *testing.T) {
 
 // testPaidElsewhere: the page shows what another tab or device does with the hold.
 func testPaidElsewhere(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	event := sale{}.open(t)
 	user := uniqueID("twice")
 	b := openTab(t, platformURL, phone, "en")
@@ -170,7 +170,7 @@ func testPaidElsewhere(t *testing.T) {
 
 // testStrangersReservation: another user's reservation is refused like one that does not exist.
 func testStrangersReservation(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	owner := signIn(t)
 	owner.enter(event)

@@ -11,24 +11,24 @@ import (
 
 const sessionCookie = "urr-session"
 
-// place is a language at a size of screen.
-type place struct {
+// variant is a language at a size of screen.
+type variant struct {
 	device
 	lang string
 }
 
-// everywhere is what the pages are walked through in.
-var everywhere = []place{{phone, "ko"}, {phone, "en"}, {desktop, "ko"}, {desktop, "en"}}
+// variants is what the pages are walked through in.
+var variants = []variant{{phone, "ko"}, {phone, "en"}, {desktop, "ko"}, {desktop, "en"}}
 
-func (p place) String() string { return p.name + "-" + p.lang }
+func (p variant) String() string { return p.name + "-" + p.lang }
 
 // testJourney goes the whole way: waiting room, event, line, seats, a declined and a late payment,
 // tickets.
 func testJourney(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			event := sale{threshold: 1}.open(t)
 			inside := signIn(t)
 			inside.occupy(event)
@@ -131,9 +131,9 @@ func (b *tab) checkTickets(n int) {
 // testGeneralAdmission buys without a map.
 func testGeneralAdmission(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			event := sale{seating: "GENERAL", sections: []object{
 				{"section": "FLOOR", "price": 88000, "capacity": 50}, {"section": "GONE", "price": 99000, "capacity": 1},
 			}}.open(t)
@@ -145,7 +145,7 @@ func testGeneralAdmission(t *testing.T) {
 			b.startSession(uniqueID("general"))
 			b.visit("/events/" + event)
 			b.waitFor(`main a[href="/queue/` + event + `"]`)
-			b.speaksOfNoSeats()
+			b.requireNoSeatWords()
 			b.checkPage("event")
 			b.visit("/queue/" + event)
 			b.waitForPath("/events/" + event + "/book")
@@ -153,15 +153,15 @@ func testGeneralAdmission(t *testing.T) {
 			b.until("the sold-out section to be closed", "document.querySelector('input[value=GONE]').disabled")
 			b.do(setValue("#quantity", "3"))
 			b.checkPage("book")
-			b.speaksOfNoSeats()
+			b.requireNoSeatWords()
 			b.click("main button[type=submit]")
 			b.waitForPath("/checkout/")
 			b.waitFor("form button[type=submit]")
-			b.speaksOfNoSeats()
+			b.requireNoSeatWords()
 			b.click("form button[type=submit]")
 			b.waitFor(".notice.good")
 			b.checkTickets(3)
-			b.speaksOfNoSeats()
+			b.requireNoSeatWords()
 		})
 	}
 }
@@ -171,7 +171,7 @@ func testBestSeats(t *testing.T) {
 	t.Parallel()
 	for lang, refusal := range map[string]string{"en": "You have reached the limit per person.", "ko": "1인당 예매 한도를 초과했습니다."} {
 		t.Run(lang, func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			event := sale{limit: 2}.open(t)
 			b := openTab(t, platformURL, desktop, lang)
 			b.startSession(uniqueID("best"))

@@ -14,7 +14,7 @@ import (
 // since times depend on the machine: each turn of the wheel is drawn in the next frame, and to draw
 // it takes work in proportion to what can be seen, not to the seats.
 func testLargeHall(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	const seats, turns = 50_000, 40
 	var sections []object
 	for i := range 5 {

@@ -27,7 +27,7 @@ var (
 )
 
 // Tests at once. Two processors are busy with maxTabs walks through the pages; those tests that do
-// little but wait for something (see waitsLong) come on top, so that the whole run need not wait for
+// little but wait for something (see parallelUnlimited) come on top, so that the whole run need not wait for
 // them at its end.
 const (
 	maxTests = 100
@@ -36,18 +36,18 @@ const (
 
 var tabs = make(chan struct{}, maxTabs)
 
-// inParallel lets a test run beside others once a tab is free for it. A test that only groups
+// parallelTab lets a test run beside others once a tab is free for it. A test that only groups
 // subtests calls t.Parallel instead.
-func inParallel(t *testing.T) {
+func parallelTab(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	tabs <- struct{}{}
 	t.Cleanup(func() { <-tabs })
 }
 
-// waitsLong lets a test run from the start on, beside all others: it waits for a hold to run out or
+// parallelUnlimited lets a test run from the start on, beside all others: it waits for a hold to run out or
 // for a request to time out.
-func waitsLong(t *testing.T) {
+func parallelUnlimited(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 }

@@ -11,7 +11,7 @@ import (
 
 // testLeavingTheLine gives the place up and takes a new one.
 func testLeavingTheLine(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
 	inside := signIn(t)
 	inside.occupy(event)
@@ -29,7 +29,7 @@ func testLeavingTheLine(t *testing.T) {
 
 // testGivingSeatsBack cancels a hold at the checkout, and another one in the own list.
 func testGivingSeatsBack(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.openSeatMap(event, uniqueID("giver"))
@@ -57,7 +57,7 @@ func testRefusalsInWords(t *testing.T) {
 	t.Parallel()
 	for lang, sentence := range map[string]string{"en": "This event does not exist.", "ko": "존재하지 않는 공연입니다."} {
 		t.Run(lang, func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			b := openTab(t, platformURL, phone, lang)
 			b.startSession(uniqueID("lost"))
 			b.visit("/queue/" + uniqueID("nowhere"))
@@ -70,7 +70,7 @@ func testRefusalsInWords(t *testing.T) {
 
 // testSwitchingTheLanguage: the choice is kept, and counts for the API's words too.
 func testSwitchingTheLanguage(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	b := openTab(t, platformURL, phone, "ko")
 	path := "/events/" + uniqueID("nowhere")
 	b.visit(path)
@@ -98,7 +98,7 @@ func (b *tab) switchTo(lang string) {
 
 // testSigningOut forgets who was there.
 func testSigningOut(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.visit("/my")
 	b.waitForPath("/login")
@@ -114,7 +114,7 @@ func testSigningOut(t *testing.T) {
 
 // testReturnPathsStayHere: nobody can make the sign-in page lead to another site.
 func testReturnPathsStayHere(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	for _, path := range []string{
 		"https://example.org/", "//example.org/", `/\example.org/`, "javascript:alert(1)",
@@ -131,7 +131,7 @@ func testReturnPathsStayHere(t *testing.T) {
 // testServerFailure: a failure of the server is shown with the number under which operators find
 // it.
 func testServerFailure(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/api/v1/events" {
 			return false
@@ -148,7 +148,7 @@ func testServerFailure(t *testing.T) {
 
 // testNarrowAndDark: the pages hold at 320 pixels (WCAG 2.2, 1.4.10) and in dark colours.
 func testNarrowAndDark(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, device{name: "narrow", width: 320, height: 568, scale: 2, mobile: true}, "ko")
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

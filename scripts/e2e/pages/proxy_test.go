@@ -38,9 +38,9 @@ func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Reques
 	return s.URL
 }
 
-// standing is what a test lets the platform say of sales: where they stand, and how often it was
+// saleStatus is what a test lets the platform say of sales: where they stand, and how often it was
 // asked about each event.
-type standing struct {
+type saleStatus struct {
 	mu    sync.Mutex
 	says  string
 	ends  map[string]*end // what is said of single events instead
@@ -49,70 +49,70 @@ type standing struct {
 
 // end is an event's sale that is over: for good, or in so many answers.
 type end struct {
-	status      string
-	told, times int // 0 times is for good
+	status          string
+	answered, times int // 0 times is for good
 }
 
-func newStanding() *standing {
-	return &standing{ends: map[string]*end{}, asked: map[string]int{}}
+func newSaleStatus() *saleStatus {
+	return &saleStatus{ends: map[string]*end{}, asked: map[string]int{}}
 }
 
-// say changes what is said from now on.
-func (s *standing) say(status string) {
+// set changes what is said from now on.
+func (s *saleStatus) set(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.says = status
 }
 
-// endsFor changes what is said of one event.
-func (s *standing) endsFor(event, status string) { s.endsTimes(event, status, 0) }
+// endSale changes what is said of one event.
+func (s *saleStatus) endSale(event, status string) { s.endSaleTimes(event, status, 0) }
 
-// endsTimes changes what is said of one event, in so many answers.
-func (s *standing) endsTimes(event, status string, times int) {
+// endSaleTimes changes what is said of one event, in so many answers.
+func (s *saleStatus) endSaleTimes(event, status string, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends[event] = &end{status: status, times: times}
 }
 
-// goesOn takes back that an event's sale is over.
-func (s *standing) goesOn(event string) {
+// clearEnd takes back that an event's sale is over.
+func (s *saleStatus) clearEnd(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ends, event)
 }
 
-// endsTold are the answers so far that an event's sale is over.
-func (s *standing) endsTold(event string) int {
+// endAnswers are the answers so far that an event's sale is over.
+func (s *saleStatus) endAnswers(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ends[event].told
+	return s.ends[event].answered
 }
 
 // polls are the questions about an event so far.
-func (s *standing) polls(event string) int {
+func (s *saleStatus) polls(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[event]
 }
 
-// hear notes a question, and gives what is said now.
-func (s *standing) hear(event string) string {
+// answer notes a question, and gives what is said now.
+func (s *saleStatus) answer(event string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked[event]++
 	e := s.ends[event]
-	if e == nil || e.times > 0 && e.told == e.times {
+	if e == nil || e.times > 0 && e.answered == e.times {
 		return s.says
 	}
-	e.told++
+	e.answered++
 	return e.status
 }
 
-// roomsSay gives an address in front of the platform whose waiting rooms say where the sale stands as
+// proxyRooms gives an address in front of the platform whose waiting rooms say where the sale stands as
 // the test wants it.
-func roomsSay(t *testing.T) (base string, s *standing) {
+func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
-	s = newStanding()
+	s = newSaleStatus()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)
 	rooms := &httputil.ReverseProxy{
@@ -130,7 +130,7 @@ func roomsSay(t *testing.T) (base string, s *standing) {
 			if err := json.NewDecoder(answer.Body).Decode(&members); err != nil {
 				return err
 			}
-			members["saleStatus"] = s.hear(strings.Split(answer.Request.URL.Path, "/")[4])
+			members["saleStatus"] = s.answer(strings.Split(answer.Request.URL.Path, "/")[4])
 			raw, err := json.Marshal(members)
 			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
 			answer.Header.Set("Content-Length", strconv.Itoa(len(raw)))
@@ -147,11 +147,11 @@ func roomsSay(t *testing.T) (base string, s *standing) {
 	return base, s
 }
 
-// lineSays gives an address in front of the platform whose lines hold a place for everybody, as before
+// proxyLine gives an address in front of the platform whose lines hold a place for everybody, as before
 // a sale, and say where the sale stands as the test wants it.
-func lineSays(t *testing.T) (base string, s *standing) {
+func proxyLine(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
-	s = newStanding()
+	s = newSaleStatus()
 	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		event, ofLine := strings.CutPrefix(r.URL.Path, "/api/v1/queue/check/")
 		if !ofLine {
@@ -160,13 +160,13 @@ func lineSays(t *testing.T) (base string, s *standing) {
 		if !ofLine {
 			return false
 		}
-		place := object{"nextPoll": 1, "threshold": 10, "currentUsers": 10, "status": "none"}
-		place["saleStatus"] = s.hear(event)
-		if place["saleStatus"] != "CLOSED" && place["saleStatus"] != "CANCELLED" {
-			maps.Copy(place, object{"status": "queued", "queued": true, "position": 3, "peopleAhead": 2, "peopleBehind": 1, "estimatedWait": 90})
+		variant := object{"nextPoll": 1, "threshold": 10, "currentUsers": 10, "status": "none"}
+		variant["saleStatus"] = s.answer(event)
+		if variant["saleStatus"] != "CLOSED" && variant["saleStatus"] != "CANCELLED" {
+			maps.Copy(variant, object{"status": "queued", "queued": true, "position": 3, "peopleAhead": 2, "peopleBehind": 1, "estimatedWait": 90})
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(place)
+		_ = json.NewEncoder(w).Encode(variant)
 		return true
 	})
 	return base, s

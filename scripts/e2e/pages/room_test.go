@@ -29,7 +29,7 @@ func (b *tab) storedPlace(event string) numbered {
 // testRoomKeepsTheNumber: a visitor's number survives a reload, is the same in a second tab, and is
 // forgotten once it is used.
 func testRoomKeepsTheNumber(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 3)
 	b := openTab(t, platformURL, phone, "ko")
@@ -59,7 +59,7 @@ func testRoomKeepsTheNumber(t *testing.T) {
 // testRoomOutlastsFailures: the page goes on after temporary refusals, and takes a new number when
 // its own is unknown.
 func testRoomOutlastsFailures(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 6)
 	var assigns, checks atomic.Int32
@@ -99,7 +99,7 @@ func testRoomOutlastsFailures(t *testing.T) {
 // testClosedRoomLetsEverybodyIn: the page of a waiting room that is not open leads straight to the
 // event.
 func testClosedRoomLetsEverybodyIn(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, phone, "en")
 	b.visit("/vwr/" + event)
@@ -110,7 +110,7 @@ func testClosedRoomLetsEverybodyIn(t *testing.T) {
 // testRoomIsOneFile: the page loads nothing but itself and its counter, and a shared cache may keep
 // it.
 func testRoomIsOneFile(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 3)
 	b := openTab(t, platformURL, phone, "ko")

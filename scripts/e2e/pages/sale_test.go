@@ -34,9 +34,9 @@ func (b *tab) visitBeforeOpening(path string) (event string) {
 // in the line; from the opening on, tickets.
 func testSaleOpensByItself(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			says := words(t, p.lang)
 			b := openTab(t, platformURL, p.device, p.lang)
 			call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
@@ -57,7 +57,7 @@ func testSaleOpensByItself(t *testing.T) {
 
 // testPlaceBeforeTheSale: the event's page leads into the line before the sale, where a place is kept.
 func testPlaceBeforeTheSale(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
 	b := openTab(t, platformURL, phone, "en")
 	b.startSession(uniqueID("early"))
@@ -72,7 +72,7 @@ func testPlaceBeforeTheSale(t *testing.T) {
 // testOlderLineBeforeTheSale: a line that does not say where the sale stands would spend a turn with
 // nothing to buy. Nobody joins it before the sale.
 func testOlderLineBeforeTheSale(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
 	var asked, joined atomic.Int32
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -103,7 +103,7 @@ func testOlderLineBeforeTheSale(t *testing.T) {
 
 // testLineOpensWithTheSale: a visitor who waits on the line's page is let in when the sale opens.
 func testLineOpensWithTheSale(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	b := openTab(t, platformURL, phone, "ko")
 	far := sale{opens: time.Hour}.open(t)
 	b.visit("/queue/" + far)
@@ -117,7 +117,7 @@ func testLineOpensWithTheSale(t *testing.T) {
 
 // testNoLineAfterTheSale: a line that leads nowhere says so instead of letting visitors wait.
 func testNoLineAfterTheSale(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	closed := sale{opens: -2 * time.Hour, closes: -time.Hour}.open(t)
 	b := openTab(t, platformURL, phone, "en")
 	b.visit("/events/" + closed)
@@ -134,7 +134,7 @@ func testNoLineAfterTheSale(t *testing.T) {
 
 // testSoldOut: the pages say that a sale is sold out, and sell what comes back.
 func testSoldOut(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	event := sale{seating: "GENERAL", sections: []object{{"section": "FLOOR", "price": 1000, "capacity": 1}}}.open(t)
 	other := signIn(t)
 	other.enter(event)
@@ -152,7 +152,7 @@ func testSoldOut(t *testing.T) {
 
 // testTimesNameTheirZone: times are in the visitor's zone and name it.
 func testTimesNameTheirZone(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	for zone, name := range map[string]string{"Asia/Seoul": "GMT+9", "Asia/Kolkata": "GMT+5:30"} {
 		b := openTab(t, platformURL, desktop, "ko")

@@ -48,7 +48,7 @@ func (b *tab) tabTo(selector string) {
 
 // testKeyboardAlone buys two seats without touching mouse or screen.
 func testKeyboardAlone(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.openSeatMap(event, uniqueID("keys"))
@@ -74,7 +74,7 @@ func testKeyboardAlone(t *testing.T) {
 
 // testMouseOnTheMap zooms in and clicks a seat.
 func testMouseOnTheMap(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{sections: []object{{"section": "A", "price": 1000, "rows": 1, "seatsPerRow": 1}}}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.openSeatMap(event, uniqueID("mouse"))
@@ -88,7 +88,7 @@ func testMouseOnTheMap(t *testing.T) {
 // testSeatsTakenMeanwhile: seats that somebody else took are named and dropped from the choice, and
 // the rest can be bought.
 func testSeatsTakenMeanwhile(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	var still atomic.Bool
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -118,7 +118,7 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 
 // testTurnOver: when the visitor's slot ends, the page says so and offers the line.
 func testTurnOver(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	event := sale{}.open(t)
 	user := uniqueID("over")
 	b := openTab(t, platformURL, desktop, "ko")

@@ -12,9 +12,9 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// keepsStill checks that a page asks about an event no more, for as long as another visitor of the
+// requireNoMorePolls checks that a page asks about an event no more, for as long as another visitor of the
 // same address, who still waits, takes to ask some more times.
-func keepsStill(t *testing.T, s *standing, event, another string) {
+func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	t.Helper()
 	before, goingOn := s.polls(event), s.polls(another)
 	waittest.Until(t, func() bool { return s.polls(another) >= goingOn+3 }, "the polls of who still waits")
@@ -40,15 +40,15 @@ func (b *tab) skipLongPauses() (skipped func() []float64) {
 // ends with it.
 func testRoomSaysWhereTheSaleStands(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			says := words(t, p.lang)["sale"]
 			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
 			openRoom(t, event, 3)
 			openRoom(t, another, 3)
-			base, standing := roomsSay(t)
-			standing.say("SCHEDULED")
+			base, saleStatus := proxyRooms(t)
+			saleStatus.set("SCHEDULED")
 			b := openTab(t, base, p.device, p.lang)
 			b.skipLongPauses()
 			b.visit("/vwr/" + event)
@@ -56,12 +56,12 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 			b.waitFor("#line")
 			require.True(t, eval[bool](b, `document.querySelector("#sale").matches("[role=status]")`), "changes are read out")
 			b.checkPage("scheduled")
-			standing.say("PAUSED")
+			saleStatus.set("PAUSED")
 			b.waitForText(says["PAUSED"])
 			b.checkPage("paused")
-			standing.say("ON_SALE")
+			saleStatus.set("ON_SALE")
 			b.until("nothing to say", `document.querySelector("#sale").textContent === ""`)
-			standing.say("SOLD_OUT")
+			saleStatus.set("SOLD_OUT")
 			b.waitForText(says["SOLD_OUT"] + " " + says["stay"])
 			b.checkPage("sold out")
 			b.click("#language")
@@ -72,12 +72,12 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 			waits := openTab(t, base, p.device, p.lang)
 			waits.visit("/vwr/" + another)
 			waits.waitFor("#line")
-			standing.endsFor(event, "CANCELLED")
+			saleStatus.endSale(event, "CANCELLED")
 			b.waitForText(says["CANCELLED"])
 			b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 			b.checkPage("cancelled")
-			waittest.Until(t, func() bool { return standing.endsTold(event) == 3 }, "the page is sure")
-			keepsStill(t, standing, event, another)
+			waittest.Until(t, func() bool { return saleStatus.endAnswers(event) == 3 }, "the page is sure")
+			requireNoMorePolls(t, saleStatus, event, another)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
 		})
@@ -87,20 +87,20 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 // testRoomOutlastsAStaleEnd: some answers that the sale is over, as after it was opened again, do not
 // end the wait.
 func testRoomOutlastsAStaleEnd(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	says := words(t, "ko")["sale"]
 	event := sale{}.open(t)
 	openRoom(t, event, 3)
-	base, standing := roomsSay(t)
-	standing.say("ON_SALE")
+	base, saleStatus := proxyRooms(t)
+	saleStatus.set("ON_SALE")
 	b := openTab(t, base, phone, "ko")
 	skipped := b.skipLongPauses()
 	b.visit("/vwr/" + event)
 	b.waitFor("#line")
 	number := b.storedPlace(event)
 	for range 2 { // not all of them together
-		standing.endsTimes(event, "CLOSED", 2)
-		waittest.Until(t, func() bool { return standing.endsTold(event) == 2 }, "the page asks again")
+		saleStatus.endSaleTimes(event, "CLOSED", 2)
+		waittest.Until(t, func() bool { return saleStatus.endAnswers(event) == 2 }, "the page asks again")
 		b.waitFor("#line")
 	}
 	require.Equal(t, number, b.storedPlace(event))
@@ -108,25 +108,25 @@ func testRoomOutlastsAStaleEnd(t *testing.T) {
 	for _, seconds := range skipped() {
 		require.InDelta(t, 45, seconds, 15, "half a minute to a minute")
 	}
-	standing.say("CLOSED")
+	saleStatus.set("CLOSED")
 	b.waitForText(says["CLOSED"])
 	b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 }
 
 // testLineOutlastsAStaleEnd: the line ends the wait only when the sale itself says that it is over.
 func testLineOutlastsAStaleEnd(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
-	base, standing := lineSays(t)
-	standing.say("ON_SALE")
+	base, saleStatus := proxyLine(t)
+	saleStatus.set("ON_SALE")
 	b := openTab(t, base, phone, "ko")
 	b.startSession(uniqueID("patient"))
 	b.visit("/queue/" + event)
 	b.waitFor("#position")
-	standing.endsFor(event, "CLOSED")
+	saleStatus.endSale(event, "CLOSED")
 	b.until("no place", `!document.querySelector("#position")`)
-	waittest.Until(t, func() bool { return standing.endsTold(event) >= 3 }, "the page goes on asking")
-	standing.goesOn(event)
+	waittest.Until(t, func() bool { return saleStatus.endAnswers(event) >= 3 }, "the page goes on asking")
+	saleStatus.clearEnd(event)
 	b.waitFor("#position")
 }
 
@@ -134,13 +134,13 @@ func testLineOutlastsAStaleEnd(t *testing.T) {
 // opens, and what becomes of it.
 func testLineSaysWhereTheSaleStands(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			says := words(t, p.lang)["sale"]
 			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
-			base, standing := lineSays(t)
-			standing.say("SCHEDULED")
+			base, saleStatus := proxyLine(t)
+			saleStatus.set("SCHEDULED")
 			b := openTab(t, base, p.device, p.lang)
 			call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
 			b.startSession(uniqueID("early"))
@@ -150,12 +150,12 @@ func testLineSaysWhereTheSaleStands(t *testing.T) {
 			require.Contains(t, b.text(".notice"), "GMT+9", "the opening, in a zone that is named")
 			b.waitFor(".notice[role=status] .countdown")
 			b.checkPage("scheduled")
-			standing.say("PAUSED")
+			saleStatus.set("PAUSED")
 			b.waitForText(says["PAUSED"])
 			b.checkPage("paused")
-			standing.say("ON_SALE")
+			saleStatus.set("ON_SALE")
 			b.until("nothing to say", `!document.querySelector(".notice")`)
-			standing.say("SOLD_OUT")
+			saleStatus.set("SOLD_OUT")
 			b.waitForText(says["SOLD_OUT"] + " " + says["stay"])
 			b.checkPage("sold out")
 
@@ -164,11 +164,11 @@ func testLineSaysWhereTheSaleStands(t *testing.T) {
 			waits.visit("/queue/" + another)
 			waits.waitFor("#position")
 			sale{closes: -time.Minute}.put(t, event)
-			standing.endsFor(event, "CLOSED")
+			saleStatus.endSale(event, "CLOSED")
 			b.waitForText(says["CLOSED"])
 			b.until("no place", `!document.querySelector("#position")`)
 			b.checkPage("closed")
-			keepsStill(t, standing, event, another)
+			requireNoMorePolls(t, saleStatus, event, another)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
 		})
@@ -177,7 +177,7 @@ func testLineSaysWhereTheSaleStands(t *testing.T) {
 
 // testLineEndsWithTheSale: the line of a sale that is closed early lets nobody wait any longer.
 func testLineEndsWithTheSale(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	open := sale{threshold: 1}
 	event := open.open(t)
 	inside := signIn(t)

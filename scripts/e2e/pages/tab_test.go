@@ -37,11 +37,11 @@ var (
 
 // tab is one visitor: a browser context of their own (cookies, storage) with one page in it.
 type tab struct {
-	t    *testing.T
-	ctx  context.Context //nolint:containedctx // to chromedp, a tab is its context
-	base string
-	lang string
-	asks *traffic
+	t        *testing.T
+	ctx      context.Context //nolint:containedctx // to chromedp, a tab is its context
+	base     string
+	lang     string
+	requests *traffic
 
 	mu          sync.Mutex
 	problems    []string
@@ -55,7 +55,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, base: base, lang: lang, asks: newTraffic()}
+	b := &tab{t: t, ctx: ctx, base: base, lang: lang, requests: newTraffic()}
 	require.NoError(t, chromedp.Do(ctx), "open a tab")
 	t.Cleanup(b.reportProblems)
 	require.NoError(t, chromedp.Listen(ctx, b.watch))
@@ -78,7 +78,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 // watch runs in the tab's own loop, which must not block: it takes notes, and answers dialogs from
 // another goroutine.
 func (b *tab) watch(event any) {
-	b.asks.note(event)
+	b.requests.note(event)
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
@@ -136,7 +136,7 @@ func (b *tab) reportProblems() {
 	defer cancel()
 	says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
 	b.t.Logf("the page %s (%v)", says, err)
-	b.t.Log(b.asks)
+	b.t.Log(b.requests)
 	b.screenshot(ctx, "failed")
 }
 
@@ -225,16 +225,18 @@ const answerWithin = 10 * time.Second
 // true yet.
 func (b *tab) untilAny(what string, expressions ...string) int {
 	b.t.Helper()
-	const polls = 80 // of one call: after 2 s the page may be another one
+	// One call lasts 2 s: after that the page may be another one. What comes at once is found at once; the
+	// polls of longer waits are further apart, since the pages of all tests share two processors.
 	script := fmt.Sprintf(`new Promise(done => {
 		const wanted = [() => %s];
 		const holds = f => { try { return !!f() } catch { return false } };
-		const poll = left => {
+		const end = performance.now() + 2000;
+		const poll = pause => {
 			const found = wanted.findIndex(holds);
-			found >= 0 || left === 0 ? done(found) : setTimeout(poll, 25, left - 1);
+			found >= 0 || performance.now() > end ? done(found) : setTimeout(poll, pause, Math.min(100, 1.2 * pause));
 		};
-		poll(%d);
-	})`, strings.Join(expressions, ", () => "), polls)
+		poll(20);
+	})`, strings.Join(expressions, ", () => "))
 	ctx, cancel := b.bounded()
 	defer cancel()
 	found := -1

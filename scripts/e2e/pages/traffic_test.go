@@ -14,22 +14,22 @@ import (
 type traffic struct {
 	began time.Time
 
-	mu   sync.Mutex
-	asks []*ask
-	open map[network.RequestID]*ask
+	mu       sync.Mutex
+	requests []*requestRecord
+	open     map[network.RequestID]*requestRecord
 }
 
-// ask is one request of a tab; end is empty until the answer came.
-type ask struct {
+// requestRecord is one request of a tab; end is empty until the answer came.
+type requestRecord struct {
 	at        time.Duration
 	what, end string
 }
 
-// shownAsks of a tab's last requests tell how it came where it is.
-const shownAsks = 30
+// shownRequests of a tab's last requests tell how it came where it is.
+const shownRequests = 30
 
 func newTraffic() *traffic {
-	return &traffic{began: time.Now(), open: map[network.RequestID]*ask{}}
+	return &traffic{began: time.Now(), open: map[network.RequestID]*requestRecord{}}
 }
 
 // note takes down what an event of the browser says of a request.
@@ -47,8 +47,8 @@ func (r *traffic) note(event any) {
 func (r *traffic) sent(id network.RequestID, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &ask{at: time.Since(r.began), what: what}
-	r.asks, r.open[id] = append(r.asks, a), a
+	a := &requestRecord{at: time.Since(r.began), what: what}
+	r.requests, r.open[id] = append(r.requests, a), a
 }
 
 func (r *traffic) ended(id network.RequestID, how string) {
@@ -66,7 +66,7 @@ func (r *traffic) String() string {
 	defer r.mu.Unlock()
 	var out strings.Builder
 	fmt.Fprintf(&out, "%v after the tab was opened, its last requests:", time.Since(r.began).Round(time.Millisecond))
-	for _, a := range r.asks[max(0, len(r.asks)-shownAsks):] {
+	for _, a := range r.requests[max(0, len(r.requests)-shownRequests):] {
 		end := a.end
 		if end == "" {
 			end = "no answer"

@@ -14,9 +14,9 @@ import (
 // document.
 func testForgedAddresses(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			nothing := map[string]string{"en": "There is nothing at this address.", "ko": "요청하신 주소를 찾을 수 없습니다."}[p.lang]
 			badID := map[string]string{"en": "An id in the request is not well-formed.", "ko": "요청에 포함된 ID의 형식이 올바르지 않습니다."}[p.lang]
 			b := openTab(t, platformURL, p.device, p.lang)
@@ -36,7 +36,7 @@ func testForgedAddresses(t *testing.T) {
 // testChoiceSurvivesAReload: the chosen seats survive a reload, for example by a change of the
 // language.
 func testChoiceSurvivesAReload(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, phone, "en")
 	b.openSeatMap(event, uniqueID("picky"))
@@ -49,7 +49,7 @@ func testChoiceSurvivesAReload(t *testing.T) {
 // testSessionEnds: an ended session leads to the sign-in page and back; it is not taken for the end
 // of a turn.
 func testSessionEnds(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	user := uniqueID("ended")
 	b := openTab(t, platformURL, desktop, "ko")
@@ -63,7 +63,7 @@ func testSessionEnds(t *testing.T) {
 
 // testSilentServer: the page says that a server does not answer, and tries again until it does.
 func testSilentServer(t *testing.T) {
-	waitsLong(t)
+	parallelUnlimited(t)
 	var silent atomic.Bool
 	silent.Store(true)
 	base := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -83,7 +83,7 @@ func testSilentServer(t *testing.T) {
 
 // testBackFromSigningIn: the back button leaves the sign-in page.
 func testBackFromSigningIn(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.visit("/")
 	b.click(`nav a[href="/my"]`)
@@ -95,7 +95,7 @@ func testBackFromSigningIn(t *testing.T) {
 
 // testSigningOutFails: a visitor whose sign-out fails is not told to be signed out.
 func testSigningOutFails(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/api/v1/auth/logout" {
 			writeProblem(w, http.StatusServiceUnavailable, `{"status": 503, "code": "UNAVAILABLE", "detail": "NOT NOW"}`)
@@ -116,7 +116,7 @@ func testSigningOutFails(t *testing.T) {
 // testLineOutlastsFailures: while the line cannot be asked, its last figures stay beside the
 // reason.
 func testLineOutlastsFailures(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
 	inside := signIn(t)
 	inside.occupy(event)

@@ -14,9 +14,9 @@ import (
 // visitor's language; once the event is there, so is its page.
 func testUnknownEvent(t *testing.T) {
 	t.Parallel()
-	for _, p := range everywhere {
+	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			b := openTab(t, platformURL, p.device, p.lang)
 			b.visit("/events/" + uniqueID("nowhere"))
 			says := words(t, p.lang)["problem"]
@@ -35,7 +35,7 @@ func testReasonToSignIn(t *testing.T) {
 	t.Parallel()
 	for _, lang := range []string{"en", "ko"} {
 		t.Run(lang, func(t *testing.T) {
-			inParallel(t)
+			parallelTab(t)
 			event := sale{}.open(t)
 			b := openTab(t, platformURL, phone, lang)
 			says := words(t, lang)["login"]
@@ -80,7 +80,7 @@ func (b *tab) seatsIn(selector string) []string {
 
 // testNaturalOrder: the seats are in the order of the hall, whichever was chosen first.
 func testNaturalOrder(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{sections: []object{{"section": "A", "price": 1000, "rows": 10, "seatsPerRow": 10}}}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.openSeatMap(event, uniqueID("orderly"))
@@ -101,8 +101,8 @@ func testNaturalOrder(t *testing.T) {
 	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="reservations"] li li`)), "the reservation")
 }
 
-// speaksOfNoSeats: standing places have none, and a page that names them would confuse.
-func (b *tab) speaksOfNoSeats() {
+// requireNoSeatWords: standing places have none, and a page that names them would confuse.
+func (b *tab) requireNoSeatWords() {
 	b.t.Helper()
 	require.NotRegexp(b.t, `(?i)\bseats?\b|좌석|\d석|자리`, b.text("body"), "the page %s", b.path())
 }
@@ -110,7 +110,7 @@ func (b *tab) speaksOfNoSeats() {
 // testTheZoneHasAName: beside the short form that every time carries, an event's page names the zone
 // in words.
 func testTheZoneHasAName(t *testing.T) {
-	inParallel(t)
+	parallelTab(t)
 	event := sale{}.open(t)
 	for lang, name := range map[string]string{"en": "Korean Standard Time", "ko": "한국 표준시"} {
 		b := openTab(t, platformURL, desktop, lang)

@@ -40,7 +40,7 @@ func TestAliveNeedsTheStartTimeAndTheBoot(t *testing.T) {
 	require.True(t, p.Alive(), "nobody else was signalled")
 }
 
-func TestStopAsksFirst(t *testing.T) {
+func TestStopSendsSIGTERMFirst(t *testing.T) {
 	t.Parallel()
 	p := sleeper(t, `trap "exit 5" TERM; echo ready; while :; do sleep 0.01; done`)
 	require.NoError(t, p.Stop(syscall.SIGTERM, time.Hour))
@@ -48,7 +48,7 @@ func TestStopAsksFirst(t *testing.T) {
 	require.Equal(t, "exit status 5", p.Exit())
 }
 
-func TestStopKillsWhoDoesNotListen(t *testing.T) {
+func TestStopKillsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	p := sleeper(t, `trap "" TERM; echo ready; while :; do sleep 0.01; done`)
 	require.NoError(t, p.Stop(syscall.SIGTERM, 50*time.Millisecond))
@@ -58,7 +58,7 @@ func TestStopKillsWhoDoesNotListen(t *testing.T) {
 }
 
 // Who kills a server and starts it again at once must not meet the old one on its port.
-func TestKilledIsGoneWhenSignalReturns(t *testing.T) {
+func TestSignalWaitsForTheEndOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		p := sleeper(t, "echo ready; sleep 60")

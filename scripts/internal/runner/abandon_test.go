@@ -21,9 +21,9 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.EqualError(t, r.abandon(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
+	require.EqualError(t, r.stopStarted(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
 	require.True(t, p.Alive())
-	require.EqualError(t, r.abandon(interrupted, true), "interrupted; everything that was started is stopped again")
+	require.EqualError(t, r.stopStarted(interrupted, true), "interrupted; everything that was started is stopped again")
 	require.False(t, p.Alive())
 	require.True(t, r.idle())
 }

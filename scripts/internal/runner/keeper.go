@@ -17,9 +17,9 @@ const (
 type backoff time.Duration
 
 // after is how long the next restart waits, of something that has lived so long.
-func (b *backoff) after(lived time.Duration) time.Duration {
+func (b *backoff) after(uptime time.Duration) time.Duration {
 	switch {
-	case *b == 0 || lived > steadyAfter:
+	case *b == 0 || uptime > steadyAfter:
 		*b = backoff(firstBackoff)
 	default:
 		*b = min(2**b, backoff(maxBackoff))
@@ -27,8 +27,8 @@ func (b *backoff) after(lived time.Duration) time.Duration {
 	return time.Duration(*b)
 }
 
-// lookEvery is how often a keeper looks whether its backend has died.
-const lookEvery = 250 * time.Millisecond
+// pollInterval is how often a keeper looks whether its backend has died.
+const pollInterval = 250 * time.Millisecond
 
 // reviver is what a keeper needs of the backends.
 type reviver interface {
@@ -38,23 +38,23 @@ type reviver interface {
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 
-// keeper starts one backend again whenever it has died. It does not stop it: backends outlive the services.
-type keeper struct {
+// restarter starts one backend again whenever it has died. It does not stop it: backends outlive the services.
+type restarter struct {
 	name     string
 	backends reviver
 	log      *slog.Logger
 }
 
-func (k *keeper) run(ctx context.Context) {
+func (k *restarter) run(ctx context.Context) {
 	var wait backoff
 	for {
 		since, died := k.awaitDeath(ctx)
 		if !died {
 			return
 		}
-		lived := time.Since(since)
-		k.log.WarnContext(ctx, "ended", "lived", lived.String())
-		if !pause(ctx, wait.after(lived)) {
+		uptime := time.Since(since)
+		k.log.WarnContext(ctx, "ended", "lived", uptime.String())
+		if !pause(ctx, wait.after(uptime)) {
 			return
 		}
 		began := time.Now()
@@ -69,12 +69,12 @@ func (k *keeper) run(ctx context.Context) {
 }
 
 // awaitDeath returns when the backend has died; died is false when ctx has ended before.
-func (k *keeper) awaitDeath(ctx context.Context) (since time.Time, died bool) {
+func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool) {
 	for {
 		if since, died = k.backends.Died(k.name); died {
 			return since, true
 		}
-		if !pause(ctx, lookEvery) {
+		if !pause(ctx, pollInterval) {
 			return since, false
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBackoffGrowsUntilSomethingHasLivedForAWhile(t *testing.T) {
+func TestBackoffResetsAfterASteadyRun(t *testing.T) {
 	t.Parallel()
 	var b backoff
 	var waits []time.Duration
@@ -26,8 +26,8 @@ func TestBackoffGrowsUntilSomethingHasLivedForAWhile(t *testing.T) {
 	require.Equal(t, 400*ms, b.after(30*time.Second))
 }
 
-// mortal is a backend that dies when its time has come and fails to come back as often as it is told to.
-type mortal struct {
+// fakeBackend is a backend that dies when its time has come and fails to come back as often as it is told to.
+type fakeBackend struct {
 	born, dies time.Time
 	dead       bool
 	stopped    atomic.Bool
@@ -36,11 +36,11 @@ type mortal struct {
 	beginning  time.Time
 }
 
-func (m *mortal) Died(string) (time.Time, bool) {
+func (m *fakeBackend) Died(string) (time.Time, bool) {
 	return m.born, !m.stopped.Load() && (m.dead || !time.Now().Before(m.dies))
 }
 
-func (m *mortal) Revive(context.Context, string) (bool, error) {
+func (m *fakeBackend) Revive(context.Context, string) (bool, error) {
 	if m.stopped.Load() {
 		return false, nil
 	}
@@ -59,12 +59,12 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		const steady, never = time.Minute, 24 * time.Hour
-		m := &mortal{born: start, dies: start.Add(steady), beginning: start, lives: []time.Duration{0, 0, steady, never}}
+		m := &fakeBackend{born: start, dies: start.Add(steady), beginning: start, lives: []time.Duration{0, 0, steady, never}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			k := &keeper{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
+			k := &restarter{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
 			k.run(ctx)
 		}()
 		time.Sleep(time.Hour) // of the bubble
@@ -80,7 +80,7 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 		require.Len(t, m.revived, len(want))
 		for i, at := range m.revived {
 			require.GreaterOrEqual(t, at, want[i])
-			require.Less(t, at, want[i]+lookEvery)
+			require.Less(t, at, want[i]+pollInterval)
 		}
 	})
 }
@@ -88,12 +88,12 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 func TestABackendThatIsStoppedWhileItIsDeadStaysStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &mortal{born: time.Now(), dies: time.Now()}
+		m := &fakeBackend{born: time.Now(), dies: time.Now()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			k := &keeper{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
+			k := &restarter{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
 			k.run(ctx)
 		}()
 		synctest.Wait() // it waits before the first restart

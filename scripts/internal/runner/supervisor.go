@@ -31,7 +31,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	}
 	defer unlock()
 	// Whoever started it says so too, but may be killed before: then it must be found all the same.
-	if err := r.remember(); err != nil {
+	if err := r.saveRecord(); err != nil {
 		return err
 	}
 	watches := make([]*watch, len(r.services))
@@ -42,7 +42,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	for _, w := range watches {
 		wg.Go(func() { w.run(ctx) })
 	}
-	for _, k := range r.keepers(log) {
+	for _, k := range r.restarters(log) {
 		wg.Go(func() { k.run(ctx) })
 	}
 	<-ctx.Done()
@@ -57,19 +57,19 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// keepers watch the backends that the platform needs.
-func (r *Runner) keepers(log *slog.Logger) []*keeper {
+// restarters watch the backends that the platform needs.
+func (r *Runner) restarters(log *slog.Logger) []*restarter {
 	set := backends.New(r.layout, false, func(format string, args ...any) {
 		log.Info("backends", "note", fmt.Sprintf(format, args...))
 	})
-	var keepers []*keeper
+	var restarters []*restarter
 	for _, name := range set.Names() {
-		keepers = append(keepers, &keeper{name: name, backends: set, log: log.With("backend", name)})
+		restarters = append(restarters, &restarter{name: name, backends: set, log: log.With("backend", name)})
 	}
-	return keepers
+	return restarters
 }
 
-func (r *Runner) remember() error {
+func (r *Runner) saveRecord() error {
 	me, err := process.Identify(os.Getpid())
 	if err != nil {
 		return err
@@ -101,12 +101,12 @@ func (w *watch) run(ctx context.Context) {
 		if rec, stopped = w.once(rec); stopped {
 			return
 		}
-		lived := time.Since(began)
-		w.log.Warn("ended", "exit", rec.LastExit, "lived", lived.String())
+		uptime := time.Since(began)
+		w.log.Warn("ended", "exit", rec.LastExit, "lived", uptime.String())
 		select {
 		case <-w.stop:
 			return
-		case <-w.after(wait.after(lived)):
+		case <-w.after(wait.after(uptime)):
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestDownStopsWhatAKilledSupervisorLeftBehind(t *testing.T) {
 	require.NoError(t, process.CheckPort(ticket.Port))
 }
 
-func TestAServiceThatCannotStayUpIsGivenUpOnWithItsLog(t *testing.T) {
+func TestUpFailsWithTheLogOfACrashingService(t *testing.T) {
 	r := setup(t)
 	require.NoError(t, os.WriteFile(r.layout.Bin(platform.Ticket), []byte("#!/bin/sh\necho GRPC_ADDR is missing; exit 2\n"), 0o755))
 	stop := supervise(t, r)

@@ -25,7 +25,7 @@ func (r *Runner) Up(ctx context.Context) error {
 	defer unlock()
 	idle := r.idle()
 	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
-		return r.abandon(ctx, idle)
+		return r.stopStarted(ctx, idle)
 	}
 	return err
 }
@@ -35,7 +35,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	if err := r.Build(ctx); err != nil {
 		return err
 	}
-	if err := backends.New(r.layout, false, r.say).Keep(ctx); err != nil {
+	if err := backends.New(r.layout, false, r.say).StartAndKeep(ctx); err != nil {
 		return err
 	}
 	current, err := r.current()
@@ -55,7 +55,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	if err := r.seed(ctx); err != nil {
 		return fmt.Errorf("seed the demo sale: %w", err)
 	}
-	r.greet()
+	r.printAddresses()
 	return nil
 }
 
@@ -65,9 +65,9 @@ func (r *Runner) idle() bool {
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// abandon ends an interrupted start: what it has started is stopped again if nothing ran before, so
+// stopStarted ends an interrupted start: what it has started is stopped again if nothing ran before, so
 // that no half of a platform is left.
-func (r *Runner) abandon(ctx context.Context, idle bool) error {
+func (r *Runner) stopStarted(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
 	}
@@ -224,7 +224,7 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	}
 }
 
-func (r *Runner) greet() {
+func (r *Runner) printAddresses() {
 	r.say(`
 URR is up.
 

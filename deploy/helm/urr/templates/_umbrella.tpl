@@ -8,7 +8,7 @@
 {{- range $service, $chart := .Subcharts -}}
 {{- with $chart.Values.rpc -}}
 {{- range $callee, $peer := .calls -}}
-{{- if not (or $peer.address (index $.Values $callee).enabled) -}}
+{{- if not (or $peer.address (hasKey $.Subcharts $callee)) -}}
 {{- fail (printf "urr: %s calls %s, which is not installed: set %s.rpc.calls.%s.address to where it is, or to none where that is allowed" $service $callee $service $callee) -}}
 {{- end -}}
 {{- end -}}

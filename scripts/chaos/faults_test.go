@@ -6,50 +6,50 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// disturbance does something bad and undoes it; what it leaves behind is the platform's to repair.
-type disturbance struct {
+// fault injects a failure and ends it. The platform must repair what the failure leaves behind.
+type fault struct {
 	name string
 	do   func()
 }
 
-// disturbances lists every kind there is, for every service and backend on a visitor's way.
-func (r *run) disturbances() []disturbance {
-	return append(r.ofServices(), r.ofBackends()...)
+// faults lists every kind there is, for every service and backend on a visitor's way.
+func (r *run) faults() []fault {
+	return append(r.serviceFaults(), r.backendFaults()...)
 }
 
-// ofServices harm processes and connections of the run alone.
-func (r *run) ofServices() []disturbance {
-	var all []disturbance
+// serviceFaults harm processes and connections of the run alone.
+func (r *run) serviceFaults() []fault {
+	var all []fault
 	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
 		all = append(all,
-			disturbance{"kill " + name, func() { r.killAndStart(name, 0, time.Second) }},
-			disturbance{"hang " + name, func() { r.hang(name, 1, 3*time.Second) }},
+			fault{"kill " + name, func() { r.killAndStart(name, 0, time.Second) }},
+			fault{"hang " + name, func() { r.hang(name, 1, 3*time.Second) }},
 		)
 	}
 	return append(all,
-		disturbance{"kill gateway", func() { r.killAndStart(platform.Gateway, 0, 0) }},
-		disturbance{"kill every ticket", func() { r.killAll(platform.Ticket) }},
-		disturbance{"kill every payment", func() { r.killAll(platform.Payment) }},
-		disturbance{"deploy queue", func() { r.deploy(platform.Queue) }},
-		disturbance{"cut payment off its provider", func() { r.cut(platform.Payment, platform.Sandbox) }},
-		disturbance{"cut ticket off its database", func() { r.cut(platform.Ticket, "postgres") }},
-		disturbance{"cut queue off redis", func() { r.cut(platform.Queue, "redis") }},
-		disturbance{"slow redis", func() { r.slow(platform.Queue, "redis", 200*time.Millisecond) }},
+		fault{"kill gateway", func() { r.killAndStart(platform.Gateway, 0, 0) }},
+		fault{"kill every ticket", func() { r.killAll(platform.Ticket) }},
+		fault{"kill every payment", func() { r.killAll(platform.Payment) }},
+		fault{"deploy queue", func() { r.deploy(platform.Queue) }},
+		fault{"cut payment off its provider", func() { r.cut(platform.Payment, platform.Sandbox) }},
+		fault{"cut ticket off its database", func() { r.cut(platform.Ticket, "postgres") }},
+		fault{"cut queue off redis", func() { r.cut(platform.Queue, "redis") }},
+		fault{"slow redis", func() { r.slow(platform.Queue, "redis", 200*time.Millisecond) }},
 	)
 }
 
-// ofBackends take backends of the run's own.
-func (r *run) ofBackends() []disturbance {
-	var all []disturbance
+// backendFaults take backends of the run's own.
+func (r *run) backendFaults() []fault {
+	var all []fault
 	for _, name := range []string{"redis", "postgres", "kafka", "dynamodb"} {
-		all = append(all, disturbance{"hang " + name, func() {
+		all = append(all, fault{"hang " + name, func() {
 			r.Backend(name).Pause()
 			time.Sleep(3 * time.Second)
 			r.Backend(name).Resume()
 		}})
 	}
 	for _, name := range []string{"postgres", "kafka"} {
-		all = append(all, disturbance{"kill " + name, func() {
+		all = append(all, fault{"kill " + name, func() {
 			r.Backend(name).Kill9()
 			time.Sleep(time.Second)
 			r.Backend(name).Start()

@@ -19,19 +19,19 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// realm is a run's part of the checkout's backends: databases, a Redis database and prefixes that
+// namespace is a run's part of the checkout's backends: databases, a Redis database and prefixes that
 // nobody else uses, so that runs and `make up` work side by side on one set of servers.
-type realm struct {
+type namespace struct {
 	checkout platform.Layout
 	number   int
 	family   string // begins every name of this number's runs
 	name     string // begins every name of this run
 }
 
-// openRealm makes the databases, and removes what a run of the same number left when it was killed.
-func openRealm(ctx context.Context, checkout platform.Layout, number int) (*realm, error) {
+// openNamespace makes the databases, and removes what a run of the same number left when it was killed.
+func openNamespace(ctx context.Context, checkout platform.Layout, number int) (*namespace, error) {
 	family := "run" + strconv.Itoa(number) + "x"
-	r := &realm{checkout: checkout, number: number, family: family, name: family + strings.ToLower(rand.Text()[:6])}
+	r := &namespace{checkout: checkout, number: number, family: family, name: family + strings.ToLower(rand.Text()[:6])}
 	if err := r.sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -47,10 +47,10 @@ func openRealm(ctx context.Context, checkout platform.Layout, number int) (*real
 }
 
 // database is the run's database in place of the development run's.
-func (r *realm) database(name string) string { return r.name + "_" + name }
+func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 // wire points the services at the realm.
-func (r *realm) wire(w *platform.Wiring) {
+func (r *namespace) wire(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
 	w.DatabaseURL = func(s platform.Service) string { return r.checkout.DatabaseURL(r.database(s.Database)) }
 	w.RedisAddrs, w.RedisDB = shared.RedisAddrs, r.number
@@ -60,7 +60,7 @@ func (r *realm) wire(w *platform.Wiring) {
 }
 
 // sweep removes everything that runs of this number have stored.
-func (r *realm) sweep(ctx context.Context) error {
+func (r *namespace) sweep(ctx context.Context) error {
 	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx))
 	if err != nil {
 		return fmt.Errorf("remove what the run %s stored: %w", r.family, err)
@@ -68,7 +68,7 @@ func (r *realm) sweep(ctx context.Context) error {
 	return nil
 }
 
-func (r *realm) postgres(ctx context.Context, do func(*pgx.Conn) error) error {
+func (r *namespace) postgres(ctx context.Context, do func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, r.checkout.DatabaseURL("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
@@ -76,7 +76,7 @@ func (r *realm) postgres(ctx context.Context, do func(*pgx.Conn) error) error {
 	return errors.Join(do(conn), conn.Close(ctx))
 }
 
-func (r *realm) sweepPostgres(ctx context.Context) error {
+func (r *namespace) sweepPostgres(ctx context.Context) error {
 	return r.postgres(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", r.family)
 		if err != nil {
@@ -95,12 +95,12 @@ func (r *realm) sweepPostgres(ctx context.Context) error {
 	})
 }
 
-func (r *realm) sweepRedis(ctx context.Context) error {
+func (r *namespace) sweepRedis(ctx context.Context) error {
 	client := redis.NewClient(&redis.Options{Addr: r.checkout.RedisAddr(), DB: r.number})
 	return errors.Join(client.FlushDB(ctx).Err(), client.Close())
 }
 
-func (r *realm) sweepKafka(ctx context.Context) error {
+func (r *namespace) sweepKafka(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.checkout.KafkaBroker()))
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (r *realm) sweepKafka(ctx context.Context) error {
 	return nil
 }
 
-func (r *realm) sweepDynamoDB(ctx context.Context) error {
+func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 	client := dynamodb.New(dynamodb.Options{
 		Region: "local", BaseEndpoint: aws.String(r.checkout.DynamoDBEndpoint()),
 		Credentials: credentials.NewStaticCredentialsProvider("development", "development", ""),
@@ -149,7 +149,7 @@ func (r *realm) sweepDynamoDB(ctx context.Context) error {
 }
 
 // ours picks the names that runs of this number have made.
-func (r *realm) ours(names []string) []string {
+func (r *namespace) ours(names []string) []string {
 	var ours []string
 	for _, name := range names {
 		if strings.HasPrefix(name, r.family) {

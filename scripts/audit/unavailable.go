@@ -24,26 +24,26 @@ const (
 
 func postgresStore(service string) string { return "PostgreSQL (" + service + ")" }
 
-// AwayError is a store that does not answer now and may be back soon: it has just ended, or is starting.
-type AwayError struct {
+// UnavailableError says that a store does not answer now but may soon: its process has just ended or is starting.
+type UnavailableError struct {
 	Store string
 	Err   error
 }
 
-func (e *AwayError) Error() string { return e.Store + " is away: " + e.Err.Error() }
+func (e *UnavailableError) Error() string { return e.Store + " is away: " + e.Err.Error() }
 
 // Unwrap gives what the store's client said.
-func (e *AwayError) Unwrap() error { return e.Err }
+func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// away makes an AwayError of what a client says about a store that is away; other errors stay as they are.
-func away(store string, err error) error {
-	if err == nil || !isAway(err) {
+// unavailable returns an UnavailableError if the error means that the store cannot be reached, and err itself otherwise.
+func unavailable(store string, err error) error {
+	if err == nil || !isUnavailable(err) {
 		return err
 	}
-	return &AwayError{Store: store, Err: err}
+	return &UnavailableError{Store: store, Err: err}
 }
 
-func isAway(err error) bool {
+func isUnavailable(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
@@ -68,8 +68,8 @@ func isAway(err error) bool {
 	return false
 }
 
-// Absence says once that a store is away, and once that it is back.
-type Absence struct {
+// Outage reports the begin and the end of a store's outage, once each.
+type Outage struct {
 	Say func(format string, args ...any)
 
 	store string
@@ -77,13 +77,13 @@ type Absence struct {
 }
 
 // Note is told how a read ended that began then, and tells whether a store is away and for how long it has been.
-func (a *Absence) Note(began time.Time, err error) (store string, lasted time.Duration, isAway bool) {
-	missing, isAway := errors.AsType[*AwayError](err)
-	if a.store != "" && (!isAway || missing.Store != a.store) {
+func (a *Outage) Note(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
+	missing, isUnavailable := errors.AsType[*UnavailableError](err)
+	if a.store != "" && (!isUnavailable || missing.Store != a.store) {
 		a.Say("%s is back after %.1f s", a.store, time.Since(a.since).Seconds())
 		a.store = ""
 	}
-	if !isAway {
+	if !isUnavailable {
 		return "", 0, false
 	}
 	if a.store == "" {
@@ -93,19 +93,19 @@ func (a *Absence) Note(began time.Time, err error) (store string, lasted time.Du
 	return a.store, time.Since(a.since), true
 }
 
-// Patience is how long somebody who reads the stores waits for one that is away.
-type Patience struct {
+// OutageWait bounds how long a reader waits for a store that is unavailable.
+type OutageWait struct {
 	Limit time.Duration
 	// Say is told when a store is away, and when it is back.
 	Say func(format string, args ...any)
 }
 
-// readAgain is how long a store that is away is left alone.
-const readAgain = 500 * time.Millisecond
+// retryPause is the time between two attempts to read a store that is unavailable.
+const retryPause = 500 * time.Millisecond
 
 // Read repeats a read for as long as a store is away, at most until ctx ends or the limit is reached. waited tells that one was.
-func (p Patience) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
-	absence := Absence{Say: p.Say}
+func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
+	absence := Outage{Say: p.Say}
 	for {
 		began := time.Now()
 		attempt, cancel := context.WithTimeout(ctx, p.Limit) // a client may try for ever
@@ -114,8 +114,8 @@ func (p Patience) Read(ctx context.Context, read func(context.Context) error) (w
 		if ctx.Err() != nil {
 			return waited, ctx.Err()
 		}
-		store, lasted, isAway := absence.Note(began, err)
-		if !isAway {
+		store, lasted, isUnavailable := absence.Note(began, err)
+		if !isUnavailable {
 			return waited, err
 		}
 		if lasted >= p.Limit {
@@ -125,7 +125,7 @@ func (p Patience) Read(ctx context.Context, read func(context.Context) error) (w
 		select {
 		case <-ctx.Done():
 			return waited, ctx.Err()
-		case <-time.After(readAgain):
+		case <-time.After(retryPause):
 		}
 	}
 }

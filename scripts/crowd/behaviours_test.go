@@ -10,24 +10,24 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-func TestHabitsHaveExactShares(t *testing.T) {
+func TestBehavioursHaveExactShares(t *testing.T) {
 	t.Parallel()
-	habits := crowd.Habits(1000, rand.New(rand.NewPCG(1, 1)))
-	require.Len(t, habits, 1000)
-	counts := map[crowd.Habit]int{}
-	for _, h := range habits {
+	behaviours := crowd.Behaviours(1000, rand.New(rand.NewPCG(1, 1)))
+	require.Len(t, behaviours, 1000)
+	counts := map[crowd.Behaviour]int{}
+	for _, h := range behaviours {
 		counts[h]++
 	}
 	require.Equal(t, 30, counts[crowd.Forges])
 	require.Equal(t, 50, counts[crowd.ClicksTwice])
 	require.Equal(t, 50, counts[crowd.ComesBack])
 	require.Greater(t, counts[crowd.Buys], 600, "most simply buy")
-	require.NotEqual(t, habits, crowd.Habits(1000, rand.New(rand.NewPCG(2, 1))), "another seed, another order")
+	require.NotEqual(t, behaviours, crowd.Behaviours(1000, rand.New(rand.NewPCG(2, 1))), "another seed, another order")
 }
 
 func TestASmallCrowdStillBuys(t *testing.T) {
 	t.Parallel()
-	for _, h := range crowd.Habits(5, rand.New(rand.NewPCG(1, 1))) {
+	for _, h := range crowd.Behaviours(5, rand.New(rand.NewPCG(1, 1))) {
 		require.Equal(t, crowd.Buys, h)
 	}
 }

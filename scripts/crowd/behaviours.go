@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Habit is how one visitor behaves.
-type Habit string
+// Behaviour is how one visitor behaves.
+type Behaviour string
 
-// The crowd's habits.
+// The crowd's behaviours.
 const (
-	Buys         Habit = "buys"
-	LeavesRoom   Habit = "leaves_tier1"  // closes the page in the first waiting room
-	LeavesLine   Habit = "leaves_line"   // closes the page in the waiting line
-	LeavesInside Habit = "leaves_inside" // is let in and never acts
-	DropsHold    Habit = "drops_hold"    // holds seats and walks away
-	ComesBack    Habit = "comes_back"    // is away for a while, then goes on
-	SharesPass   Habit = "shares_pass"   // gives the tier-1 pass to a friend
-	Forges       Habit = "forges"        // tries to get in with made-up and stolen passes
-	ClicksTwice  Habit = "clicks_twice"  // sends reserve and confirm twice at once
-	IsDeclined   Habit = "is_declined"   // the first card is declined, the second works
+	Buys         Behaviour = "buys"
+	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the first waiting room
+	LeavesLine   Behaviour = "leaves_line"   // closes the page in the waiting line
+	LeavesInside Behaviour = "leaves_inside" // is let in and never acts
+	DropsHold    Behaviour = "drops_hold"    // holds seats and walks away
+	ComesBack    Behaviour = "comes_back"    // is away for a while, then goes on
+	SharesPass   Behaviour = "shares_pass"   // gives the tier-1 pass to a friend
+	Forges       Behaviour = "forges"        // tries to get in with made-up and stolen passes
+	ClicksTwice  Behaviour = "clicks_twice"  // sends reserve and confirm twice at once
+	IsDeclined   Behaviour = "is_declined"   // the first card is declined, the second works
 )
 
 // shares of the crowd in percent; who is left simply buys.
 var shares = []struct {
-	habit   Habit
-	percent int
+	behaviour Behaviour
+	percent   int
 }{
 	{LeavesRoom, 3}, {LeavesLine, 3}, {LeavesInside, 2}, {DropsHold, 2}, {ComesBack, 5},
 	{SharesPass, 3}, {Forges, 3}, {ClicksTwice, 5}, {IsDeclined, 3},
 }
 
-// Habits deals out n visitors' habits: exact shares, in random order.
-func Habits(n int, rng *rand.Rand) []Habit {
-	out := make([]Habit, 0, n)
+// Behaviours deals out n visitors' behaviours: exact shares, in random order.
+func Behaviours(n int, rng *rand.Rand) []Behaviour {
+	out := make([]Behaviour, 0, n)
 	for _, s := range shares {
 		for range n * s.percent / 100 {
-			out = append(out, s.habit)
+			out = append(out, s.behaviour)
 		}
 	}
 	for len(out) < n {

@@ -17,27 +17,27 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// site is where a run lives: a name with a folder, ports, secrets, and what it has of the backends.
-type site struct {
-	layout   platform.Layout
-	number   int // of the name
-	secrets  platform.Secrets
-	backends *backends.Set // of its own; nil: it has a realm on the checkout's
-	realm    *realm
-	lock     *os.File     // held for the life of the site: the name is taken
-	ports    net.Listener // likewise: its ports are
+// workspace is what one platform of a test owns: a name with a folder, ports, secrets, and backends or a namespace on shared ones.
+type workspace struct {
+	layout    platform.Layout
+	number    int // of the name
+	secrets   platform.Secrets
+	backends  *backends.Set // its own; nil: it has a namespace on the checkout's
+	namespace *namespace
+	lock      *os.File     // held as long as the workspace: the name is taken
+	ports     net.Listener // likewise: its ports are
 
 	mu       sync.Mutex
 	migrated map[string]bool // by the path of the program
 }
 
-// maxSites are the runs of a checkout at one time: a Redis has databases for so many guests.
-const maxSites = 15
+// maxWorkspaces are the runs of a checkout at one time: a Redis has databases for so many guests.
+const maxWorkspaces = 15
 
-// claim takes the first name that no other run of the checkout has, and free ports. The lock of the
+// claimWorkspace takes the first name that no other run of the checkout has, and free ports. The lock of the
 // name ends with the process at the latest.
-func claim(checkout platform.Layout) (*site, error) {
-	for number := 1; number <= maxSites; number++ {
+func claimWorkspace(checkout platform.Layout) (*workspace, error) {
+	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
 		layout := checkout.Run(name, 0)
 		if err := os.MkdirAll(layout.State(), 0o755); err != nil {
@@ -61,31 +61,31 @@ func claim(checkout platform.Layout) (*site, error) {
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		return &site{
+		return &workspace{
 			layout: checkout.Run(name, offset), number: number, secrets: platform.NewSecrets(), lock: f, ports: ports,
 			migrated: map[string]bool{},
 		}, nil
 	}
-	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxSites)
+	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxWorkspaces)
 }
 
-// leave gives up a site on the checkout's backends, with all that its run has stored there.
-func (s *site) leave(ctx context.Context) error {
-	return errors.Join(s.realm.sweep(ctx), s.ports.Close(), s.lock.Close())
+// leave removes everything that the run has stored on the checkout's backends, and frees the name and the ports.
+func (s *workspace) leave(ctx context.Context) error {
+	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
 }
 
 // wiring is where the run's processes find each other and the backends.
-func (s *site) wiring() platform.Wiring {
+func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
-	if s.realm != nil {
-		s.realm.wire(&w)
+	if s.namespace != nil {
+		s.namespace.wire(&w)
 	}
 	return w
 }
 
-// migrate brings the tables and topics of a service to what its program expects, once per site and
+// migrate brings the tables and topics of a service to what its program expects, once per workspace and
 // program.
-func (s *site) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
+func (s *workspace) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
 	if s.isMigrated(program) {
 		return nil
 	}
@@ -104,14 +104,14 @@ func (s *site) migrate(ctx context.Context, service platform.Service, program st
 	return nil
 }
 
-func (s *site) isMigrated(program string) bool {
+func (s *workspace) isMigrated(program string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.migrated[program]
 }
 
-// heal brings back every backend of the site's own that a test has killed or paused.
-func (s *site) heal() error {
+// restoreBackends resumes or starts every backend of the workspace that a test has paused or killed.
+func (s *workspace) restoreBackends() error {
 	for _, name := range Backends() {
 		if s.backends.Running(name) {
 			if err := s.backends.Signal(name, syscall.SIGCONT); err != nil {

@@ -20,11 +20,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-func TestAwayIsAStoreThatMayComeBack(t *testing.T) {
+func TestUnavailableErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		err  error
-		away bool
+		err         error
+		unavailable bool
 	}{
 		"nobody listens":       {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 		"connection reset":     {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
@@ -43,15 +43,15 @@ func TestAwayIsAStoreThatMayComeBack(t *testing.T) {
 		if wrapped != nil {
 			wrapped = fmt.Errorf("sales: %w", wrapped)
 		}
-		err := away("the store", wrapped)
-		_, isAway := errors.AsType[*AwayError](err)
-		require.Equal(t, c.away, isAway, name)
+		err := unavailable("the store", wrapped)
+		_, isUnavailable := errors.AsType[*UnavailableError](err)
+		require.Equal(t, c.unavailable, isUnavailable, name)
 		require.ErrorIs(t, err, c.err, name)
 	}
 }
 
 // The clients themselves say that nobody listens.
-func TestEveryStoreThatIsAwayIsNamed(t *testing.T) {
+func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
 	s := connect(platform.Wiring{RedisAddrs: []string{nobody}, KafkaBrokers: []string{nobody}, SandboxURL: "http://" + nobody})
@@ -69,15 +69,15 @@ func TestEveryStoreThatIsAwayIsNamed(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			err := read(t.Context())
-			missing, isAway := errors.AsType[*AwayError](err)
-			require.True(t, isAway, "%v", err)
+			missing, isUnavailable := errors.AsType[*UnavailableError](err)
+			require.True(t, isUnavailable, "%v", err)
 			require.Equal(t, store, missing.Store)
 		})
 	}
 	t.Run("topics", func(t *testing.T) {
 		t.Parallel()
 		_, err := topics.Read(t.Context(), []string{nobody}, "x")
-		require.True(t, isAway(err), "%v", err)
+		require.True(t, isUnavailable(err), "%v", err)
 	})
 }
 
@@ -86,17 +86,17 @@ type said []string
 
 func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
 
-func TestAReaderWaitsForWhatIsAwayAndSaysSoOnce(t *testing.T) {
+func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told said
 		start := time.Now()
-		waited, err := Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error {
+		waited, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error {
 			switch lasted := time.Since(start); {
 			case lasted < 10*time.Second:
-				return fmt.Errorf("sales: %w", &AwayError{"Redis", syscall.ECONNREFUSED})
+				return fmt.Errorf("sales: %w", &UnavailableError{"Redis", syscall.ECONNREFUSED})
 			case lasted < 65*time.Second: // each store has the whole time
-				return &AwayError{"Kafka", io.EOF}
+				return &UnavailableError{"Kafka", io.EOF}
 			}
 			return nil
 		})
@@ -108,20 +108,20 @@ func TestAReaderWaitsForWhatIsAwayAndSaysSoOnce(t *testing.T) {
 		}, told))
 
 		told = nil
-		waited, err = Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error { return io.ErrNoProgress })
+		waited, err = OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error { return io.ErrNoProgress })
 		require.ErrorIs(t, err, io.ErrNoProgress)
 		require.False(t, waited)
 		require.Empty(t, told)
 	})
 }
 
-func TestAReaderGivesUpAtTheLimitAndNamesTheStore(t *testing.T) {
+func TestReadFailsAtTheLimitAndNamesTheStore(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(context.Context) error{
-		"refuses": func(context.Context) error { return &AwayError{"Redis", syscall.ECONNREFUSED} },
+		"refuses": func(context.Context) error { return &UnavailableError{"Redis", syscall.ECONNREFUSED} },
 		"hangs": func(ctx context.Context) error {
 			<-ctx.Done()
-			return away("Redis", ctx.Err())
+			return unavailable("Redis", ctx.Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAReaderGivesUpAtTheLimitAndNamesTheStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told said
 				start := time.Now()
-				_, err := Patience{Limit: time.Minute, Say: told.say}.Read(t.Context(), read)
+				_, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), read)
 				require.ErrorContains(t, err, "Redis did not come back within 1m0s")
 				require.Less(t, time.Since(start), 2*time.Minute) // the bubble's
 				require.Len(t, told, 1)
@@ -138,14 +138,14 @@ func TestAReaderGivesUpAtTheLimitAndNamesTheStore(t *testing.T) {
 	}
 }
 
-func TestAReaderThatIsInterruptedStops(t *testing.T) {
+func TestReadStopsWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var told said
-		_, err := Patience{Limit: time.Minute, Say: told.say}.Read(ctx, func(context.Context) error {
-			return &AwayError{"Redis", syscall.ECONNREFUSED}
+		_, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(ctx, func(context.Context) error {
+			return &UnavailableError{"Redis", syscall.ECONNREFUSED}
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})

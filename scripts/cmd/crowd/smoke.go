@@ -1,24 +1,18 @@
-// Command visitors sends a crowd through a platform that it knows by its URL alone, as from inside a cluster: it opens a sale, lets
-// everybody come, and says what they met. It fails when a request got no answer or one of 5xx, when a visit ended in an error, when
-// a forged pass let somebody in, when two hold a ticket of one seat, or when less was sold than was wanted.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"urr.guru/pkg/config"
 	"urr.guru/scripts/crowd"
 )
 
-// Config is read from the environment.
-type Config struct {
+// SmokeConfig is read from the environment.
+type SmokeConfig struct {
 	// URL of the gateway, which must have DEV_LOGIN.
 	URL string `env:"URL, required"`
 	// Visitors come in all, spread over Arrive.
@@ -26,25 +20,18 @@ type Config struct {
 	Arrive   time.Duration `env:"ARRIVE, default=2s" min:"0s" max:"1h"`
 	// Limit ends a run that does not end by itself.
 	Limit time.Duration `env:"LIMIT, default=4m" min:"1s" max:"2h"`
-	// Probes are requests a second, besides, each on a connection of its own.
+	// Probes is how many requests a second are sent besides, each on a new connection.
 	Probes int `env:"PROBES, default=0" min:"0" max:"1000"`
-	// Event is the sale's id; empty makes one up.
+	// Event is the sale's id; empty generates one.
 	Event string `env:"EVENT"`
-	// Seed makes habits repeatable.
+	// Seed makes the crowd repeatable.
 	Seed uint64 `env:"SEED, default=1"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "visitors:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
-	cfg, err := config.Load[Config](ctx)
+// runSmoke opens a sale and sends the crowd. It fails when a request got no answer or a 5xx, when a visit ended in an error, when a
+// forged pass was accepted, when one seat has two tickets, or when nobody got a ticket.
+func runSmoke(ctx context.Context) error {
+	cfg, err := config.Load[SmokeConfig](ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +41,7 @@ func run(ctx context.Context) error {
 	api := crowd.NewAPI(cfg.URL, recorder)
 	defer api.Close()
 	sale := cfg.sale()
-	if err := sale.OpenAs(ctx, api, "visitors-operator"); err != nil {
+	if err := sale.OpenAs(ctx, api, "smoke-operator"); err != nil {
 		return err
 	}
 	c := crowd.New(sale, api, crowd.Options{Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed})
@@ -71,22 +58,22 @@ func run(ctx context.Context) error {
 	stop()
 	<-done
 	fmt.Printf("all have gone after %s\n", time.Since(began).Round(time.Millisecond))
-	return errors.Join(probes.verdict(), judge(c.Tally(), recorder.Summaries()))
+	return errors.Join(probes.verdict(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
 // sale has seats for everybody, so that every visitor who wants a ticket must get one.
-func (c *Config) sale() crowd.Sale {
+func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
-		event = fmt.Sprintf("visit-%d", time.Now().UnixMilli())
+		event = fmt.Sprintf("smoke-%d", time.Now().UnixMilli())
 	}
 	return crowd.Sale{
 		EventID: event, Seats: 2 * c.Visitors, Threshold: max(10, c.Visitors/3), Rate: max(10, c.Visitors/25), Hold: 30, Slot: 60,
 	}
 }
 
-// judge prints what happened and returns what should not have.
-func judge(t *crowd.Tally, steps []crowd.Summary) error {
+// judgeSmoke prints what happened and returns what should not have.
+func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 	var problems []string
 	requests := 0
 	fmt.Printf("%-14s %8s %8s %10s %10s\n", "step", "requests", "failed", "p50 ms", "p99 ms")

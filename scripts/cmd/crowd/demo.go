@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/pkg/config"
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/platform"
+)
+
+// runDemo plays the demo and prints its last line, whatever the outcome is.
+func runDemo(ctx context.Context) error {
+	redis.SetLogger(discardLogger{})
+	err := playDemo(ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		if !errors.Is(err, errInterrupted) { // no sale was open, or all had left it
+			err = fmt.Errorf("%w; the platform runs on (make status, make down)", errInterrupted)
+		}
+		fmt.Println("demo " + err.Error())
+	case !errors.Is(err, errBroken): // a run without a verdict has failed too
+		fmt.Println("demo FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return err
+}
+
+// discardLogger keeps Redis's client from writing between the lines: the audit says what is away.
+type discardLogger struct{}
+
+// Printf drops what the client says.
+func (discardLogger) Printf(context.Context, string, ...any) {}
+
+var errInterrupted = errors.New("interrupted")
+
+// errBroken is an invariant that does not hold; its line has been printed.
+var errBroken = errors.New("an invariant is broken")
+
+func playDemo(ctx context.Context) error {
+	cfg, err := config.Load[Config](ctx)
+	if err != nil {
+		return err
+	}
+	layout, err := platform.Find()
+	if err != nil {
+		return err
+	}
+	d := &demo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
+	url := cfg.URL
+	if url == "" {
+		url = layout.GatewayURL()
+	}
+	d.api = crowd.NewAPI(url, d.recorder)
+	defer d.api.Close()
+	if cfg.publicAuditor() {
+		d.auditor = &publicAuditor{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
+	} else {
+		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
+		if err != nil {
+			return fmt.Errorf("%w; is the platform up (make up)?", err)
+		}
+		defer stores.Close()
+		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+		d.auditor = &storeAuditor{stores: stores, cfg: cfg, sale: d.sale, series: d.series, patience: patience}
+	}
+	if err := d.play(ctx, url); err != nil {
+		if ctx.Err() != nil {
+			return d.closeSale(ctx)
+		}
+		return err
+	}
+	verdict, err := d.judge(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.report(verdict); err != nil {
+		return err
+	}
+	fmt.Println(verdict.Line())
+	if !verdict.OK() {
+		return errBroken
+	}
+	return nil
+}
+
+// closeLimit bounds what an interrupted run still does.
+const closeLimit = 10 * time.Second
+
+// closeSale ends an interrupted run: the sale must not go on without its observer.
+func (d *demo) closeSale(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if err := d.sale.CloseAs(ctx, d.api, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; %s stays open: %w", errInterrupted, d.sale.EventID, err)
+	}
+	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", errInterrupted, d.sale.EventID)
+}
+
+// demo is one run.
+type demo struct {
+	cfg      *Config
+	layout   platform.Layout
+	auditor  auditor
+	api      *crowd.API
+	sale     crowd.Sale
+	recorder *crowd.Recorder
+	series   *audit.Series
+	crowd    *crowd.Crowd
+	took     time.Duration
+}
+
+// auditor measures and judges a run: by the stores, or by the public API when they are out of reach.
+type auditor interface {
+	// begin notes what was there before.
+	begin(ctx context.Context) error
+	// sample reads the state of the sale now, as far as it can be seen.
+	sample(ctx context.Context) (audit.Sample, error)
+	// judge waits until what is still on its way has arrived, and fills in the verdict.
+	judge(ctx context.Context, tally *crowd.Tally, v *findings) error
+}
+
+// play opens the sale and lets the crowd in, sampling all the while.
+func (d *demo) play(ctx context.Context, url string) error {
+	if err := d.auditor.begin(ctx); err != nil {
+		return err
+	}
+	if err := d.sale.OpenAs(ctx, d.api, "crowd-operator"); err != nil {
+		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, url)
+	}
+	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
+		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
+	d.crowd = crowd.New(d.sale, d.api, crowd.Options{
+		Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed,
+		// A charge that was lost while a store was away is voided and called declined: people try again.
+		Cards: 3,
+	})
+
+	limited, cancel := context.WithTimeout(ctx, d.cfg.Limit)
+	defer cancel()
+	watching, stopWatching := context.WithCancel(limited)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.watch(watching, d.api.NewSession())
+	}()
+	start := time.Now()
+	d.crowd.Run(limited)
+	d.took = time.Since(start)
+	stopWatching()
+	<-done
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if limited.Err() != nil {
+		fmt.Printf("the run was cut off after %s (LIMIT)\n", d.cfg.Limit)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/internal/process"
+	"urr.guru/scripts/internal/programs"
+	"urr.guru/scripts/platform"
+)
+
+// testRun is what all platforms of one test process share: the programs, and the checkout's backends.
+type testRun struct {
+	checkout        platform.Layout
+	children        *process.Children
+	own             func() (*workspace, error) // the one workspace with backends of its own
+	acquireBackends func() error               // keeps the checkout's backends up until release
+
+	mu      sync.Mutex
+	built   map[string]bool
+	release func(context.Context) error
+}
+
+var currentRun = sync.OnceValues(newTestRun)
+
+func newTestRun() (*testRun, error) {
+	checkout, err := platform.Find()
+	if err != nil {
+		return nil, err
+	}
+	w := &testRun{checkout: checkout, children: process.NewChildren(), built: map[string]bool{}}
+	w.own = sync.OnceValues(w.ownBackends)
+	w.acquireBackends = sync.OnceValue(w.acquire)
+	return w, nil
+}
+
+// ownBackends starts backends that nobody else uses. They end with the process.
+func (w *testRun) ownBackends() (*workspace, error) {
+	s, err := claimWorkspace(w.checkout)
+	if err != nil {
+		return nil, err
+	}
+	s.backends = backends.New(s.layout, false, func(string, ...any) {}).StartedBy(w.children.Start)
+	if err := s.backends.Wipe(); err != nil {
+		return nil, fmt.Errorf("wipe what the run before left: %w", err)
+	}
+	if err := s.backends.Start(context.Background()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// sharedBackends is a workspace on the checkout's backends.
+func (w *testRun) sharedBackends(ctx context.Context) (*workspace, error) {
+	if err := w.acquireBackends(); err != nil {
+		return nil, err
+	}
+	s, err := claimWorkspace(w.checkout)
+	if err != nil {
+		return nil, err
+	}
+	s.namespace, err = openNamespace(ctx, w.checkout, s.number)
+	return s, err
+}
+
+func (w *testRun) acquire() error {
+	release, err := backends.New(w.checkout, true, func(string, ...any) {}).Acquire(context.Background())
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.release = release
+	return nil
+}
+
+// end releases the backends, if they were acquired.
+func (w *testRun) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.release == nil {
+		return nil
+	}
+	return w.release(context.Background())
+}
+
+// build makes the programs with failpoints, once per test process.
+func (w *testRun) build(ctx context.Context, services []platform.Service) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var missing []string
+	for _, s := range services {
+		if !w.built[s.Name] {
+			missing = append(missing, s.Package)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var out strings.Builder
+	if err := programs.Build(ctx, w.checkout.Root, w.checkout.Shared("bin", "failpoint"), &out, []string{"-tags=failpoint", "-buildvcs=false"}, missing...); err != nil {
+		return fmt.Errorf("%w\n%s", err, out.String())
+	}
+	for _, s := range services {
+		w.built[s.Name] = true
+	}
+	return nil
+}
+
+func (w *testRun) program(s platform.Service) string {
+	return w.checkout.Shared("bin", "failpoint", filepath.Base(s.Package))
+}
+
+// base is the part of the environment that does not depend on the service; the test's own
+// environment stays outside.
+func (w *testRun) base() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
+}

@@ -1,0 +1,286 @@
+// Package schemas generates the values.schema.json of the Helm charts.
+//
+// Helm resolves no reference from one schema file to another, so each values.schema.json must contain the library chart's
+// definitions. A chart's own schema.json holds only what neither the library nor the chart's values.yaml says:
+//
+//	urr-lib/defs.json   definitions that charts share
+//	<chart>/values.yaml which definitions apply (a block "kafka" is the definition "kafka"), the names of secrets and peers
+//	<chart>/schema.json the chart's other properties; it is merged over what is derived from the two above
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	library = "urr-lib"
+	output  = "values.schema.json"
+)
+
+// object is a JSON object.
+type object = map[string]any
+
+// Write generates the schema of every chart in a folder and writes those that changed.
+func Write(dir string) error {
+	files, err := Generate(dir)
+	if err != nil {
+		return err
+	}
+	for path, want := range files {
+		if got, err := os.ReadFile(path); err == nil && bytes.Equal(got, want) {
+			continue
+		}
+		if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // a document
+			return fmt.Errorf("write schema: %w", err)
+		}
+	}
+	return nil
+}
+
+// Generate returns the schema of every chart in a folder, by the path of its file.
+func Generate(dir string) (map[string][]byte, error) {
+	var defs object
+	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
+		return nil, err
+	}
+	charts, err := filepath.Glob(filepath.Join(dir, "*", "schema.json"))
+	if err != nil {
+		return nil, fmt.Errorf("find charts: %w", err)
+	}
+	if len(charts) == 0 {
+		return nil, fmt.Errorf("%s has no chart with a schema.json", dir)
+	}
+	files := map[string][]byte{}
+	for _, own := range charts {
+		chart := filepath.Dir(own)
+		schema, err := generate(chart, defs)
+		if err != nil {
+			return nil, fmt.Errorf("schema of chart %s: %w", filepath.Base(chart), err)
+		}
+		if files[filepath.Join(chart, output)], err = format(schema); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// generate returns the schema of one chart.
+func generate(chart string, defs object) (object, error) {
+	var own, values object
+	var meta struct {
+		Dependencies []struct{ Name string }
+	}
+	err := errors.Join(
+		readJSON(filepath.Join(chart, "schema.json"), &own),
+		readYAML(filepath.Join(chart, "values.yaml"), &values),
+		readYAML(filepath.Join(chart, "Chart.yaml"), &meta),
+	)
+	if err != nil {
+		return nil, err
+	}
+	schema := object{
+		"$schema":  "https://json-schema.org/draft/2020-12/schema",
+		"$comment": "generated from schema.json, values.yaml and urr-lib/defs.json by make settings",
+		"title":    "Values of the chart " + filepath.Base(chart),
+		"type":     "object",
+	}
+	properties := object{}
+	umbrella := slices.ContainsFunc(meta.Dependencies, func(d struct{ Name string }) bool { return d.Name != library })
+	if umbrella {
+		properties["global"] = ref("global")
+	} else {
+		properties = derive(values, defs)
+	}
+	merge(properties, own)
+	schema["required"] = slices.Sorted(maps.Keys(properties))
+	if umbrella {
+		for _, d := range meta.Dependencies {
+			properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
+		}
+		schema["additionalProperties"] = false
+	} else {
+		// Closed by name, since with additionalProperties one wrong value of the service would be two complaints.
+		schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(union(serviceProperties(defs), properties)))}
+		schema["$ref"] = "#/$defs/service"
+	}
+	schema["properties"] = properties
+	used := object{}
+	if err := collect(used, defs, schema); err != nil {
+		return nil, err
+	}
+	schema["$defs"] = used
+	return schema, nil
+}
+
+// derive returns the schemas of those values of a service that follow from the library.
+func derive(values, defs object) object {
+	properties := object{}
+	common := serviceProperties(defs)
+	for name, value := range values {
+		if _, isCommon := common[name]; isCommon {
+			continue
+		}
+		switch members, _ := value.(object); name {
+		case "serves":
+			properties[name] = object{"const": value}
+		case "secrets":
+			properties[name] = closed(members, ref("secret"))
+		case "rpc":
+			calls, _ := members["calls"].(object)
+			rpc := closed(members, nil)
+			merge(rpc, object{"properties": object{
+				"secretPrefix": object{"type": "string", "minLength": 1},
+				"callers":      ref("callers"),
+				"calls":        closed(calls, ref("call")),
+			}})
+			properties[name] = rpc
+		default:
+			if _, shared := defs[name]; shared {
+				properties[name] = ref(name)
+			}
+		}
+	}
+	return properties
+}
+
+// serviceProperties are the values that every service has.
+func serviceProperties(defs object) object {
+	service, _ := defs["service"].(object)
+	properties, _ := service["properties"].(object)
+	return properties
+}
+
+// closed is the schema of an object with exactly the members of another one.
+func closed(members object, each any) object {
+	properties := object{}
+	for name := range members {
+		properties[name] = each
+	}
+	schema := object{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(members) > 0 {
+		schema["required"] = slices.Sorted(maps.Keys(members))
+	}
+	return schema
+}
+
+func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
+
+func union(a, b object) object {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// merge puts the members of from into to. Objects that both have are merged too, but for references, which are replaced.
+func merge(to, from object) {
+	for name, value := range from {
+		existing, both := to[name].(object)
+		added, isObject := value.(object)
+		if both && isObject && existing["$ref"] == nil {
+			merge(existing, added)
+		} else {
+			to[name] = value
+		}
+	}
+}
+
+// collect adds to used every definition that a schema refers to, directly or through another definition.
+func collect(used, defs object, schema any) error {
+	switch node := schema.(type) {
+	case []any:
+		for _, item := range node {
+			if err := collect(used, defs, item); err != nil {
+				return err
+			}
+		}
+	case object:
+		for key, value := range node {
+			target, isText := value.(string)
+			if key != "$ref" || !isText {
+				if err := collect(used, defs, value); err != nil {
+					return err
+				}
+				continue
+			}
+			name := strings.TrimPrefix(target, "#/$defs/")
+			if used[name] != nil {
+				continue
+			}
+			if defs[name] == nil {
+				return fmt.Errorf("%s/defs.json does not define %s", library, target)
+			}
+			used[name] = defs[name]
+			if err := collect(used, defs, defs[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// format writes the members of properties and $defs on a line each, so that a change is seen in a diff.
+func format(schema object) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString("{")
+	for i, name := range slices.Sorted(maps.Keys(schema)) {
+		if i > 0 {
+			out.WriteString(",")
+		}
+		fmt.Fprintf(&out, "\n  %q: ", name)
+		members, isObject := schema[name].(object)
+		if !isObject || (name != "properties" && name != "$defs") {
+			if err := writeJSON(&out, schema[name]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		out.WriteString("{")
+		for i, member := range slices.Sorted(maps.Keys(members)) {
+			if i > 0 {
+				out.WriteString(",")
+			}
+			fmt.Fprintf(&out, "\n    %q: ", member)
+			if err := writeJSON(&out, members[member]); err != nil {
+				return nil, err
+			}
+		}
+		out.WriteString("\n  }")
+	}
+	out.WriteString("\n}\n")
+	return out.Bytes(), nil
+}
+
+func writeJSON(out *bytes.Buffer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("write schema: %w", err)
+	}
+	out.Truncate(out.Len() - 1) // the encoder ends each value with a line break
+	return nil
+}
+
+func readJSON(path string, value any) error { return readFile(path, value, json.Unmarshal) }
+
+func readYAML(path string, value any) error { return readFile(path, value, yaml.Unmarshal) }
+
+func readFile(path string, value any, unmarshal func([]byte, any) error) error {
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = unmarshal(raw, value)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package schemas_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/internal/schemas"
+)
+
+const defs = `{
+  "service": {"type": "object", "properties": {"replicas": {"$ref": "#/$defs/count"}}},
+  "count": {"type": "integer"}, "unused": {"type": "string"},
+  "global": {"type": "object"}, "kafka": {"type": "object"},
+  "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"}
+}`
+
+const values = `
+replicas: 2
+serves: grpc
+rpc: {secretPrefix: p, callers: [a], calls: {b: {}, c: {}}}
+kafka: {}
+secrets: {KEY: {}}
+config: {X: 1}
+`
+
+const own = `{
+  "config": {"type": "object", "properties": {"X": {"type": "integer"}}},
+  "rpc": {"properties": {"calls": {"properties": {"c": {"$ref": "#/$defs/optionalCall"}}}}}
+}`
+
+// write makes a folder of charts: the library, one service and the umbrella.
+func write(t *testing.T, ownSchema string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range map[string]string{
+		"urr-lib/defs.json": defs,
+		"promo/Chart.yaml":  "dependencies: [{name: urr-lib}]", "promo/values.yaml": values, "promo/schema.json": ownSchema,
+		"urr/Chart.yaml": "dependencies: [{name: urr-lib}, {name: promo}]", "urr/values.yaml": "{}", "urr/schema.json": "{}",
+	} {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return dir
+}
+
+func TestServiceSchema(t *testing.T) {
+	t.Parallel()
+	dir := write(t, own)
+	require.NoError(t, schemas.Write(dir))
+	raw, err := os.ReadFile(filepath.Join(dir, "promo", "values.schema.json"))
+	require.NoError(t, err)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(raw, &schema))
+	delete(schema, "$schema")
+	delete(schema, "$comment")
+	delete(schema, "$defs")
+	got, err := json.Marshal(schema)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+	  "title": "Values of the chart promo", "type": "object", "$ref": "#/$defs/service",
+	  "propertyNames": {"enum": ["config", "kafka", "replicas", "rpc", "secrets", "serves"]},
+	  "required": ["config", "kafka", "rpc", "secrets", "serves"],
+	  "properties": {
+	    "config": {"type": "object", "properties": {"X": {"type": "integer"}}},
+	    "kafka": {"$ref": "#/$defs/kafka"},
+	    "rpc": {
+	      "type": "object", "additionalProperties": false, "required": ["callers", "calls", "secretPrefix"],
+	      "properties": {
+	        "callers": {"$ref": "#/$defs/callers"},
+	        "calls": {
+	          "type": "object", "additionalProperties": false, "required": ["b", "c"],
+	          "properties": {"b": {"$ref": "#/$defs/call"}, "c": {"$ref": "#/$defs/optionalCall"}}
+	        },
+	        "secretPrefix": {"type": "string", "minLength": 1}
+	      }
+	    },
+	    "secrets": {
+	      "type": "object", "additionalProperties": false, "required": ["KEY"], "properties": {"KEY": {"$ref": "#/$defs/secret"}}
+	    },
+	    "serves": {"const": "grpc"}
+	  }
+	}`, string(got))
+	require.Contains(t, string(raw), `"count": {"type":"integer"}`, "a definition that another one refers to")
+	require.NotContains(t, string(raw), "unused")
+}
+
+func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
+	t.Parallel()
+	dir := write(t, own)
+	files, err := schemas.Generate(dir)
+	require.NoError(t, err)
+	var schema struct {
+		AdditionalProperties *bool
+		Required             []string
+		Properties           map[string]any
+	}
+	require.NoError(t, json.Unmarshal(files[filepath.Join(dir, "urr", "values.schema.json")], &schema))
+	require.False(t, *schema.AdditionalProperties)
+	require.Equal(t, []string{"global"}, schema.Required)
+	require.Contains(t, schema.Properties, "promo")
+	require.Contains(t, schema.Properties, "urr-lib")
+}
+
+func TestUnknownDefinitionIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := schemas.Generate(write(t, `{"config": {"$ref": "#/$defs/nonsense"}}`))
+	require.ErrorContains(t, err, "schema of chart promo: urr-lib/defs.json does not define #/$defs/nonsense")
+}
