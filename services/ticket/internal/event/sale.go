@@ -54,6 +54,8 @@ type Standing struct {
 	Status Status
 	// OpensAt is from when somebody may buy, ClosesAt until when.
 	OpensAt, ClosesAt time.Time
+	// SettingsVersion changes with the settings of the event's line.
+	SettingsVersion int64
 	// Age is how long ago it was measured, as Service.Standings answers it.
 	Age time.Duration
 }

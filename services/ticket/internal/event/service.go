@@ -68,6 +68,8 @@ type Lines interface {
 	// LineSettings returns defaults where nobody has set anything; ErrNotFound for an id that neither an event nor settings have.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
+	// MarkLineOpened records that a line was opened, and reports whether this call did.
+	MarkLineOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
 // Cursor is a place in the list of events.
@@ -159,6 +161,11 @@ func (s *Service) Settings(ctx context.Context, id string) (Settings, error) {
 // LineSettings returns a line's settings; ErrNotFound.
 func (s *Service) LineSettings(ctx context.Context, eventID string) (LineSettings, error) {
 	return s.lines.LineSettings(ctx, eventID)
+}
+
+// MarkLineOpened records that a line was opened. Of all callers one is told that it is the first.
+func (s *Service) MarkLineOpened(ctx context.Context, eventID string) (first bool, err error) {
+	return s.lines.MarkLineOpened(ctx, eventID)
 }
 
 // ChangeLine changes a line's settings and returns them all.

@@ -104,7 +104,9 @@ func (s *Store) Standings(ctx context.Context, ids []string) (map[string]event.S
 	found := make(map[string]event.Standing, len(rows))
 	for _, r := range rows {
 		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
-		found[r.EventID] = event.Standing{Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt}
+		found[r.EventID] = event.Standing{
+			Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt, SettingsVersion: r.SettingsVersion,
+		}
 	}
 	return found, postgres.Err(err)
 }

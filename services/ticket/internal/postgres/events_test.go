@@ -220,7 +220,7 @@ func TestLineSettings(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound, "an id that nobody ever put anything for")
 	line, err := b.events.ChangeLine(t.Context(), "promotion", event.LineChange{})
 	require.NoError(t, err, "this is how it becomes known")
-	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}}, line)
+	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}, NeverOpened: true}, line)
 
 	for _, c := range []event.LineChange{
 		{Threshold: ptr(int64(0)), BlockUser: "x"}, {Paused: ptr(true), BlockUser: "y"}, {BlockUser: "x"}, {Paused: ptr(false)}, {},
@@ -228,7 +228,8 @@ func TestLineSettings(t *testing.T) {
 		line, err = b.events.ChangeLine(t.Context(), "promotion", c)
 		require.NoError(t, err)
 	}
-	require.Equal(t, event.LineSettings{EventID: "promotion", Threshold: ptr(int64(0)), BlockedUsers: []string{"x", "y"}}, line)
+	want := event.LineSettings{EventID: "promotion", Threshold: ptr(int64(0)), BlockedUsers: []string{"x", "y"}, NeverOpened: true}
+	require.Equal(t, want, line)
 
 	s := spec("e", event.General, admissions("A", 70, 10))
 	s.SlotSeconds = ptr(int64(60))

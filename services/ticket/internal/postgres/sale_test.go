@@ -47,9 +47,16 @@ func TestWhereASaleStands(t *testing.T) {
 	}, b.standings(t, ids...))
 	found, err := b.store.Standings(t.Context(), ids[:1])
 	require.NoError(t, err)
+	version := found["soon"].SettingsVersion
+	require.NotZero(t, version)
 	require.Equal(t, map[string]event.Standing{
-		"soon": {Status: event.StatusScheduled, OpensAt: opening.Add(time.Hour), ClosesAt: opening.Add(24 * time.Hour)},
+		"soon": {Status: event.StatusScheduled, OpensAt: opening.Add(time.Hour), ClosesAt: opening.Add(24 * time.Hour), SettingsVersion: version},
 	}, found)
+	_, err = b.events.ChangeLine(t.Context(), "soon", event.LineChange{Threshold: ptr(int64(1))})
+	require.NoError(t, err)
+	found, err = b.store.Standings(t.Context(), ids[:1])
+	require.NoError(t, err)
+	require.Greater(t, found["soon"].SettingsVersion, version)
 	b.clock.Advance(time.Hour)
 	require.Equal(t, event.StatusOnSale, b.standings(t, "soon")["soon"])
 }

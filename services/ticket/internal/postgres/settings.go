@@ -39,8 +39,14 @@ func lineSettings(ctx context.Context, q *queries, eventID string) (event.LineSe
 	}
 	return event.LineSettings{
 		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,
-		BlockedUsers: r.BlockedUsers, Closed: r.Closed,
+		BlockedUsers: r.BlockedUsers, Closed: r.Closed, NeverOpened: r.NeverOpened,
 	}, nil
+}
+
+// MarkLineOpened implements event.Lines.
+func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool, err error) {
+	n, err := s.queries(s.pool).MarkLineOpened(ctx, eventID)
+	return n == 1, postgres.Err(err)
 }
 
 // ChangeLine implements event.Lines.

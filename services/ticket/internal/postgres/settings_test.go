@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +42,7 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	require.Equal(t, 90*time.Second, snap.Event.HoldFor)
 	want := event.LineSettings{
 		EventID: "e", Threshold: ptr(int64(5)), SlotSeconds: ptr(int64(60)), ClosesAt: &s.SalesCloseAt, BlockedUsers: []string{},
+		NeverOpened: true,
 	}
 	require.Empty(t, cmp.Diff(want, b.line(t)))
 
@@ -67,6 +70,56 @@ func TestTheLastWriterOfASettingWins(t *testing.T) {
 	s.Threshold = ptr(int64(0))
 	b.put(t, s)
 	require.Zero(t, *b.line(t).Threshold, "nothing is not the same as left out")
+}
+
+// A line is opened once, whoever asks and however often its settings are put; nothing else of it changes by that.
+func TestOneCallerOpensALine(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := spec("e", event.General, admissions("A", 70, 10))
+	b.put(t, s)
+	_, err := b.events.ChangeLine(t.Context(), "campaign", event.LineChange{})
+	require.NoError(t, err)
+	for _, id := range []string{"e", "campaign"} {
+		before, err := b.events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		require.True(t, before.NeverOpened, id)
+		var firsts atomic.Int32
+		results := together(8, func(int) error {
+			first, err := b.events.MarkLineOpened(t.Context(), id)
+			if first {
+				firsts.Add(1)
+			}
+			return err
+		})
+		require.NoError(t, errors.Join(results...))
+		require.EqualValues(t, 1, firsts.Load(), id)
+		after, err := b.events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		before.NeverOpened = false
+		require.Empty(t, cmp.Diff(before, after), id)
+	}
+	s.Threshold = ptr(int64(50))
+	b.put(t, s)
+	_, err = b.events.ChangeLine(t.Context(), "campaign", event.LineChange{Threshold: s.Threshold})
+	require.NoError(t, err)
+	for _, id := range []string{"e", "campaign"} {
+		l, err := b.events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		require.False(t, l.NeverOpened, id)
+	}
+	first, err := b.events.MarkLineOpened(t.Context(), "nowhere")
+	require.NoError(t, err)
+	require.False(t, first)
+}
+
+// Its queue may have opened the line without recording it.
+func TestALineThatThePreviousReleaseInsertsCountsAsOpened(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, threshold, slot_seconds) VALUES ('e', 1, 60)`)
+	require.NoError(t, err)
+	require.False(t, b.line(t).NeverOpened)
 }
 
 // Whoever set up the line before the event was there meant it.
