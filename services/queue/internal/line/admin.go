@@ -30,20 +30,15 @@ type Overview struct {
 // Load is how full a line is, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open begins the line of a new sale without the pause of a lost one, and reads its settings. It may be repeated.
+// Open reads a line's settings, and opens it if it was never opened. It may be repeated.
 //
-// It follows a change of the event, so where the sale stands is asked for whatever was said before.
+// The previous release of the gateway calls it after each change of an event, so where the sale stands is asked for whatever was said
+// before.
 func (s *Service) Open(ctx context.Context, eventID string) error {
-	st, err := s.store.Open(ctx, eventID, s.book.Recall(eventID))
-	if err != nil {
+	if err := s.open(ctx, eventID); err != nil {
 		return err
 	}
-	failpoint.Hit("queue.open.after_line")
 	s.book.Contact(eventID)
-	s.book.Learn(eventID, st)
-	if err := s.store.Add(ctx, eventID); err != nil {
-		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
-	}
 	s.askAnew(ctx, eventID)
 	return s.refresh(ctx, eventID)
 }
@@ -139,7 +134,8 @@ func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapsho
 // asked for its time first.
 //
 // A line admits as soon as its settings are there, so where its sale stands has to be known before: a
-// new line waits for both. A ticket that does not tell at all is waited for in vain, and not.
+// new line waits for both. A ticket that does not tell at all is waited for in vain, and not. No line
+// admits before ticket has recorded that it was opened.
 func (s *Service) refresh(ctx context.Context, eventID string) error {
 	st, err := s.peek(ctx, eventID)
 	if err != nil || !st.Exists() {
@@ -151,6 +147,11 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", eventID, err)
+	}
+	if set.NeverOpened { // begun by the previous release, or while ticket did not answer
+		if _, err := s.events.MarkOpened(ctx, eventID); err != nil {
+			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
+		}
 	}
 	st, err = s.store.Apply(ctx, eventID, s.book.Recall(eventID), set, st.Now)
 	if err != nil {

@@ -41,9 +41,13 @@ type page struct {
 	infoAt    time.Time // the last attempt, whether it brought something or not
 	infoKnown bool
 	tried     time.Time // the last attempt to read the settings
-	listed    time.Time // the last time that the registry named it without there being a line
-	status    SaleStatus
-	change    uint64 // of Book.changes when the epoch, the pause or the status changed last
+	// mayOpenUntil is until when this replica may open the line; zero = it may not.
+	mayOpenUntil time.Time
+	listed       time.Time // the last time that the registry named it without there being a line
+	status       SaleStatus
+	// settingsVersion is the version of the settings that ticket named last.
+	settingsVersion int64
+	change          uint64 // of Book.changes when the epoch, the pause or the status changed last
 }
 
 // NewBook makes an empty one.

@@ -223,6 +223,8 @@ type Settings struct {
 	Blocked   []string
 	// Closed: the sale has ended, as ticket says.
 	Closed bool
+	// NeverOpened: the line was never opened, so one that begins has lost nothing.
+	NeverOpened bool
 }
 
 // Info is what pages show of an event.

@@ -73,6 +73,8 @@ type Word struct {
 
 	// Age is how long ago the replica of ticket that was asked measured it.
 	Age time.Duration
+	// SettingsVersion differs from the last one when the line's settings have been changed; 0: unknown.
+	SettingsVersion int64
 }
 
 // Sales tells where sales stand.
@@ -150,6 +152,9 @@ func (s *Service) askSales(ctx context.Context, eventIDs []string) error {
 		}
 		word.At = at[i] - word.Age.Milliseconds()
 		s.book.Tell(id, word.Sale)
+		if word.SettingsVersion != 0 {
+			s.book.settingsChanged(id, word.SettingsVersion)
+		}
 	}
 	return nil
 }

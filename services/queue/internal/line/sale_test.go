@@ -62,6 +62,18 @@ func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
 	}}
 }
 
+// setThreshold changes the settings of the event's line.
+func (o *office) setThreshold(event string, threshold int64) {
+	o.directory.mu.Lock()
+	o.threshold = threshold
+	o.directory.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	word := o.words[event]
+	word.SettingsVersion++
+	o.words[event] = word
+}
+
 // asked forgets what was asked for so far and returns it.
 func (o *office) asked() [][]string {
 	o.mu.Lock()
@@ -412,7 +424,7 @@ func (quietStore) Peek(context.Context, string, line.Memory) (line.State, error)
 // silentOffice is a ticket service that does not answer.
 type silentOffice struct{ directory }
 
-func (silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.Word, time.Duration, error) {
+func (*silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.Word, time.Duration, error) {
 	<-ctx.Done()
 	return nil, 0, ctx.Err()
 }
@@ -421,7 +433,7 @@ func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := line.NewService(line.Deps{
-			Store: quietStore{}, Book: line.NewBook(time.Now), Events: silentOffice{}, Sales: silentOffice{}, Meter: &meter{},
+			Store: quietStore{}, Book: line.NewBook(time.Now), Events: &silentOffice{}, Sales: &silentOffice{}, Meter: &meter{},
 			Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		worker := line.NewWorker(s, time.Second, time.Minute)

@@ -40,6 +40,7 @@ type Service struct {
 
 	sales        Sales
 	asking       singleflight.Group // about the sales of lines that begin
+	openings     singleflight.Group // of lines
 	untoldSince  atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
 	salesFailing atomic.Bool
 }
@@ -180,7 +181,8 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 // token of its own (which the store looks at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
 // Who does not join waits for no answer, since it would change nothing.
 //
-// A sale that has ended gets no line any more.
+// A sale that has ended gets no line any more. A line that was never opened is opened; any other begins with a recovery, since its data
+// was lost.
 func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
 		if err := s.roll.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
@@ -194,6 +196,9 @@ func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, joi
 	_ = s.learnSale(ctx, eventID) // the line admits nobody before more is known
 	if s.book.sale(eventID).Over() {
 		return State{}, make([]Outcome, len(claims)), nil
+	}
+	if err := s.open(ctx, eventID); err != nil { // the line recovers when it begins
+		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
 	}
 	for i := range claims {
 		claims[i].Begin = true

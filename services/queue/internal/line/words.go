@@ -36,6 +36,16 @@ func (b *Book) Tell(eventID string, word Sale) {
 	}
 }
 
+// settingsChanged lets the line's settings be read at once, unless they are of that version.
+func (b *Book) settingsChanged(eventID string, version int64) {
+	p := b.page(eventID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settingsVersion != version {
+		p.settingsVersion, p.tried = version, time.Time{}
+	}
+}
+
 // List notes that the registry names an event that has no line.
 func (b *Book) List(eventID string) {
 	p := b.page(eventID)

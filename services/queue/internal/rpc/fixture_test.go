@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/clocktest"
@@ -204,6 +205,7 @@ type tickets struct {
 	mu       sync.Mutex
 	sales    []*ticketv1.SaleStatus
 	settings map[string]*ticketv1.LineSettings
+	opened   map[string]bool
 	down     bool
 	asked    int
 }
@@ -249,8 +251,30 @@ func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequ
 func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	k.mu.Lock()
 	k.asked++
+	opened := k.opened[req.GetEventId()]
 	k.mu.Unlock()
-	return k.get(req.GetEventId())
+	s, err := k.get(req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	s = proto.CloneOf(s)
+	s.NeverOpened = !opened
+	return s, nil
+}
+
+func (k *tickets) MarkLineOpened(_ context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {
+	return &ticketv1.MarkLineOpenedResponse{First: k.markOpened(req.GetEventId())}, nil
+}
+
+func (k *tickets) markOpened(eventID string) (first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.opened == nil {
+		k.opened = make(map[string]bool)
+	}
+	first = !k.opened[eventID]
+	k.opened[eventID] = true
+	return first
 }
 
 // sells sets where an event's sale stands.

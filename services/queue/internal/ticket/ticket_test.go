@@ -44,13 +44,14 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	d := serve(t, func(s grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
 			EventId: "e", Status: "SOLD_OUT", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Hour)), MeasuredAgoMs: 3000,
+			SettingsVersion: 7,
 		}}}})
 	})
 	found, missing, err := d.Sales(t.Context(), []string{"e", "none"})
 	require.NoError(t, err)
 	require.Equal(t, 400*time.Millisecond, missing)
 	sale := line.Sale{Status: line.SoldOut, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(time.Hour).UnixMilli()}
-	require.Equal(t, map[string]line.Word{"e": {Age: 3 * time.Second, Sale: sale}}, found)
+	require.Equal(t, map[string]line.Word{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
 }
 
 func TestATicketThatIsAwayIsNoPreviousRelease(t *testing.T) {
