@@ -174,10 +174,8 @@ func TestOpeningALostLineBeginsNone(t *testing.T) {
 
 // An operator's change of an event's line is in force within seconds, though nobody tells queue of it.
 func TestChangedSettingsAreReadAtOnce(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
-	tickets.says(w.event, line.OnSale, w.clock.Now())
-	r := w.replicaOf(w.store(), tickets, tickets)
+	w, tickets := saleWorld(t, line.OnSale)
+	r := w.asking(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "waits").Place.Status)
 	w.second(r)
