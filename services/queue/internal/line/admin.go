@@ -38,7 +38,7 @@ func (s *Service) Open(ctx context.Context, eventID string) error {
 	if err := s.open(ctx, eventID); err != nil {
 		return err
 	}
-	s.book.Contact(eventID)
+	s.cache.Contact(eventID)
 	s.askAnew(ctx, eventID)
 	return s.refresh(ctx, eventID)
 }
@@ -76,7 +76,7 @@ func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
 	if !st.Exists() {
 		return s.unborn(ctx, eventID)
 	}
-	p := s.book.page(eventID)
+	p := s.cache.entry(eventID)
 	p.mu.Lock()
 	rate := p.pace.perMinute()
 	p.mu.Unlock()
@@ -116,18 +116,18 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.book.Meet(eventID) {
+	if s.cache.FirstContact(eventID) {
 		if err := s.store.Add(ctx, eventID); err != nil {
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the next tick does it
 		}
-		_ = s.learnSale(ctx, eventID) // it is asked about again with all others
+		_ = s.ensureSale(ctx, eventID) // it is asked about again with all others
 	}
 	return set.Closed, nil
 }
 
 // Watch hands out epochs, pauses and where sales stand until ctx ends.
 func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
-	return s.book.Watch(ctx, send)
+	return s.cache.Watch(ctx, send)
 }
 
 // refresh reads a line's durable settings into it. Two readings may cross: the one that began later knows more and wins, so the line is
@@ -141,7 +141,7 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 	if err != nil || !st.Exists() {
 		return err
 	}
-	if err := s.learnSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.book.heard(eventID) {
+	if err := s.ensureSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
@@ -153,29 +153,29 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
 	}
-	st, err = s.store.Apply(ctx, eventID, s.book.Recall(eventID), set, st.Now)
+	st, err = s.store.Apply(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
 	if err != nil {
 		return err
 	}
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	return nil
 }
 
 // readSettings is refresh for workers and first visitors: not more often than makes sense, bounded, and a failure is only logged: until
 // the settings of a new line are there nobody is admitted, and an old one goes on with what it has.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
-	p := s.book.page(eventID)
+	p := s.cache.entry(eventID)
 	p.mu.Lock()
 	now, st := s.now(), p.state
 	wait := settingsRetry
 	if st.SettingsAt > 0 {
 		wait = settingsFor
 	}
-	if !st.Exists() || now.Sub(p.tried) < wait {
+	if !st.Exists() || now.Sub(p.settingsTriedAt) < wait {
 		p.mu.Unlock()
 		return
 	}
-	p.tried = now
+	p.settingsTriedAt = now
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
@@ -194,7 +194,7 @@ const (
 // info is the event's title, empty while it cannot be had: the line works without. Whoever finds it old reads it, the others go on with
 // what there is.
 func (s *Service) info(ctx context.Context, eventID string) Info {
-	p := s.book.find(eventID)
+	p := s.cache.find(eventID)
 	if p == nil { // there is no line
 		return Info{}
 	}

@@ -16,20 +16,20 @@ type office struct {
 	directory
 
 	mu    sync.Mutex
-	words map[string]line.Word
+	words map[string]line.SaleReport
 	age   time.Duration
 	err   error
 	calls [][]string
 }
 
-func (o *office) Sales(_ context.Context, ids []string) (map[string]line.Word, time.Duration, error) {
+func (o *office) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls = append(o.calls, ids)
 	if o.err != nil {
 		return nil, 0, o.err
 	}
-	found := make(map[string]line.Word)
+	found := make(map[string]line.SaleReport)
 	for _, id := range ids {
 		if w, ok := o.words[id]; ok {
 			w.Age = o.age
@@ -49,9 +49,9 @@ func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.words == nil {
-		o.words = make(map[string]line.Word)
+		o.words = make(map[string]line.SaleReport)
 	}
-	o.words[event] = line.Word{Sale: line.Sale{
+	o.words[event] = line.SaleReport{Sale: line.Sale{
 		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(),
 	}}
 }

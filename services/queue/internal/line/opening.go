@@ -38,22 +38,22 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 		return false, err
 	}
 	if !set.NeverOpened {
-		return s.book.mayOpen(eventID), nil // its last attempt may have failed at the store
+		return s.cache.mayOpen(eventID), nil // its last attempt may have failed at the store
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
 	if first {
-		s.book.permitOpening(eventID)
+		s.cache.permitOpening(eventID)
 	}
 	return first, err
 }
 
 func (s *Service) openLine(ctx context.Context, eventID string) error {
-	st, err := s.store.Open(ctx, eventID, s.book.Recall(eventID))
+	st, err := s.store.Open(ctx, eventID, s.cache.Snapshot(eventID))
 	if err != nil {
 		return err
 	}
 	failpoint.Hit("queue.open.after_line")
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	if err := s.store.Add(ctx, eventID); err != nil {
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
 	}
@@ -61,19 +61,19 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 }
 
 // permitOpening notes that this replica is the one that opens a line.
-func (b *Book) permitOpening(eventID string) {
-	p := b.page(eventID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mayOpenUntil = b.now().Add(openWithin)
+func (c *LineCache) permitOpening(eventID string) {
+	e := c.entry(eventID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mayOpenUntil = c.now().Add(openWithin)
 }
 
-func (b *Book) mayOpen(eventID string) bool {
-	p := b.find(eventID)
-	if p == nil {
+func (c *LineCache) mayOpen(eventID string) bool {
+	e := c.find(eventID)
+	if e == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.state.Exists() && b.now().Before(p.mayOpenUntil)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.state.Exists() && c.now().Before(e.mayOpenUntil)
 }

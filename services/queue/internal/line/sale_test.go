@@ -149,7 +149,7 @@ func TestATicketThatDoesNotTell(t *testing.T) {
 	for range 90 {
 		w.second(r)
 	}
-	tickets.fail(line.ErrSalesUntold)
+	tickets.fail(line.ErrSalesUnsupported)
 	for range 61 { // and not only from the first that answers after the others were away
 		w.second(r)
 		require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
@@ -237,7 +237,7 @@ func TestANewLineWaitsForItsSale(t *testing.T) {
 	require.Equal(t, line.StatusActive, seconds(2))
 
 	other := w.event + "-untold"
-	tickets.fail(line.ErrSalesUntold)
+	tickets.fail(line.ErrSalesUnsupported)
 	require.NoError(t, r.service.Open(t.Context(), other))
 	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
 }
@@ -314,7 +314,7 @@ func (quietStore) Peek(context.Context, string, line.Memory) (line.State, error)
 // silentOffice is a ticket service that does not answer.
 type silentOffice struct{ directory }
 
-func (*silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.Word, time.Duration, error) {
+func (*silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.SaleReport, time.Duration, error) {
 	<-ctx.Done()
 	return nil, 0, ctx.Err()
 }
@@ -323,7 +323,7 @@ func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := line.NewService(line.Deps{
-			Store: quietStore{}, Book: line.NewBook(time.Now), Events: &silentOffice{}, Sales: &silentOffice{}, Meter: &meter{},
+			Store: quietStore{}, Cache: line.NewLineCache(time.Now), Events: &silentOffice{}, Sales: &silentOffice{}, Meter: &meter{},
 			Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		worker := line.NewWorker(s, time.Second, time.Minute)

@@ -17,11 +17,11 @@ type Places interface {
 	Hold(ctx context.Context, eventID string, m Memory, h Hold) (State, bool, error)
 }
 
-// Sights reads a line without deciding.
-type Sights interface {
-	// Look answers by position, in one round trip.
-	Look(ctx context.Context, eventID string, looks []Look) ([]Sight, error)
-	Touch(ctx context.Context, eventID string, touches []Touch) error
+// Members reads a line without deciding.
+type Members interface {
+	// LookUp answers by position, in one round trip.
+	LookUp(ctx context.Context, eventID string, queries []MemberQuery) ([]MemberState, error)
+	UpdateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) error
 }
 
 // Lines are the calls about a line as a whole.
@@ -51,7 +51,7 @@ type Registry interface {
 // Store is all of it.
 type Store interface {
 	Places
-	Sights
+	Members
 	Lines
 	Work
 	Registry

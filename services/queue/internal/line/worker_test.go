@@ -65,7 +65,7 @@ func (w *world) replicaOf(store line.Store, events line.Directory, sales line.Sa
 	require.NoError(w.t, err)
 	m := &meter{}
 	s := line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
+		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
 	w.t.Cleanup(func() { _ = s.Close(context.Background()) })
@@ -165,7 +165,7 @@ func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, e
 // noSales is a ticket service that sells nothing.
 type noSales struct{}
 
-func (noSales) Sales(context.Context, []string) (map[string]line.Word, time.Duration, error) {
+func (noSales) Sales(context.Context, []string) (map[string]line.SaleReport, time.Duration, error) {
 	return nil, 0, nil
 }
 

@@ -40,7 +40,7 @@ type fixture struct {
 	visitors queuev1.QueueServiceClient
 	admin    queuev1.QueueAdminServiceClient
 	service  *line.Service
-	book     *line.Book
+	cache    *line.LineCache
 	worker   *line.Worker
 	tickets  *tickets
 	told     *announcements
@@ -70,10 +70,10 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"), unhurried)
-	f.book = line.NewBook(f.clock)
+	f.cache = line.NewLineCache(f.clock)
 	events := patient{ticket.New(conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: store, Book: f.book, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
+		Store: store, Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -194,7 +194,7 @@ func (p patient) Exists(ctx context.Context, eventID string) error {
 	return p.Directory.Exists(context.WithoutCancel(ctx), eventID)
 }
 
-func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	return p.Directory.Sales(context.WithoutCancel(ctx), eventIDs)
 }
 

@@ -80,7 +80,7 @@ func TestUnknownEventsAreAskedForOnceASecondAndNotKept(t *testing.T) {
 	f.advance(2 * time.Second)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	require.Equal(t, "active", f.check(items[0]).GetPlace().GetStatus(), "it exists now")
-	require.Equal(t, []string{f.event}, f.book.Known())
+	require.Equal(t, []string{f.event}, f.cache.Known())
 }
 
 func TestUnknownAndKnownEventsInOneCall(t *testing.T) {

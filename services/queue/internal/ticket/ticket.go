@@ -62,17 +62,17 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 }
 
 // Sales implements line.Sales.
-func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	res, err := d.settings.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: eventIDs})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, 0, line.ErrSalesUntold
+		return nil, 0, line.ErrSalesUnsupported
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	found := make(map[string]line.Word, len(res.GetSales()))
+	found := make(map[string]line.SaleReport, len(res.GetSales()))
 	for _, s := range res.GetSales() {
-		found[s.GetEventId()] = line.Word{Age: milliseconds(s.GetMeasuredAgoMs()), SettingsVersion: s.GetSettingsVersion(), Sale: line.Sale{
+		found[s.GetEventId()] = line.SaleReport{Age: milliseconds(s.GetMeasuredAgoMs()), SettingsVersion: s.GetSettingsVersion(), Sale: line.Sale{
 			Status: line.ParseSaleStatus(s.GetStatus()), OpensAt: s.GetOpensAt().AsTime().UnixMilli(), ClosesAt: s.GetClosesAt().AsTime().UnixMilli(),
 		}}
 	}

@@ -51,14 +51,14 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 400*time.Millisecond, missing)
 	sale := line.Sale{Status: line.SoldOut, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(time.Hour).UnixMilli()}
-	require.Equal(t, map[string]line.Word{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
+	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
 }
 
 func TestATicketThatIsAwayIsNoPreviousRelease(t *testing.T) {
 	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &office{}) })
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.NotErrorIs(t, err, line.ErrSalesUntold)
+	require.NotErrorIs(t, err, line.ErrSalesUnsupported)
 }
 
 func TestThePreviousReleaseDoesNotTell(t *testing.T) {
@@ -68,5 +68,5 @@ func TestThePreviousReleaseDoesNotTell(t *testing.T) {
 		s.RegisterService(&desc, &office{})
 	})
 	_, _, err := d.Sales(t.Context(), []string{"e"})
-	require.ErrorIs(t, err, line.ErrSalesUntold)
+	require.ErrorIs(t, err, line.ErrSalesUnsupported)
 }
