@@ -3,35 +3,25 @@ package app
 import (
 	"cmp"
 	"context"
-	"log/slog"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"urr.guru/services/gateway/internal/caller"
-	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/hot"
 	"urr.guru/services/gateway/internal/vwrstate"
 
-	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// openLineTimeout bounds the call that opens a new sale's line.
-const openLineTimeout = 2 * time.Second
-
 // answered completes what passes through with what only the gateway knows, and does what follows from it.
 type answered struct {
-	log       *slog.Logger
 	rooms     *vwrstate.Rooms
 	seats     *hot.Seats
 	existence *hot.Existence
-	queue     queuev1.QueueServiceClient
 }
 
 // fill is an api.Answered.
-func (a *answered) fill(ctx context.Context, rpc string, m proto.Message) {
+func (a *answered) fill(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
 		for _, e := range m.GetItems() {
@@ -43,7 +33,6 @@ func (a *answered) fill(ctx context.Context, rpc string, m proto.Message) {
 		case ticketv1.EventAdminService_CreateEvent_FullMethodName, ticketv1.EventAdminService_PutEvent_FullMethodName:
 			a.seats.Forget(m.GetEventId())
 			a.existence.Forget(m.GetEventId())
-			a.openLine(ctx, m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:
 		// What an operator did here is in force here at once; the other gateways hear of it within a second.
@@ -64,16 +53,4 @@ func configuredRate(m *vwrv1.VwrStatus, otherwise float64) float64 {
 		return otherwise
 	}
 	return float64(m.GetBatch()) / float64(m.GetIntervalSeconds())
-}
-
-// openLine tells queue that the sale is new, so that its line does not begin with the pause of one that was lost. The event is committed
-// by now, so a queue that does not answer must not make the operator's call fail: the line then begins with that pause, and a repeated
-// PUT opens it.
-func (a *answered) openLine(ctx context.Context, event string) {
-	q := edge.RequestFrom(ctx)
-	ctx, cancel := context.WithTimeout(caller.With(ctx, q.Caller()), openLineTimeout)
-	defer cancel()
-	if _, err := a.queue.OpenLine(ctx, &queuev1.OpenLineRequest{EventId: event}); err != nil {
-		a.log.WarnContext(ctx, "line not opened", "event_id", event, "error", err.Error())
-	}
 }

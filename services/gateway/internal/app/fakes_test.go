@@ -216,11 +216,6 @@ func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStream
 	}
 }
 
-func (f *fakeQueue) OpenLine(_ context.Context, in *queuev1.OpenLineRequest) (*queuev1.OpenLineResponse, error) {
-	f.add("OpenLine", in.GetCaller(), in)
-	return &queuev1.OpenLineResponse{}, nil
-}
-
 func (f *fakeQueue) SetThreshold(_ context.Context, in *queuev1.SetThresholdRequest) (*queuev1.LineStatus, error) {
 	f.add("SetThreshold", in.GetCaller(), in)
 	return &queuev1.LineStatus{EventId: in.GetEventId(), Threshold: in.GetThreshold()}, nil

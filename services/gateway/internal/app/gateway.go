@@ -162,7 +162,7 @@ func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
 		return nil, err
 	}
 	h.refuse = pages.Refuse
-	answers := &answered{log: p.log, rooms: g.Rooms, seats: seats, existence: existence, queue: queue}
+	answers := &answered{rooms: g.Rooms, seats: seats, existence: existence}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) { h.fail(w, r, q, err) }, answers.fill)
 	h.pass = pass.Handle
 	for _, svc := range s.passthroughs() {

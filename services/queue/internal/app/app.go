@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	service := line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: meter{},
+		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: meter{},
 		Rules: cfg.rules(), Log: log, Now: time.Now,
 	})
 	a.OnClose("questions", service.Close)

@@ -30,20 +30,15 @@ type Overview struct {
 // Load is how full a line is, for tier 1.
 type Load struct{ Waiting, Active, Parked, Arrived int64 }
 
-// Open begins the line of a new sale without the pause of a lost one, and reads its settings. It may be repeated.
+// Open reads a line's settings, and opens it if it was never opened. It may be repeated.
 //
-// It follows a change of the event, so where the sale stands is asked for whatever was said before.
+// The previous release of the gateway calls it after each change of an event, so where the sale stands is asked for whatever was said
+// before.
 func (s *Service) Open(ctx context.Context, eventID string) error {
-	st, err := s.store.Open(ctx, eventID, s.book.Recall(eventID))
-	if err != nil {
+	if err := s.open(ctx, eventID); err != nil {
 		return err
 	}
-	failpoint.Hit("queue.open.after_line")
-	s.book.Contact(eventID)
-	s.book.Learn(eventID, st)
-	if err := s.store.Add(ctx, eventID); err != nil {
-		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
-	}
+	s.cache.Contact(eventID)
 	s.askAnew(ctx, eventID)
 	return s.refresh(ctx, eventID)
 }
@@ -81,7 +76,7 @@ func (s *Service) Line(ctx context.Context, eventID string) (Overview, error) {
 	if !st.Exists() {
 		return s.unborn(ctx, eventID)
 	}
-	p := s.book.page(eventID)
+	p := s.cache.entry(eventID)
 	p.mu.Lock()
 	rate := p.pace.perMinute()
 	p.mu.Unlock()
@@ -121,60 +116,66 @@ func (s *Service) Closed(ctx context.Context, eventID string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.book.Meet(eventID) {
+	if s.cache.FirstContact(eventID) {
 		if err := s.store.Add(ctx, eventID); err != nil {
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the next tick does it
 		}
-		_ = s.learnSale(ctx, eventID) // it is asked about again with all others
+		_ = s.ensureSale(ctx, eventID) // it is asked about again with all others
 	}
 	return set.Closed, nil
 }
 
 // Watch hands out epochs, pauses and where sales stand until ctx ends.
 func (s *Service) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
-	return s.book.Watch(ctx, send)
+	return s.cache.Watch(ctx, send)
 }
 
 // refresh reads a line's durable settings into it. Two readings may cross: the one that began later knows more and wins, so the line is
 // asked for its time first.
 //
 // A line admits as soon as its settings are there, so where its sale stands has to be known before: a
-// new line waits for both. A ticket that does not tell at all is waited for in vain, and not.
+// new line waits for both. A ticket that does not tell at all is waited for in vain, and not. No line
+// admits before ticket has recorded that it was opened.
 func (s *Service) refresh(ctx context.Context, eventID string) error {
 	st, err := s.peek(ctx, eventID)
 	if err != nil || !st.Exists() {
 		return err
 	}
-	if err := s.learnSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.book.heard(eventID) {
+	if err := s.ensureSale(ctx, eventID); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("where the sale of %s stands: %w", eventID, err)
 	}
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", eventID, err)
 	}
-	st, err = s.store.Apply(ctx, eventID, s.book.Recall(eventID), set, st.Now)
+	if set.NeverOpened { // begun by the previous release, or while ticket did not answer
+		if _, err := s.events.MarkOpened(ctx, eventID); err != nil {
+			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
+		}
+	}
+	st, err = s.store.Apply(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
 	if err != nil {
 		return err
 	}
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	return nil
 }
 
 // readSettings is refresh for workers and first visitors: not more often than makes sense, bounded, and a failure is only logged: until
 // the settings of a new line are there nobody is admitted, and an old one goes on with what it has.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
-	p := s.book.page(eventID)
+	p := s.cache.entry(eventID)
 	p.mu.Lock()
 	now, st := s.now(), p.state
 	wait := settingsRetry
 	if st.SettingsAt > 0 {
 		wait = settingsFor
 	}
-	if !st.Exists() || now.Sub(p.tried) < wait {
+	if !st.Exists() || now.Sub(p.settingsTriedAt) < wait {
 		p.mu.Unlock()
 		return
 	}
-	p.tried = now
+	p.settingsTriedAt = now
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
@@ -193,7 +194,7 @@ const (
 // info is the event's title, empty while it cannot be had: the line works without. Whoever finds it old reads it, the others go on with
 // what there is.
 func (s *Service) info(ctx context.Context, eventID string) Info {
-	p := s.book.find(eventID)
+	p := s.cache.find(eventID)
 	if p == nil { // there is no line
 		return Info{}
 	}

@@ -221,7 +221,7 @@ func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
 
 // slowDirectory does not say whether an event exists.
 type slowDirectory struct {
-	directory
+	*directory
 
 	asked   chan string
 	release chan struct{}
@@ -237,7 +237,7 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 // asked behind.
 func TestStatusOfAnUnknownLineWaitsForNobody(t *testing.T) {
 	w := newWorld(t)
-	events := slowDirectory{asked: make(chan string, 1000), release: make(chan struct{})}
+	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}
 	r := w.replicaWith(w.store(), events)
 	free := sync.OnceFunc(func() { close(events.release) })
 	t.Cleanup(free)

@@ -16,5 +16,5 @@ var (
 	ErrEventUnknown = errs.ErrEventNotFound
 )
 
-// ErrSalesUntold says that ticket does not tell where sales stand: its previous release does not.
-var ErrSalesUntold = errors.New("ticket does not tell where sales stand")
+// ErrSalesUnsupported says that ticket does not tell where sales stand: its previous release does not.
+var ErrSalesUnsupported = errors.New("ticket does not tell where sales stand")

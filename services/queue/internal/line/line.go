@@ -171,27 +171,27 @@ type Outcome struct {
 	Entered bool
 }
 
-// Look asks for what the store has on one visitor of a line without deciding anything: Holder of a
+// MemberQuery asks for what the store has on one visitor of a line without deciding anything: Holder of a
 // slot, else waiting.
-type Look struct {
+type MemberQuery struct {
 	UserID string
 	Holder bool
 }
 
-// Sight is what a Look found.
-type Sight struct {
+// MemberState is what a MemberQuery found.
+type MemberState struct {
 	Found bool
 	// A waiter's place.
 	Ahead, Score int64
-	// Poll is the poll (s) that a waiter was last advised, Touched the last contact (epoch ms).
-	Poll, Touched int64
+	// Poll is the poll (s) that a waiter was last advised, LastSeen the last contact (epoch ms).
+	Poll, LastSeen int64
 	// A holder's slot.
 	SlotID string
 	End    int64
 }
 
-// Touch notes a contact. It changes nothing when the visitor is gone meanwhile.
-type Touch struct {
+// LastSeenUpdate notes a contact. It changes nothing when the visitor is gone meanwhile.
+type LastSeenUpdate struct {
 	UserID string
 	Holder bool
 	// At is epoch milliseconds, Poll the advised poll (s) of a waiter.
@@ -223,6 +223,8 @@ type Settings struct {
 	Blocked   []string
 	// Closed: the sale has ended, as ticket says.
 	Closed bool
+	// NeverOpened: the line was never opened, so one that begins has lost nothing.
+	NeverOpened bool
 }
 
 // Info is what pages show of an event.

@@ -67,19 +67,21 @@ func (s Sale) Stands(now int64) SaleStatus {
 	}
 }
 
-// Word is a Sale as ticket tells it. Its At is not set.
-type Word struct {
+// SaleReport is a Sale as ticket tells it. Its At is not set.
+type SaleReport struct {
 	Sale
 
 	// Age is how long ago the replica of ticket that was asked measured it.
 	Age time.Duration
+	// SettingsVersion differs from the last one when the line's settings have been changed; 0: unknown.
+	SettingsVersion int64
 }
 
 // Sales tells where sales stand.
 type Sales interface {
 	// Sales answers by id; those that have no sale are left out, and `missing` is how long ago that was
-	// measured. ErrSalesUntold: ticket is of a release that does not tell.
-	Sales(ctx context.Context, eventIDs []string) (found map[string]Word, missing time.Duration, err error)
+	// measured. ErrSalesUnsupported: ticket is of a release that does not tell.
+	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
 const (
@@ -91,11 +93,11 @@ const (
 	salesAtOnce  = 4
 	// saleTimeout bounds the question about a line that begins; its first visitor waits for it.
 	saleTimeout = 250 * time.Millisecond
-	// wordFor is how old a word may be to do without a question; ticket's own may be 5 s old already.
-	wordFor = 7 * time.Second
-	// untoldFor is how long words count after ticket began not to tell any more: beside replicas of
+	// saleFreshFor is how old a word may be to do without a question; ticket's own may be 5 s old already.
+	saleFreshFor = 7 * time.Second
+	// unsupportedFor is how long words count after ticket began not to tell any more: beside replicas of
 	// the previous release one that tells is met again before.
-	untoldFor = time.Minute
+	unsupportedFor = time.Minute
 )
 
 // AskSales asks where the sales of all lines stand. While ticket does not answer, the last word and
@@ -104,7 +106,7 @@ func (s *Service) AskSales(ctx context.Context) {
 	var failed atomic.Pointer[error]
 	var calls errgroup.Group
 	calls.SetLimit(salesAtOnce)
-	for ids := range slices.Chunk(s.book.Asked(), salesPerCall) {
+	for ids := range slices.Chunk(s.cache.Asked(), salesPerCall) {
 		calls.Go(func() error {
 			if err := s.askSales(ctx, ids); err != nil {
 				failed.Store(&err)
@@ -128,16 +130,16 @@ func (s *Service) noteSales(ctx context.Context, failed *error) {
 	}
 }
 
-// askSales asks about lines and tells the book. A word is as old as it was at ticket before the
+// askSales asks about lines and tells the cache. A word is as old as it was at ticket before the
 // question, by the line's time, so that none counts as later than it is.
 func (s *Service) askSales(ctx context.Context, eventIDs []string) error {
 	at := make([]int64, len(eventIDs))
 	for i, id := range eventIDs {
-		at[i] = s.book.time(id)
+		at[i] = s.cache.time(id)
 	}
 	found, missing, err := s.sales.Sales(ctx, eventIDs)
-	tells := s.tells(err)
-	if errors.Is(err, ErrSalesUntold) {
+	tells := s.salesAnswered(err)
+	if errors.Is(err, ErrSalesUnsupported) {
 		err = nil
 	}
 	if !tells {
@@ -149,31 +151,34 @@ func (s *Service) askSales(ctx context.Context, eventIDs []string) error {
 			word.Age = missing
 		}
 		word.At = at[i] - word.Age.Milliseconds()
-		s.book.Tell(id, word.Sale)
+		s.cache.SetSale(id, word.Sale)
+		if word.SettingsVersion != 0 {
+			s.cache.settingsChanged(id, word.SettingsVersion)
+		}
 	}
 	return nil
 }
 
-// tells reports whether an answer says something of the sales it was asked for: that nothing is known
+// salesAnswered reports whether an answer says something of the sales it was asked for: that nothing is known
 // of them when ticket has answered for a minute, and with nothing else, that it does not tell.
-func (s *Service) tells(err error) bool {
-	if !errors.Is(err, ErrSalesUntold) {
-		s.untoldSince.Store(0)
+func (s *Service) salesAnswered(err error) bool {
+	if !errors.Is(err, ErrSalesUnsupported) {
+		s.salesUnsupportedSince.Store(0)
 		return err == nil
 	}
-	now, since := s.now().UnixNano(), s.untoldSince.Load()
+	now, since := s.now().UnixNano(), s.salesUnsupportedSince.Load()
 	if since == 0 {
-		s.untoldSince.CompareAndSwap(0, now)
+		s.salesUnsupportedSince.CompareAndSwap(0, now)
 		return false
 	}
-	return now-since > int64(untoldFor)
+	return now-since > int64(unsupportedFor)
 }
 
-// learnSale asks about an event of which nothing is known but by an old word: everybody who comes
+// ensureSale asks about an event of which nothing is known but by an old word: everybody who comes
 // meanwhile waits for the same answer. Without one the old word counts, and all lines are asked about
 // again within a second.
-func (s *Service) learnSale(ctx context.Context, eventID string) error {
-	if s.book.told(eventID) {
+func (s *Service) ensureSale(ctx context.Context, eventID string) error {
+	if s.cache.saleIsRecent(eventID) {
 		return nil
 	}
 	_, err, _ := s.asking.Do(eventID, func() (any, error) {
@@ -181,7 +186,7 @@ func (s *Service) learnSale(ctx context.Context, eventID string) error {
 		defer cancel()
 		return nil, s.askSales(ctx, []string{eventID})
 	})
-	if err != nil && !s.book.heard(eventID) {
+	if err != nil && !s.cache.saleIsKnown(eventID) {
 		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
 	}
 	return err
@@ -190,9 +195,9 @@ func (s *Service) learnSale(ctx context.Context, eventID string) error {
 // reopened reports whether a sale goes on that is over by an old word: nobody is turned away before
 // ticket was asked once more.
 func (s *Service) reopened(ctx context.Context, eventID string) bool {
-	if !s.book.sale(eventID).Over() || s.book.told(eventID) {
+	if !s.cache.sale(eventID).Over() || s.cache.saleIsRecent(eventID) {
 		return false
 	}
-	_ = s.learnSale(ctx, eventID) // without an answer the old word counts
-	return !s.book.sale(eventID).Over()
+	_ = s.ensureSale(ctx, eventID) // without an answer the old word counts
+	return !s.cache.sale(eventID).Over()
 }

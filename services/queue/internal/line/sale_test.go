@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,88 +16,6 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// office is a ticket service that knows where sales stand.
-type office struct {
-	directory
-
-	mu    sync.Mutex
-	words map[string]line.Word
-	age   time.Duration
-	err   error
-	calls [][]string
-}
-
-func (o *office) Sales(_ context.Context, ids []string) (map[string]line.Word, time.Duration, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls = append(o.calls, ids)
-	if o.err != nil {
-		return nil, 0, o.err
-	}
-	found := make(map[string]line.Word)
-	for _, id := range ids {
-		if w, ok := o.words[id]; ok {
-			w.Age = o.age
-			found[id] = w
-		}
-	}
-	return found, o.age, nil
-}
-
-func (o *office) fail(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.err = err
-}
-
-func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.words == nil {
-		o.words = make(map[string]line.Word)
-	}
-	o.words[event] = line.Word{Sale: line.Sale{
-		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(),
-	}}
-}
-
-// asked forgets what was asked for so far and returns it.
-func (o *office) asked() [][]string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	calls := o.calls
-	o.calls = nil
-	return calls
-}
-
-// second lets a second pass at a replica.
-func (w *world) second(rs ...*replica) {
-	w.t.Helper()
-	w.clock.Advance(time.Second)
-	for _, r := range rs {
-		r.service.AskSales(w.t.Context())
-		r.worker.Tick(w.t.Context())
-	}
-}
-
-func (r *replica) status(ctx context.Context, event, user string) line.Place {
-	return r.service.Status(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0].Place
-}
-
-// lines is what a gateway that connects now is told.
-func (r *replica) lines(t *testing.T) (told []line.Recovery) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, r.service.Watch(ctx, func(lines []line.Recovery, snapshot bool) error {
-		if snapshot {
-			told = lines
-		}
-		cancel()
-		return nil
-	}))
-	return told
-}
-
 // From its first visitor on a line knows that its sale has not opened: that does not wait for a
 // round, and opening does not wait for ticket.
 func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
@@ -106,9 +23,9 @@ func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
 	tickets := &office{}
 	opens := w.clock.Now().Add(time.Minute)
 	tickets.says(w.event, line.Scheduled, opens)
-	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	a, b := w.asking(tickets), w.asking(tickets)
 	first := a.check(t.Context(), w.event, "u1").Place
-	require.Equal(t, []string{line.StatusQueued, "SCHEDULED"}, []string{first.Status, first.Sale.String()})
+	requirePlace(t, line.StatusQueued, line.Scheduled, first)
 	require.Equal(t, int64(65), first.EstimatedWait, "a minute to the opening, and 5 s from then on")
 	require.Equal(t, [][]string{{w.event}}, tickets.asked())
 
@@ -126,7 +43,7 @@ func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
 	require.True(t, a.meter.selling)
 	for _, r := range []*replica{a, b} {
 		p := r.status(t.Context(), w.event, "u1")
-		require.Equal(t, []string{line.StatusActive, "ON_SALE"}, []string{p.Status, p.Sale.String()})
+		requirePlace(t, line.StatusActive, line.OnSale, p)
 		require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
 	}
 }
@@ -134,7 +51,7 @@ func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
 func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
 	w := newWorld(t)
 	tickets := &office{}
-	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	a, b := w.asking(tickets), w.asking(tickets)
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
@@ -157,7 +74,7 @@ func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
 func TestNoQuestionIsTooLarge(t *testing.T) {
 	w := newWorld(t)
 	tickets := &office{}
-	r := w.replicaOf(w.store(), tickets, tickets)
+	r := w.asking(tickets)
 	for i := range 101 {
 		_, err := r.service.Closed(t.Context(), fmt.Sprintf("%s-%d", w.event, i))
 		require.NoError(t, err)
@@ -171,12 +88,9 @@ func TestNoQuestionIsTooLarge(t *testing.T) {
 }
 
 func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+	w, tickets := saleWorld(t, line.OnSale)
 	now := w.clock.Now()
-	tickets.says(w.event, line.OnSale, now)
-	r := w.replicaOf(w.store(), tickets, tickets)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	r := w.opened(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
 	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
@@ -184,7 +98,7 @@ func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
 		tickets.says(w.event, status, now)
 		w.second(r)
 		p := r.status(t.Context(), w.event, "w")
-		require.Equal(t, []string{line.StatusQueued, status.String()}, []string{p.Status, p.Sale.String()})
+		requirePlace(t, line.StatusQueued, status, p)
 		require.Equal(t, status, r.lines(t)[0].Sale)
 		require.False(t, r.meter.selling)
 	}
@@ -194,12 +108,9 @@ func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
 }
 
 func TestASaleThatIsOverHasNoLine(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+	w, tickets := saleWorld(t, line.OnSale)
 	now := w.clock.Now()
-	tickets.says(w.event, line.OnSale, now)
-	r := w.replicaOf(w.store(), tickets, tickets)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	r := w.opened(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
 	tickets.says(w.event, line.Cancelled, now)
@@ -208,7 +119,7 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 	require.False(t, r.service.Verify(t.Context(), []line.Slot{in})[0].Active)
 	for _, user := range []string{"in", "w", "new"} {
 		for _, p := range []line.Place{r.check(t.Context(), w.event, user).Place, r.status(t.Context(), w.event, user)} {
-			require.Equal(t, []string{line.StatusNone, "CANCELLED"}, []string{p.Status, p.Sale.String()}, user)
+			requirePlace(t, line.StatusNone, line.Cancelled, p, user)
 		}
 	}
 	require.Zero(t, r.meter.active)
@@ -221,7 +132,7 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 	other := w.event + "-over"
 	tickets.says(other, line.SaleClosed, now.Add(-48*time.Hour))
 	p := r.check(t.Context(), other, "u").Place
-	require.Equal(t, []string{line.StatusNone, "CLOSED"}, []string{p.Status, p.Sale.String()})
+	requirePlace(t, line.StatusNone, line.SaleClosed, p)
 	n, err := w.client.Exists(t.Context(), "{"+other+"}:line").Result()
 	require.NoError(t, err)
 	require.Zero(t, n, "it gets none any more")
@@ -231,24 +142,21 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 // Beside replicas of ticket's previous release one that tells is met again soon; when none does,
 // lines go on as they did.
 func TestATicketThatDoesNotTell(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
-	tickets.says(w.event, line.SoldOut, w.clock.Now())
-	r := w.replicaOf(w.store(), tickets, tickets)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	w, tickets := saleWorld(t, line.SoldOut)
+	r := w.opened(tickets)
 	require.Equal(t, line.SoldOut, r.check(t.Context(), w.event, "w").Place.Sale)
 	tickets.fail(errs.ErrUnavailable)
 	for range 90 {
 		w.second(r)
 	}
-	tickets.fail(line.ErrSalesUntold)
+	tickets.fail(line.ErrSalesUnsupported)
 	for range 61 { // and not only from the first that answers after the others were away
 		w.second(r)
 		require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
 	}
 	w.second(r)
 	p := r.status(t.Context(), w.event, "w")
-	require.Equal(t, []string{line.StatusActive, ""}, []string{p.Status, p.Sale.String()})
+	requirePlace(t, line.StatusActive, line.NoSale, p)
 	require.Equal(t, line.NoSale, r.lines(t)[0].Sale, "gateways hear of it")
 
 	tickets.fail(nil)
@@ -263,7 +171,7 @@ func TestTheWordMeasuredLaterCounts(t *testing.T) {
 	now := w.clock.Now()
 	knows.says(w.event, line.SalePaused, now)
 	lags.says(w.event, line.OnSale, now.Add(-time.Hour))
-	a, b := w.replicaOf(w.store(), knows, knows), w.replicaOf(w.store(), lags, lags)
+	a, b := w.asking(knows), w.asking(lags)
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "u").Place.Status)
 	lags.age = 2 * time.Second
@@ -282,11 +190,9 @@ func TestTheWordMeasuredLaterCounts(t *testing.T) {
 
 // The same where there is no line that would know better.
 func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+	w, tickets := saleWorld(t, line.SalePaused)
 	now := w.clock.Now()
-	tickets.says(w.event, line.SalePaused, now)
-	r := w.replicaOf(w.store(), tickets, tickets)
+	r := w.asking(tickets)
 	_, err := r.service.Closed(t.Context(), w.event)
 	require.NoError(t, err)
 	tickets.says(w.event, line.OnSale, now)
@@ -300,12 +206,9 @@ func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
 
 // An operator's change counts at once, whatever was said a moment ago.
 func TestOpeningALineAsksAnew(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+	w, tickets := saleWorld(t, line.OnSale)
 	now := w.clock.Now()
-	tickets.says(w.event, line.OnSale, now)
-	r := w.replicaOf(w.store(), tickets, tickets)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	r := w.opened(tickets)
 	tickets.says(w.event, line.Scheduled, now.Add(time.Hour))
 	w.clock.Advance(time.Millisecond)
 	require.NoError(t, r.service.Open(t.Context(), w.event))
@@ -317,7 +220,7 @@ func TestANewLineWaitsForItsSale(t *testing.T) {
 	w := newWorld(t)
 	tickets := &office{}
 	tickets.fail(errs.ErrUnavailable)
-	r := w.replicaOf(w.store(), tickets, tickets)
+	r := w.asking(tickets)
 	require.ErrorIs(t, r.service.Open(t.Context(), w.event), errs.ErrUnavailable)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 	seconds := func(n int) string {
@@ -334,7 +237,7 @@ func TestANewLineWaitsForItsSale(t *testing.T) {
 	require.Equal(t, line.StatusActive, seconds(2))
 
 	other := w.event + "-untold"
-	tickets.fail(line.ErrSalesUntold)
+	tickets.fail(line.ErrSalesUnsupported)
 	require.NoError(t, r.service.Open(t.Context(), other))
 	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
 }
@@ -347,8 +250,7 @@ func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
 	for _, id := range []string{w.event, lineless} {
 		tickets.says(id, line.OnSale, w.clock.Now())
 	}
-	r := w.replicaOf(w.store(), tickets, tickets)
-	require.NoError(t, r.service.Open(t.Context(), w.event))
+	r := w.opened(tickets)
 	for _, id := range []string{w.event, lineless} {
 		tickets.says(id, line.SaleClosed, closed)
 	}
@@ -385,7 +287,7 @@ func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
 	for _, id := range []string{w.event, lineless} {
 		tickets.says(id, line.Scheduled, opens)
 	}
-	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	a, b := w.asking(tickets), w.asking(tickets)
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	_, err := a.service.Closed(t.Context(), lineless)
 	require.NoError(t, err)
@@ -412,7 +314,7 @@ func (quietStore) Peek(context.Context, string, line.Memory) (line.State, error)
 // silentOffice is a ticket service that does not answer.
 type silentOffice struct{ directory }
 
-func (silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.Word, time.Duration, error) {
+func (*silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.SaleReport, time.Duration, error) {
 	<-ctx.Done()
 	return nil, 0, ctx.Err()
 }
@@ -421,7 +323,7 @@ func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := line.NewService(line.Deps{
-			Store: quietStore{}, Book: line.NewBook(time.Now), Events: silentOffice{}, Sales: silentOffice{}, Meter: &meter{},
+			Store: quietStore{}, Cache: line.NewLineCache(time.Now), Events: &silentOffice{}, Sales: &silentOffice{}, Meter: &meter{},
 			Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		worker := line.NewWorker(s, time.Second, time.Minute)
@@ -446,7 +348,7 @@ func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
 	tickets := &office{}
 	opens := w.clock.Now().Add(3 * time.Second)
 	tickets.says(w.event, line.Scheduled, opens)
-	a, b := w.replicaOf(w.store(), tickets, tickets), w.replicaOf(w.store(), tickets, tickets)
+	a, b := w.asking(tickets), w.asking(tickets)
 	closed, err := a.service.Closed(t.Context(), w.event)
 	require.NoError(t, err)
 	require.False(t, closed)

@@ -26,28 +26,29 @@ const (
 
 // Service answers visitors and operators. It is safe for concurrent use.
 type Service struct {
-	store    Store
-	book     *Book
-	seal     Sealer
-	events   Directory
-	announce Announcer
-	meter    Meter
-	rules    Rules
-	log      *slog.Logger
-	now      func() time.Time
-	roll     *roll
-	unknown  chan struct{} // places of those who ask about lines that this replica does not know
+	store     Store
+	cache     *LineCache
+	seal      Sealer
+	events    Directory
+	announce  Announcer
+	meter     Meter
+	rules     Rules
+	log       *slog.Logger
+	now       func() time.Time
+	existence *eventExistenceCache
+	unknown   chan struct{} // places of those who ask about lines that this replica does not know
 
-	sales        Sales
-	asking       singleflight.Group // about the sales of lines that begin
-	untoldSince  atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
-	salesFailing atomic.Bool
+	sales                 Sales
+	asking                singleflight.Group // about the sales of lines that begin
+	openings              singleflight.Group // of lines
+	salesUnsupportedSince atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
+	salesFailing          atomic.Bool
 }
 
 // Deps are what a Service works with.
 type Deps struct {
 	Store    Store
-	Book     *Book
+	Cache    *LineCache
 	Seal     Sealer
 	Events   Directory
 	Sales    Sales
@@ -62,15 +63,15 @@ type Deps struct {
 // NewService makes one.
 func NewService(d Deps) *Service {
 	return &Service{
-		store: d.Store, book: d.Book, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
-		now: d.Now, roll: newRoll(d.Now, d.Events.Exists), unknown: make(chan struct{}, unknownAtOnce),
+		store: d.Store, cache: d.Cache, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
+		now: d.Now, existence: newEventExistenceCache(d.Now, d.Events.Exists), unknown: make(chan struct{}, unknownAtOnce),
 		sales: d.Sales,
 	}
 }
 
-// Close waits for the questions that are asked behind visitors' backs, at most half a second.
+// Close waits for questions to ticket that run in the background, half a second at most.
 func (s *Service) Close(context.Context) error {
-	s.roll.wait()
+	s.existence.wait()
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 			}
 			return
 		}
-		s.book.Contact(eventID)
+		s.cache.Contact(eventID)
 		s.askLine(ctx, eventID, reqs, at, true, out)
 	})
 	return out
@@ -101,7 +102,7 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 	unknown.SetLimit(unknownAtOnce)
 	var ask []string
 	for eventID, at := range lines {
-		if s.book.find(eventID) == nil {
+		if s.cache.find(eventID) == nil {
 			ask = append(ask, eventID)
 			continue
 		}
@@ -146,7 +147,7 @@ func (s *Service) askPiece(ctx context.Context, eventID string, reqs []Request, 
 		}
 		return
 	}
-	s.book.Learn(eventID, state)
+	s.cache.Observe(eventID, state)
 	if state.Exists() && state.SettingsAt == 0 {
 		s.readSettings(ctx, eventID)
 	}
@@ -162,43 +163,47 @@ func (s *Service) askPiece(ctx context.Context, eventID string, reqs []Request, 
 }
 
 func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
-	state, outcomes, err := s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 	if err != nil {
 		return State{}, nil, err
 	}
 	if !state.Exists() {
 		return s.begin(ctx, eventID, claims, join)
 	}
-	s.book.Learn(eventID, state)
+	s.cache.Observe(eventID, state)
 	if s.reopened(ctx, eventID) {
-		return s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+		return s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 	}
 	return state, outcomes, nil
 }
 
 // begin asks once more for a line that is not there, if the event exists. While ticket does not say, nobody begins it but by a ticket or
-// token of its own (which the store looks at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
+// token of its own (which the store queries at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
 // Who does not join waits for no answer, since it would change nothing.
 //
-// A sale that has ended gets no line any more.
+// A sale that has ended gets no line any more. A line that was never opened is opened; any other begins with a recovery, since its data
+// was lost.
 func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
-		if err := s.roll.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+		if err := s.existence.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 			return State{}, nil, err
 		}
 		return State{}, make([]Outcome, len(claims)), nil
 	}
-	if err := s.roll.has(ctx, eventID); err != nil {
+	if err := s.existence.has(ctx, eventID); err != nil {
 		return State{}, nil, err
 	}
-	_ = s.learnSale(ctx, eventID) // the line admits nobody before more is known
-	if s.book.sale(eventID).Over() {
+	_ = s.ensureSale(ctx, eventID) // the line admits nobody before more is known
+	if s.cache.sale(eventID).Over() {
 		return State{}, make([]Outcome, len(claims)), nil
+	}
+	if err := s.open(ctx, eventID); err != nil { // the line recovers when it begins
+		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
 	}
 	for i := range claims {
 		claims[i].Begin = true
 	}
-	return s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+	return s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 }
 
 func (s *Service) claim(r Request, join bool) Claim {
@@ -239,7 +244,7 @@ func (s *Service) place(eventID string, state State, info Info) Place {
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
 	}
 	if !state.Exists() {
-		p.Threshold, p.Sale = s.rules.Threshold, s.book.sale(eventID)
+		p.Threshold, p.Sale = s.rules.Threshold, s.cache.sale(eventID)
 	}
 	return p
 }
@@ -250,7 +255,7 @@ func (s *Service) waiting(r Request, state State, ahead, score int64, info Info)
 	p.Ahead, p.Position = ahead, ahead+1
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the place
 	p.Behind = p.QueueSize - p.Position
-	p.EstimatedWait = s.book.page(r.EventID).estimate(p.Position, state)
+	p.EstimatedWait = s.cache.entry(r.EventID).estimate(p.Position, state)
 	p.NextPoll = spread(Poll(ahead))
 	p.Ticket = s.seal.Ticket(r.EventID, r.Caller.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
 	return p

@@ -73,26 +73,26 @@ func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, 
 // judge decides about slots as a state of the line has it, and returns those of the state's own
 // epoch that have ended.
 func (s *Service) judge(ctx context.Context, eventID string, st State, slots []Slot, positions []int, out []Verdict) (ended []int, err error) {
-	looks := make([]Look, len(positions))
+	queries := make([]MemberQuery, len(positions))
 	for k, i := range positions {
-		looks[k] = Look{UserID: slots[i].UserID, Holder: true}
+		queries[k] = MemberQuery{UserID: slots[i].UserID, Holder: true}
 	}
-	sights, err := s.store.Look(ctx, eventID, looks)
+	members, err := s.store.LookUp(ctx, eventID, queries)
 	if err != nil {
 		return nil, err
 	}
-	var touches []Touch
+	var updates []LastSeenUpdate
 	var lost []int
 	for k, i := range positions {
-		g, slot := sights[k], slots[i]
+		g, slot := members[k], slots[i]
 		switch {
 		case !st.Exists(): // Redis lost it and nobody remembers it, but the token shows that there was a line
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 		case !st.Honours(slot.Epoch): // the gateways have the new epoch by now, the token is not good any more
 		case g.Found && g.SlotID == slot.SlotID && st.ends(g.End) > st.Now:
 			out[i].Active = true
-			if s.stale(looks[k], g, st) {
-				touches = append(touches, Touch{UserID: slot.UserID, Holder: true, At: st.Now})
+			if s.stale(queries[k], g, st) {
+				updates = append(updates, LastSeenUpdate{UserID: slot.UserID, Holder: true, At: st.Now})
 			}
 		case slot.Epoch != st.Epoch:
 			lost = append(lost, i)
@@ -100,7 +100,7 @@ func (s *Service) judge(ctx context.Context, eventID string, st State, slots []S
 			ended = append(ended, i)
 		}
 	}
-	s.touch(ctx, eventID, touches)
+	s.updateLastSeen(ctx, eventID, updates)
 	if err := s.takeOver(ctx, eventID, slots, lost, out); err != nil {
 		failVerdicts(err, lost, out)
 	}
@@ -114,11 +114,11 @@ func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, po
 		for k, i := range piece {
 			claims[k] = Claim{UserID: slots[i].UserID}
 		}
-		st, outcomes, err := s.store.Check(ctx, eventID, s.book.Recall(eventID), claims)
+		st, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 		if err != nil {
 			return err
 		}
-		s.book.Learn(eventID, st)
+		s.cache.Observe(eventID, st)
 		for k, i := range piece {
 			switch {
 			case outcomes[k].Standing == Inside && outcomes[k].SlotID == slots[i].SlotID:
@@ -141,7 +141,7 @@ func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) e
 	if err != nil || st.Exists() {
 		return err
 	}
-	if err := s.roll.has(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+	if err := s.existence.has(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 		return err
 	}
 	return nil
@@ -154,11 +154,11 @@ func (s *Service) Purchased(ctx context.Context, eventID, userID, slotID string)
 }
 
 func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (State, error) {
-	st, _, err := s.store.Release(ctx, eventID, s.book.Recall(eventID), userID, slotID)
+	st, _, err := s.store.Release(ctx, eventID, s.cache.Snapshot(eventID), userID, slotID)
 	if err != nil {
 		return State{}, err
 	}
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	return st, nil
 }
 
@@ -168,10 +168,10 @@ func (s *Service) Held(ctx context.Context, eventID string, h Hold) error {
 	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil
 	}
-	st, _, err := s.store.Hold(ctx, eventID, s.book.Recall(eventID), h)
+	st, _, err := s.store.Hold(ctx, eventID, s.cache.Snapshot(eventID), h)
 	if err != nil {
 		return err
 	}
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	return nil
 }

@@ -35,8 +35,8 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 			return err
 		}
 	}
-	st := scene{State: state, info: s.info(ctx, eventID)}
-	var seen sighting
+	st := lineView{State: state, info: s.info(ctx, eventID)}
+	var seen memberReads
 	var decide []int
 	for _, i := range positions {
 		r := reqs[i]
@@ -44,14 +44,14 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 		case st.SaleStatus().Over():
 			out[i] = s.answer(r, st.State, Outcome{}, st.info)
 		case st.Exists():
-			seen.add(i, Look{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
+			seen.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
 		case r.Ticket != "" || r.Entry != nil: // a line that was lost with all of Redis, perhaps
 			decide = append(decide, i)
 		default:
 			out[i] = s.absent(ctx, r, st)
 		}
 	}
-	lost, err := s.look(ctx, eventID, reqs, st, &seen, out)
+	lost, err := s.answerFromReads(ctx, eventID, reqs, st, &seen, out)
 	if err != nil {
 		for _, i := range seen.positions {
 			out[i].Err = err
@@ -64,52 +64,52 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 // absent answers who asks for a place in a line that is not there: in no set, or there is no such
 // event at all. While ticket has not said so, the first is true anyway, so that nobody waits for
 // ticket.
-func (s *Service) absent(ctx context.Context, r Request, st scene) Answer {
-	if err := s.roll.hint(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
+func (s *Service) absent(ctx context.Context, r Request, st lineView) Answer {
+	if err := s.existence.hint(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
 		return Answer{Err: err}
 	}
 	return s.answer(r, st.State, Outcome{}, st.info)
 }
 
-// sighting is the plain reads of a line, and whose they are.
-type sighting struct {
-	looks     []Look
+// memberReads is the plain reads of a line, and whose they are.
+type memberReads struct {
+	queries   []MemberQuery
 	positions []int
-	touches   []Touch
+	updates   []LastSeenUpdate
 }
 
-func (g *sighting) add(position int, l Look) {
-	g.looks = append(g.looks, l)
+func (g *memberReads) add(position int, l MemberQuery) {
+	g.queries = append(g.queries, l)
 	g.positions = append(g.positions, position)
 }
 
-// look answers whom plain reads find, and returns the positions of the others.
-func (s *Service) look(ctx context.Context, eventID string, reqs []Request, st scene, g *sighting, out []Answer) (decide []int, err error) {
-	if len(g.looks) == 0 {
+// answerFromReads answers whom plain reads find, and returns the positions of the others.
+func (s *Service) answerFromReads(ctx context.Context, eventID string, reqs []Request, st lineView, g *memberReads, out []Answer) (decide []int, err error) {
+	if len(g.queries) == 0 {
 		return nil, nil
 	}
-	sights, err := s.store.Look(ctx, eventID, g.looks)
+	members, err := s.store.LookUp(ctx, eventID, g.queries)
 	if err != nil {
 		return nil, err
 	}
 	for k, i := range g.positions {
-		r, l := reqs[i], g.looks[k]
-		answer, ok := s.sighted(r, st, l, sights[k])
+		r, l := reqs[i], g.queries[k]
+		answer, ok := s.placeOf(r, st, l, members[k])
 		if !ok {
 			decide = append(decide, i)
 			continue
 		}
 		out[i] = answer
-		if s.stale(l, sights[k], st.State) {
-			g.touches = append(g.touches, Touch{UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(sights[k].Ahead)})
+		if s.stale(l, members[k], st.State) {
+			g.updates = append(g.updates, LastSeenUpdate{UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(members[k].Ahead)})
 		}
 	}
-	s.touch(ctx, eventID, g.touches)
+	s.updateLastSeen(ctx, eventID, g.updates)
 	return decide, nil
 }
 
-// sighted turns what was read into an answer; false when only the script can say.
-func (s *Service) sighted(r Request, st scene, l Look, g Sight) (Answer, bool) {
+// placeOf turns what was read into an answer; false when only the script can say.
+func (s *Service) placeOf(r Request, st lineView, l MemberQuery, g MemberState) (Answer, bool) {
 	switch {
 	case !g.Found:
 		return Answer{}, false
@@ -136,8 +136,8 @@ func (s State) ends(at int64) int64 {
 
 // stale reports whether a contact has to be written: the last is older than a third of the deadline, or the advised poll grew, so that
 // the deadline it implies is too short.
-func (s *Service) stale(l Look, g Sight, st State) bool {
-	age := time.Duration(st.Now-g.Touched) * time.Millisecond
+func (s *Service) stale(l MemberQuery, g MemberState, st State) bool {
+	age := time.Duration(st.Now-g.LastSeen) * time.Millisecond
 	if l.Holder {
 		return age >= activeTouch
 	}
@@ -145,26 +145,26 @@ func (s *Service) stale(l Look, g Sight, st State) bool {
 	return poll > g.Poll || age >= s.rules.Patience(poll)/3
 }
 
-// touch writes contacts. A failure costs nothing yet: the next poll comes long before the deadline.
-func (s *Service) touch(ctx context.Context, eventID string, touches []Touch) {
-	if len(touches) == 0 {
+// updateLastSeen writes contacts. A failure costs nothing yet: the next poll comes long before the deadline.
+func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
+	if len(updates) == 0 {
 		return
 	}
-	if err := s.store.Touch(ctx, eventID, touches); err != nil {
-		s.log.WarnContext(ctx, "contacts not written", "event", eventID, "count", len(touches), "error", err)
+	if err := s.store.UpdateLastSeen(ctx, eventID, updates); err != nil {
+		s.log.WarnContext(ctx, "contacts not written", "event", eventID, "count", len(updates), "error", err)
 	}
 }
 
-// scene is what all items of one event have in common.
-type scene struct {
+// lineView is what all items of one event have in common.
+type lineView struct {
 	State
 	info Info
 }
 
 // state is what is known of a line, read anew when that is old. It counts as contact.
 func (s *Service) state(ctx context.Context, eventID string) (State, error) {
-	s.book.Contact(eventID)
-	if p := s.book.find(eventID); p != nil {
+	s.cache.Contact(eventID)
+	if p := s.cache.find(eventID); p != nil {
 		if st, ok := p.current(s.now()); ok {
 			return st, nil
 		}
@@ -173,10 +173,10 @@ func (s *Service) state(ctx context.Context, eventID string) (State, error) {
 }
 
 func (s *Service) peek(ctx context.Context, eventID string) (State, error) {
-	st, err := s.store.Peek(ctx, eventID, s.book.Recall(eventID))
+	st, err := s.store.Peek(ctx, eventID, s.cache.Snapshot(eventID))
 	if err != nil {
 		return State{}, err
 	}
-	s.book.Learn(eventID, st)
+	s.cache.Observe(eventID, st)
 	return st, nil
 }

@@ -17,17 +17,18 @@ type Places interface {
 	Hold(ctx context.Context, eventID string, m Memory, h Hold) (State, bool, error)
 }
 
-// Sights reads a line without deciding.
-type Sights interface {
-	// Look answers by position, in one round trip.
-	Look(ctx context.Context, eventID string, looks []Look) ([]Sight, error)
-	Touch(ctx context.Context, eventID string, touches []Touch) error
+// Members reads a line without deciding.
+type Members interface {
+	// LookUp answers by position, in one round trip.
+	LookUp(ctx context.Context, eventID string, queries []MemberQuery) ([]MemberState, error)
+	UpdateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) error
 }
 
 // Lines are the calls about a line as a whole.
 type Lines interface {
 	Peek(ctx context.Context, eventID string, m Memory) (State, error)
-	// Open begins a line without the pause of a lost one.
+	// Open begins a line without the pause of a lost one, and ends that pause of one that was begun a moment ago and not used yet. A
+	// line that somebody remembers recovers all the same. The caller must know that the line was never opened before.
 	Open(ctx context.Context, eventID string, m Memory) (State, error)
 	// Apply caches settings that were read at readAt (the line's time in epoch ms before the reading began) unless later ones are there.
 	Apply(ctx context.Context, eventID string, m Memory, s Settings, readAt int64) (State, error)
@@ -50,7 +51,7 @@ type Registry interface {
 // Store is all of it.
 type Store interface {
 	Places
-	Sights
+	Members
 	Lines
 	Work
 	Registry
@@ -61,10 +62,18 @@ type Directory interface {
 	Info(ctx context.Context, eventID string) (Info, error)
 	// Exists returns nil when there is such an event, be it on sale or only with settings for its line, else ErrEventUnknown.
 	Exists(ctx context.Context, eventID string) error
+	DurableSettings
+}
+
+// DurableSettings are what ticket keeps of lines.
+type DurableSettings interface {
 	// Settings of an event's line; the defaults where nothing was set, ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
 	// PutThreshold writes the setting durably.
 	PutThreshold(ctx context.Context, eventID string, threshold int64) error
+	// MarkOpened records that the line was opened, unless that is recorded already, and reports whether this call did. After an error that
+	// is not known.
+	MarkOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
 // Sealer signs what leaves, and reads back what only it can have signed.

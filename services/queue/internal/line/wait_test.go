@@ -16,101 +16,103 @@ func watch(p *pace, s State, seconds int, perSecond int64) State {
 	return s
 }
 
+// watched is a pace that has seen the state, and then so many seconds with so many admitted in each.
+func watched(s State, seconds int, perSecond int64) (*pace, State) {
+	p := &pace{}
+	p.observe(s)
+	return p, watch(p, s, seconds, perSecond)
+}
+
+// crowd is a line in which many wait.
+func crowd() State { return State{Epoch: 1, Now: 1_000_000, Waiting: 5000} }
+
 func TestEstimatedWait(t *testing.T) {
 	t.Parallel()
-	start := State{Epoch: 1, Now: 1_000_000, Waiting: 5000}
-	t.Run("the first five seconds", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		p.observe(start)
-		s := watch(&p, start, 4, 100)
-		for position, want := range map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100} {
-			require.Equal(t, want, p.wait(position, s))
-		}
-	})
-	t.Run("a steady rate", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		p.observe(start)
-		s := watch(&p, start, 60, 20)
-		require.Equal(t, int64(1), p.wait(20, s))
-		require.Equal(t, int64(50), p.wait(1000, s))
-		require.InDelta(t, 1200, p.perMinute(), 0.1)
-	})
-	t.Run("it follows the rate within a minute", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		p.observe(start)
-		s := watch(&p, start, 120, 100)
-		watch(&p, s, 60, 10)
-		require.InDelta(t, 10, p.rate, 13)
-		require.Greater(t, p.rate, 10.0)
-	})
-	t.Run("a full house that nobody leaves", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		full := start
-		full.Active, full.Threshold, full.SlotMS = 600, 600, 600_000
-		p.observe(full)
-		s := watch(&p, full, 60, 0)
-		require.Equal(t, int64(300), p.wait(300, s), "one slot a second ends by itself")
-	})
-	t.Run("before the sale opens", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		s := start
-		s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
-		p.observe(s)
-		s = watch(&p, s, 3599, 0)
-		require.Equal(t, int64(6), p.wait(1, s))
-		require.Equal(t, int64(1+100), p.wait(5000, s))
-		s = watch(&p, s, 60, 20) // the hour in which nobody could get in says nothing
-		require.Equal(t, int64(50), p.wait(1000, s))
-	})
-	for _, status := range []SaleStatus{SalePaused, SoldOut} {
-		t.Run("the sale is "+status.String(), func(t *testing.T) {
+	full := crowd()
+	full.Active, full.Threshold, full.SlotMS = 600, 600, 600_000
+	for name, c := range map[string]struct {
+		state     State
+		seconds   int
+		perSecond int64
+		want      map[int64]int64 // seconds by position
+	}{
+		"the first five seconds":        {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
+		"a steady rate":                 {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
+		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}}, // one slot a second ends by itself
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var p pace
-			p.observe(start)
-			s := watch(&p, start, 60, 20)
+			p, s := watched(c.state, c.seconds, c.perSecond)
+			for position, want := range c.want {
+				require.Equal(t, want, p.wait(position, s), "position %d", position)
+			}
+		})
+	}
+}
+
+func TestTheRateIsFollowedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	p, s := watched(crowd(), 60, 20)
+	require.InDelta(t, 1200, p.perMinute(), 0.1)
+	p, s = watched(s, 120, 100)
+	watch(p, s, 60, 10)
+	require.InDelta(t, 10, p.rate, 13)
+	require.Greater(t, p.rate, 10.0)
+}
+
+func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
+	t.Parallel()
+	s := crowd()
+	s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
+	p, s := watched(s, 3599, 0)
+	require.Equal(t, int64(6), p.wait(1, s))
+	require.Equal(t, int64(1+100), p.wait(5000, s))
+	s = watch(p, s, 60, 20) // the hour in which nobody could get in says nothing
+	require.Equal(t, int64(50), p.wait(1000, s))
+}
+
+func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
+	t.Parallel()
+	for _, status := range []SaleStatus{SalePaused, SoldOut} {
+		t.Run(status.String(), func(t *testing.T) {
+			t.Parallel()
+			p, s := watched(crowd(), 60, 20)
 			s.Sale.Status = status
-			s = watch(&p, s, 3600, 0)
+			s = watch(p, s, 3600, 0)
 			require.Equal(t, int64(50), p.wait(1000, s), "it goes on as fast as it went")
 			s.Sale.Status = OnSale
-			s = watch(&p, s, 10, 20)
+			s = watch(p, s, 10, 20)
 			require.Equal(t, int64(50), p.wait(1000, s))
 		})
 	}
-	t.Run("never more than a day", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		p.observe(start)
-		s := watch(&p, start, 10, 0)
-		s.Admitted++
-		s.Now += 1000
-		p.observe(s)
-		require.Equal(t, int64(86_400), p.wait(10_000_000, s))
-	})
-	t.Run("times without a queue do not count", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		empty := start
-		empty.Waiting = 0
-		s := watch(&p, empty, 600, 0)
-		s.Waiting = 100
-		p.observe(s)
-		s = watch(&p, s, 10, 50)
-		require.Equal(t, int64(2), p.wait(100, s))
-	})
-	t.Run("a new epoch starts anew", func(t *testing.T) {
-		t.Parallel()
-		var p pace
-		p.observe(start)
-		s := watch(&p, start, 60, 100)
-		s.Admitted, s.Now = 0, s.Now-5000
-		p.observe(s)
-		require.Equal(t, int64(20), p.wait(1000, s))
-	})
+}
+
+func TestEstimatedWaitIsADayAtMost(t *testing.T) {
+	t.Parallel()
+	p, s := watched(crowd(), 10, 0)
+	s.Admitted++
+	s.Now += 1000
+	p.observe(s)
+	require.Equal(t, int64(86_400), p.wait(10_000_000, s))
+}
+
+func TestTimesWithoutAQueueDoNotCount(t *testing.T) {
+	t.Parallel()
+	empty := crowd()
+	empty.Waiting = 0
+	p, s := watched(empty, 600, 0)
+	s.Waiting = 100
+	p.observe(s)
+	s = watch(p, s, 10, 50)
+	require.Equal(t, int64(2), p.wait(100, s))
+}
+
+func TestANewEpochStartsTheEstimateAnew(t *testing.T) {
+	t.Parallel()
+	p, s := watched(crowd(), 60, 100)
+	s.Admitted, s.Now = 0, s.Now-5000
+	p.observe(s)
+	require.Equal(t, int64(20), p.wait(1000, s))
 }
 
 func TestPollTable(t *testing.T) {

@@ -20,8 +20,8 @@ type Recovery struct {
 
 // Watch hands every line to send (once, complete), then what changes, and an empty message when nothing did for 2 s. It returns the
 // error of send, or nil when ctx ends.
-func (b *Book) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
-	lines, seen, changed := b.since(0)
+func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
+	lines, seen, changed := c.since(0)
 	if err := send(lines, true); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (b *Book) Watch(ctx context.Context, send func(lines []Recovery, snapshot b
 		case <-timer.C:
 		case <-changed:
 		}
-		lines, seen, changed = b.since(seen)
+		lines, seen, changed = c.since(seen)
 		if err := send(lines, false); err != nil {
 			return err
 		}
@@ -43,22 +43,22 @@ func (b *Book) Watch(ctx context.Context, send func(lines []Recovery, snapshot b
 }
 
 // since returns the lines that changed after a change, the latest change, and what will be closed at the next.
-func (b *Book) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
-	b.watch.Lock()
-	latest, changed := b.changes, b.changed
-	b.watch.Unlock()
-	b.mu.RLock()
-	pages := maps.Clone(b.lines)
-	b.mu.RUnlock()
+func (c *LineCache) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
+	c.watch.Lock()
+	latest, changed := c.changes, c.changed
+	c.watch.Unlock()
+	c.mu.RLock()
+	pages := maps.Clone(c.lines)
+	c.mu.RUnlock()
 	var out []Recovery
-	for id, p := range pages {
-		p.mu.Lock()
-		if p.change > seen {
+	for id, e := range pages {
+		e.mu.Lock()
+		if e.change > seen {
 			out = append(out, Recovery{
-				EventID: id, Epoch: p.state.Epoch, Prev: p.state.Prev, PauseUntil: p.state.PauseUntil, Sale: p.status,
+				EventID: id, Epoch: e.state.Epoch, Prev: e.state.Prev, PauseUntil: e.state.PauseUntil, Sale: e.status,
 			})
 		}
-		p.mu.Unlock()
+		e.mu.Unlock()
 	}
 	return out, latest, changed
 }

@@ -27,7 +27,7 @@ const (
 	cleanGap = 100 * time.Millisecond
 	// tickBudget bounds the repetitions of one tick.
 	tickBudget = 800 * time.Millisecond
-	// settingsEvery is how often a worker looks whose settings are to be read.
+	// settingsEvery is how often a worker queries whose settings are to be read.
 	settingsEvery = time.Second
 	// firstRound bounds the time in which a replica that starts asks about all lines.
 	firstRound = 3 * time.Second
@@ -113,7 +113,7 @@ func (w *Worker) meet(ctx context.Context, eventID string) {
 	}
 	st, err := w.service.peek(ctx, eventID)
 	if err == nil && !st.Exists() {
-		w.service.book.List(eventID)
+		w.service.cache.MarkListed(eventID)
 	} // one that fails is met by a tick, which logs it
 }
 
@@ -129,14 +129,14 @@ func (w *Worker) Tick(ctx context.Context) {
 // tickAll handles the lines that do not fail. Those that this replica had contact for do not wait
 // for the registry, which is on one node of a cluster.
 func (w *Worker) tickAll(ctx context.Context) {
-	contacted := w.service.book.Contacted()
+	contacted := w.service.cache.Contacted()
 	var own sync.WaitGroup
 	own.Go(func() { sideBySide(ctx, contacted, w.tickSound) })
 	listed, known := w.events(ctx, contacted)
 	sideBySide(ctx, without(known, contacted), w.tickSound)
 	own.Wait()
 	w.list(ctx, listed, known)
-	for _, id := range w.service.book.Forget(listed) {
+	for _, id := range w.service.cache.Forget(listed) {
 		w.service.meter.Forget(id)
 		w.note(id, true)
 	}
@@ -172,13 +172,13 @@ func (w *Worker) begin(eventID string, late bool) bool {
 
 // Sweep cleans every line once.
 func (w *Worker) Sweep(ctx context.Context) {
-	_, known := w.events(ctx, w.service.book.Contacted())
+	_, known := w.events(ctx, w.service.cache.Contacted())
 	w.each(ctx, known, func(ctx context.Context, eventID string) { w.note(eventID, w.sweep(ctx, eventID)) })
 }
 
 // Refresh reads the settings that are due, of every line that is being ticked.
 func (w *Worker) Refresh(ctx context.Context) {
-	w.each(ctx, w.service.book.Current(), w.service.readSettings)
+	w.each(ctx, w.service.cache.Current(), w.service.readSettings)
 }
 
 // each handles lines side by side. Those whose last tick or sweep failed are apart: they may be many,
@@ -246,7 +246,7 @@ func (w *Worker) events(ctx context.Context, contacted []string) (listed map[str
 func (w *Worker) tick(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
-		st, did, err := s.store.Admit(ctx, eventID, s.book.Recall(eventID))
+		st, did, err := s.store.Admit(ctx, eventID, s.cache.Snapshot(eventID))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "tick failed", "event", eventID, "error", err)
@@ -254,10 +254,10 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 			return false
 		}
 		if !st.Exists() { // the registry lists what is gone; it is taken off when nobody has come for a while
-			s.book.List(eventID)
+			s.cache.MarkListed(eventID)
 			return true
 		}
-		s.book.Learn(eventID, st)
+		s.cache.Observe(eventID, st)
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
@@ -274,14 +274,14 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 func (w *Worker) sweep(ctx context.Context, eventID string) bool {
 	s := w.service
 	for ctx.Err() == nil {
-		st, _, more, err := s.store.Clean(ctx, eventID, s.book.Recall(eventID))
+		st, _, more, err := s.store.Clean(ctx, eventID, s.cache.Snapshot(eventID))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "cleanup failed", "event", eventID, "error", err)
 			}
 			return false
 		}
-		s.book.Learn(eventID, st)
+		s.cache.Observe(eventID, st)
 		if !more {
 			return true
 		}
@@ -295,7 +295,7 @@ func (w *Worker) list(ctx context.Context, listed map[string]bool, known []strin
 	s := w.service
 	var add []string
 	for _, id := range known {
-		idle := s.book.idle(id)
+		idle := s.cache.idle(id)
 		switch {
 		case !listed[id] && idle < unlistAfter:
 			add = append(add, id)
@@ -311,7 +311,7 @@ func (w *Worker) list(ctx context.Context, listed map[string]bool, known []strin
 	}
 }
 
-// unlist takes a line off the registry and looks again: who came in between must not be left unticked.
+// unlist takes a line off the registry and queries again: who came in between must not be left unticked.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.Remove(ctx, eventID)

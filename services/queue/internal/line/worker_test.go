@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/clocktest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 	"urr.guru/services/queue/internal/seal"
@@ -31,12 +32,13 @@ type world struct {
 	event    string
 	registry string
 	clock    *clocktest.Clock
+	tickets  *directory // of all replicas that have none of their own
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0))}
+	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
 	w.registry = "registry-" + w.event
 	return w
 }
@@ -50,7 +52,7 @@ func (w *world) store() *redis.Store {
 
 func (w *world) replica() *replica { return w.replicaOn(w.store()) }
 
-func (w *world) replicaOn(store line.Store) *replica { return w.replicaWith(store, directory{}) }
+func (w *world) replicaOn(store line.Store) *replica { return w.replicaWith(store, w.tickets) }
 
 func (w *world) replicaWith(store line.Store, events line.Directory) *replica {
 	w.t.Helper()
@@ -63,7 +65,7 @@ func (w *world) replicaOf(store line.Store, events line.Directory, sales line.Sa
 	require.NoError(w.t, err)
 	m := &meter{}
 	s := line.NewService(line.Deps{
-		Store: store, Book: line.NewBook(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
+		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
 	w.t.Cleanup(func() { _ = s.Close(context.Background()) })
@@ -103,25 +105,67 @@ func (*meter) Kept(string, int64) {}
 
 func (m *meter) Forget(string) { m.forgot = true }
 
-type directory struct{}
+// directory is a ticket service that knows every event.
+type directory struct {
+	mu     sync.Mutex
+	opened map[string]bool
+	// threshold is every line's; 0: 1.
+	threshold int64
+	reads     int // of settings
+	// untold: it is of the previous release, which does not know what is opened.
+	untold bool
+}
 
-func (directory) Info(context.Context, string) (line.Info, error) {
+func (*directory) Info(context.Context, string) (line.Info, error) {
 	return line.Info{}, errs.ErrEventNotFound
 }
 
-func (directory) Exists(context.Context, string) error { return nil }
+func (*directory) Exists(context.Context, string) error { return nil }
 
-func (directory) Settings(context.Context, string) (line.Settings, error) {
-	one := int64(1)
-	return line.Settings{Threshold: &one, Slot: 2 * time.Hour}, nil
+func (d *directory) Settings(_ context.Context, eventID string) (line.Settings, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reads++
+	threshold := max(d.threshold, 1)
+	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.untold}, nil
 }
 
-func (directory) PutThreshold(context.Context, string, int64) error { return nil }
+// settingsRead is how often settings were read.
+func (d *directory) settingsRead() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
+func (d *directory) waitOpened(t *testing.T, eventID string) {
+	t.Helper()
+	waittest.Until(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.opened[eventID]
+	}, "ticket has recorded the opening")
+}
+
+func (*directory) PutThreshold(context.Context, string, int64) error { return nil }
+
+func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.untold {
+		return false, errs.ErrInternal
+	}
+	if d.opened == nil {
+		d.opened = make(map[string]bool)
+	}
+	first = !d.opened[eventID]
+	d.opened[eventID] = true
+	return first, nil
+}
 
 // noSales is a ticket service that sells nothing.
 type noSales struct{}
 
-func (noSales) Sales(context.Context, []string) (map[string]line.Word, time.Duration, error) {
+func (noSales) Sales(context.Context, []string) (map[string]line.SaleReport, time.Duration, error) {
 	return nil, 0, nil
 }
 

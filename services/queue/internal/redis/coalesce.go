@@ -15,7 +15,7 @@ import (
 const (
 	// perScript bounds the claims of one script call: Redis does nothing else meanwhile (some 15 µs each).
 	perScript = 64
-	// perPipeline bounds the looks of one pipeline.
+	// perPipeline bounds the queries of one pipeline.
 	perPipeline = 1000
 	// inflight is how many batches of a kind a line has under way at once. Redis does one thing at a time, so a few keep it busy, and what
 	// arrives meanwhile shares the next: the fixed costs of a script (100 µs) and of a round trip are paid once for all of it.
@@ -45,13 +45,13 @@ type checked struct {
 func (s *Store) coalesce() {
 	cfg := batch.Config{Max: perScript, Inflight: inflight, Queue: queued, Timeout: patience}
 	s.checks = batch.NewGroups(cfg, linesMost, s.checkPieces)
-	s.looks = batch.NewGroups(cfg, linesMost, s.lookPieces)
+	s.queries = batch.NewGroups(cfg, linesMost, s.queryPieces)
 }
 
 // Close waits for what is under way.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.checks.Close(ctx)
-	return cmp.Or(s.looks.Close(ctx), err)
+	return cmp.Or(s.queries.Close(ctx), err)
 }
 
 // checkPieces runs one script for as many pieces as fit, one after the other.
@@ -98,21 +98,21 @@ func (s *Store) checkTogether(ctx context.Context, eventID string, pieces []piec
 	}
 }
 
-// lookPieces reads what several calls look for in one go.
-func (s *Store) lookPieces(ctx context.Context, eventID string, pieces [][]line.Look) ([]batch.Result[[]line.Sight], error) {
+// queryPieces reads what several calls look for in one go.
+func (s *Store) queryPieces(ctx context.Context, eventID string, pieces [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
 	all := slices.Concat(pieces...)
-	sights := make([]line.Sight, 0, len(all))
+	members := make([]line.MemberState, 0, len(all))
 	for part := range slices.Chunk(all, perPipeline) {
-		found, err := s.look(ctx, eventID, part)
+		found, err := s.readMembers(ctx, eventID, part)
 		if err != nil {
 			return nil, tooSlow(err)
 		}
-		sights = append(sights, found...)
+		members = append(members, found...)
 	}
-	out := make([]batch.Result[[]line.Sight], len(pieces))
+	out := make([]batch.Result[[]line.MemberState], len(pieces))
 	for i, p := range pieces {
-		out[i].Value = sights[:len(p):len(p)]
-		sights = sights[len(p):]
+		out[i].Value = members[:len(p):len(p)]
+		members = members[len(p):]
 	}
 	return out, nil
 }

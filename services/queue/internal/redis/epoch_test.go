@@ -183,6 +183,56 @@ func TestANewLineDoesNotPauseButALostOneDoes(t *testing.T) {
 	require.True(t, g.peek().Recovering(), "nobody opened it")
 }
 
+// Of two replicas that begin a line, the one that may not open it may be faster.
+func TestALineThatWasBegunAMomentAgoIsOpened(t *testing.T) {
+	f := unopened(t)
+	require.Equal(t, line.Waiting, f.join("a").Standing)
+	f.apply(line.Settings{})
+	other := *f
+	other.mem = line.Memory{}
+	require.False(t, other.open().Recovering())
+	f.advance(time.Second)
+	f.tick()
+	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, f.mem.Epoch, other.peek().Epoch)
+}
+
+// Opening never shortens a recovery in which somebody has, or may have, something to lose.
+func TestALineThatWasUsedIsNotOpened(t *testing.T) {
+	for name, use := range map[string]func(f *fixture){
+		"a replica remembers the line before": func(f *fixture) {
+			f.join("a")
+			f.wipe()
+			f.peek()
+		},
+		"a token of a lost epoch was redeemed": func(f *fixture) {
+			f.open()
+			f.apply(line.Settings{})
+			held := f.join("a")
+			entry := f.entry(held)
+			f.advance(time.Second)
+			f.wipe()
+			f.mem = line.Memory{}
+			require.Equal(f.t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: entry}).Standing)
+		},
+		"somebody was admitted, and the data is another server's": func(f *fixture) {
+			f.open()
+			f.apply(line.Settings{})
+			f.join("a")
+			f.failover()
+			f.mem = line.Memory{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := unopened(t)
+			use(f)
+			require.True(t, f.open().Recovering())
+			f.mem = line.Memory{}
+			require.True(t, f.open().Recovering(), "whoever asks")
+		})
+	}
+}
+
 func TestPausedIsRemembered(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(time.Second)

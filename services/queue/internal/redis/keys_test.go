@@ -115,11 +115,11 @@ func TestOnACluster(t *testing.T) {
 		event, user string
 		holder      bool
 	}{{event + "-1", "a", true}, {event + "-2", "b", true}, {event + "-3", "x", false}} {
-		sights, err := store.Look(c, look.event, []line.Look{{UserID: look.user, Holder: look.holder}})
+		members, err := store.LookUp(c, look.event, []line.MemberQuery{{UserID: look.user, Holder: look.holder}})
 		require.NoError(t, err)
-		require.Equal(t, look.holder, sights[0].Found)
+		require.Equal(t, look.holder, members[0].Found)
 	}
-	require.NoError(t, store.Touch(c, event+"-1", []line.Touch{{UserID: "a", Holder: true, At: 5}, {UserID: "b"}}))
+	require.NoError(t, store.UpdateLastSeen(c, event+"-1", []line.LastSeenUpdate{{UserID: "a", Holder: true, At: 5}, {UserID: "b"}}))
 	known, err := store.Events(c)
 	require.NoError(t, err)
 	require.Len(t, known, 4)

@@ -60,7 +60,7 @@ func TestEveryDecisionRaisesTheRev(t *testing.T) {
 		require.Greater(t, f.peek().Rev, rev, what)
 		rev = f.mem.Rev
 	}
-	looks := func(what string, act func()) {
+	queries := func(what string, act func()) {
 		t.Helper()
 		act()
 		require.Equal(t, rev, f.peek().Rev, what)
@@ -68,11 +68,11 @@ func TestEveryDecisionRaisesTheRev(t *testing.T) {
 	var in line.Outcome
 	decides("entry at once", func() { in = f.join("in") })
 	decides("joining", func() { f.join("a") })
-	looks("polls", func() { f.poll("in", "a"); f.join("a") })
-	looks("a tick that changes nothing", func() { f.advance(time.Second); f.poll("in", "a"); f.tick() })
+	queries("polls", func() { f.poll("in", "a"); f.join("a") })
+	queries("a tick that changes nothing", func() { f.advance(time.Second); f.poll("in", "a"); f.tick() })
 	decides("a hold", func() { f.hold("in", in.SlotID, f.clock().Add(time.Minute)) })
 	decides("a slot's end", func() { f.release("in", in.SlotID) })
-	looks("the same again", func() { f.release("in", in.SlotID) })
+	queries("the same again", func() { f.release("in", in.SlotID) })
 	decides("admission", func() { f.tick() })
 	decides("claiming", func() { f.status("a") })
 	decides("joining again", func() { f.join("b") })

@@ -65,12 +65,12 @@ func TestARealRestart(t *testing.T) {
 	rules.Pause = time.Second
 	store, err := redis.NewStore(client, rules)
 	require.NoError(t, err)
-	book := line.NewBook(time.Now)
+	cache := line.NewLineCache(time.Now)
 	ask := func(c line.Claim) (line.State, line.Outcome) {
 		t.Helper()
-		st, out, err := store.Check(t.Context(), "ev", book.Recall("ev"), []line.Claim{c})
+		st, out, err := store.Check(t.Context(), "ev", cache.Snapshot("ev"), []line.Claim{c})
 		require.NoError(t, err)
-		book.Learn("ev", st)
+		cache.Observe("ev", st)
 		return st, out[0]
 	}
 	st, err := store.Open(t.Context(), "ev", line.Memory{})
@@ -78,7 +78,7 @@ func TestARealRestart(t *testing.T) {
 	one := int64(1)
 	st, err = store.Apply(t.Context(), "ev", line.Memory{}, line.Settings{Threshold: &one}, st.Now)
 	require.NoError(t, err)
-	book.Learn("ev", st)
+	cache.Observe("ev", st)
 	_, a := ask(line.Claim{UserID: "a", Join: true})
 	before, w := ask(line.Claim{UserID: "w", Join: true})
 	require.Equal(t, []line.Standing{line.Inside, line.Waiting}, []line.Standing{a.Standing, w.Standing})
@@ -86,7 +86,7 @@ func TestARealRestart(t *testing.T) {
 	require.Equal(t, before.Epoch, same.Epoch, "Redis's own time and run id hold an epoch")
 
 	s.kill()
-	_, err = store.Peek(t.Context(), "ev", book.Recall("ev"))
+	_, err = store.Peek(t.Context(), "ev", cache.Snapshot("ev"))
 	require.Error(t, err)
 	s.start()
 	waittest.NoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")

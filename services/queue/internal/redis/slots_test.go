@@ -137,7 +137,7 @@ func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
 // Who has been moved since they were looked at is not brought back by the mark of that look.
 func TestTouchBringsNobodyBack(t *testing.T) {
 	f := setup(t, 1)
-	require.NoError(t, f.store.Touch(f.ctx(), f.event, []line.Touch{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
+	require.NoError(t, f.store.UpdateLastSeen(f.ctx(), f.event, []line.LastSeenUpdate{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
 	require.Empty(t, f.set("seen"))
 	require.Empty(t, f.set("active-seen"))
 }

@@ -1,5 +1,5 @@
 // Package redis keeps the lines: everything that decides is one Lua script (lua/), which gets all keys of the line and Redis's own time;
-// everything that only looks is a plain read, pipelined.
+// everything that only queries is a plain read, pipelined.
 package redis
 
 import (
@@ -25,7 +25,7 @@ type Store struct {
 	registry string
 	clock    func() time.Time // nil: Redis's
 	checks   *batch.Groups[string, piece, checked]
-	looks    *batch.Groups[string, []line.Look, []line.Sight]
+	queries  *batch.Groups[string, []line.MemberQuery, []line.MemberState]
 }
 
 // Option changes a Store for tests.

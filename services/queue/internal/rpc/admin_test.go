@@ -70,8 +70,9 @@ func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
 func TestSettingsAreReadAtOnceAndThenNowAndThen(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(7)})
+	f.tickets.markOpened(f.event)
 	p := f.check(f.item("a")).GetPlace()
-	require.Equal(t, "queued", p.GetStatus())
+	require.Equal(t, "queued", p.GetStatus(), "the line recovers")
 	got, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
 	require.NoError(t, err)
 	require.Equal(t, int64(7), got.GetThreshold(), "nobody waited for a tick")

@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/clocktest"
@@ -39,7 +40,7 @@ type fixture struct {
 	visitors queuev1.QueueServiceClient
 	admin    queuev1.QueueAdminServiceClient
 	service  *line.Service
-	book     *line.Book
+	cache    *line.LineCache
 	worker   *line.Worker
 	tickets  *tickets
 	told     *announcements
@@ -69,10 +70,10 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"), unhurried)
-	f.book = line.NewBook(f.clock)
+	f.cache = line.NewLineCache(f.clock)
 	events := patient{ticket.New(conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: store, Book: f.book, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
+		Store: store, Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.told, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -193,7 +194,7 @@ func (p patient) Exists(ctx context.Context, eventID string) error {
 	return p.Directory.Exists(context.WithoutCancel(ctx), eventID)
 }
 
-func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	return p.Directory.Sales(context.WithoutCancel(ctx), eventIDs)
 }
 
@@ -204,6 +205,7 @@ type tickets struct {
 	mu       sync.Mutex
 	sales    []*ticketv1.SaleStatus
 	settings map[string]*ticketv1.LineSettings
+	opened   map[string]bool
 	down     bool
 	asked    int
 }
@@ -249,8 +251,30 @@ func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequ
 func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	k.mu.Lock()
 	k.asked++
+	opened := k.opened[req.GetEventId()]
 	k.mu.Unlock()
-	return k.get(req.GetEventId())
+	s, err := k.get(req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	s = proto.CloneOf(s)
+	s.NeverOpened = !opened
+	return s, nil
+}
+
+func (k *tickets) MarkLineOpened(_ context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {
+	return &ticketv1.MarkLineOpenedResponse{First: k.markOpened(req.GetEventId())}, nil
+}
+
+func (k *tickets) markOpened(eventID string) (first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.opened == nil {
+		k.opened = make(map[string]bool)
+	}
+	first = !k.opened[eventID]
+	k.opened[eventID] = true
+	return first
 }
 
 // sells sets where an event's sale stands.

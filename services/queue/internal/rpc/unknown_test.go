@@ -79,8 +79,8 @@ func TestUnknownEventsAreAskedForOnceASecondAndNotKept(t *testing.T) {
 	require.Equal(t, 1, f.tickets.count())
 	f.advance(2 * time.Second)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
-	require.Equal(t, "queued", f.check(items[0]).GetPlace().GetStatus(), "it exists now")
-	require.Equal(t, []string{f.event}, f.book.Known())
+	require.Equal(t, "active", f.check(items[0]).GetPlace().GetStatus(), "it exists now")
+	require.Equal(t, []string{f.event}, f.cache.Known())
 }
 
 func TestUnknownAndKnownEventsInOneCall(t *testing.T) {
@@ -94,13 +94,13 @@ func TestUnknownAndKnownEventsInOneCall(t *testing.T) {
 	require.Equal(t, "queued", res.GetResults()[2].GetPlace().GetStatus())
 }
 
-func TestAnEventWhoseLineNobodyOpened(t *testing.T) {
+func TestAPromotionHasALine(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{}) // a promotion has settings, no sale
 	require.Equal(t, "none", f.status(f.item("a")).GetPlace().GetStatus())
 	f.leave("a", nil)
 	require.Empty(t, f.written(), "looking begins no line")
-	require.Equal(t, "queued", f.check(f.item("a")).GetPlace().GetStatus())
+	require.Equal(t, "active", f.check(f.item("a")).GetPlace().GetStatus())
 }
 
 func TestAKnownLineWorksWithoutTicket(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/wire"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -249,18 +250,28 @@ func TestATicketGivesThePlaceBack(t *testing.T) {
 
 func TestTicketIsDown(t *testing.T) {
 	f := setup(t)
+	f.open(0)
+	waiter := f.item("a")
+	waiter.Ticket = f.check(waiter).GetPlace().GetTicket()
+	f.advance(time.Second)
+	f.wipe()
+	f.restart()
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	f.tickets.break_(true)
 	_, err := f.visitors.OpenLine(f.ctx(), &queuev1.OpenLineRequest{EventId: f.event})
-	require.Error(t, err)
-	p := f.check(f.item("a")).GetPlace()
-	require.Equal(t, "queued", p.GetStatus(), "nobody is admitted before the settings are read")
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	p := f.check(waiter).GetPlace()
+	require.Equal(t, "queued", p.GetStatus())
 	require.Nil(t, p.EventTitle)
+	for range 31 {
+		f.tick()
+	}
+	require.Equal(t, "queued", f.check(waiter).GetPlace().GetStatus(), "nobody is admitted before the settings are read")
 	f.tickets.break_(false)
 	f.tick()
 	f.tick()
 	f.advance(10 * time.Second)
-	p = f.status(f.item("a")).GetPlace()
+	p = f.status(waiter).GetPlace()
 	require.Equal(t, "active", p.GetStatus())
 	require.Equal(t, "A concert", p.GetEventTitle())
 }

@@ -14,14 +14,14 @@ import (
 	"urr.guru/services/queue/internal/rpc"
 )
 
-// watched is a service of which only the book is there.
+// watched is a service of which only the cache is there.
 type watched struct {
 	rpc.Control
-	*line.Book
+	*line.LineCache
 }
 
 func (w watched) Watch(ctx context.Context, send func(lines []line.Recovery, snapshot bool) error) error {
-	return w.Book.Watch(ctx, send)
+	return w.LineCache.Watch(ctx, send)
 }
 
 // registrar keeps the visitors' service.
@@ -53,8 +53,8 @@ func (r recorder) Send(msg *queuev1.WatchLinesResponse) error {
 func TestPaceOfAWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book, r, stop := line.NewBook(time.Now), &registrar{}, make(chan struct{})
-		rpc.Register(r, nil, watched{Book: book}, stop)
+		cache, r, stop := line.NewLineCache(time.Now), &registrar{}, make(chan struct{})
+		rpc.Register(r, nil, watched{LineCache: cache}, stop)
 		stream := recorder{ctx: t.Context(), sent: make(chan *queuev1.WatchLinesResponse, 100)}
 		done := make(chan error, 1)
 		start := time.Now()
@@ -62,7 +62,7 @@ func TestPaceOfAWatch(t *testing.T) {
 
 		require.True(t, (<-stream.sent).GetSnapshot())
 		for i := range 10 { // one every 10 ms: told together
-			book.Learn("ev", line.State{Epoch: int64(i + 1), Rev: 1, Now: 1})
+			cache.Observe("ev", line.State{Epoch: int64(i + 1), Rev: 1, Now: 1})
 			<-time.After(10 * time.Millisecond)
 		}
 		change := <-stream.sent

@@ -52,7 +52,7 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 	}
 	s := line.Settings{
 		Slot: time.Duration(res.GetSlotSeconds()) * time.Second, Paused: res.GetPaused(), Blocked: res.GetBlockedUsers(),
-		Closed:    res.GetClosed(),
+		Closed: res.GetClosed(), NeverOpened: res.GetNeverOpened(),
 		Threshold: res.Threshold, //nolint:protogetter // absent is not zero
 	}
 	if at := res.GetClosesAt(); at != nil {
@@ -62,17 +62,17 @@ func (d *Directory) Settings(ctx context.Context, eventID string) (line.Settings
 }
 
 // Sales implements line.Sales.
-func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.Word, time.Duration, error) {
+func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]line.SaleReport, time.Duration, error) {
 	res, err := d.settings.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: eventIDs})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, 0, line.ErrSalesUntold
+		return nil, 0, line.ErrSalesUnsupported
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	found := make(map[string]line.Word, len(res.GetSales()))
+	found := make(map[string]line.SaleReport, len(res.GetSales()))
 	for _, s := range res.GetSales() {
-		found[s.GetEventId()] = line.Word{Age: milliseconds(s.GetMeasuredAgoMs()), Sale: line.Sale{
+		found[s.GetEventId()] = line.SaleReport{Age: milliseconds(s.GetMeasuredAgoMs()), SettingsVersion: s.GetSettingsVersion(), Sale: line.Sale{
 			Status: line.ParseSaleStatus(s.GetStatus()), OpensAt: s.GetOpensAt().AsTime().UnixMilli(), ClosesAt: s.GetClosesAt().AsTime().UnixMilli(),
 		}}
 	}
@@ -85,4 +85,10 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 func (d *Directory) PutThreshold(ctx context.Context, eventID string, threshold int64) error {
 	_, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{EventId: eventID, Threshold: &threshold})
 	return err
+}
+
+// MarkOpened implements line.Directory.
+func (d *Directory) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {
+	res, err := d.settings.MarkLineOpened(ctx, &ticketv1.MarkLineOpenedRequest{EventId: eventID})
+	return res.GetFirst(), err
 }

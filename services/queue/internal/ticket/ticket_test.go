@@ -44,20 +44,21 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	d := serve(t, func(s grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
 			EventId: "e", Status: "SOLD_OUT", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Hour)), MeasuredAgoMs: 3000,
+			SettingsVersion: 7,
 		}}}})
 	})
 	found, missing, err := d.Sales(t.Context(), []string{"e", "none"})
 	require.NoError(t, err)
 	require.Equal(t, 400*time.Millisecond, missing)
 	sale := line.Sale{Status: line.SoldOut, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(time.Hour).UnixMilli()}
-	require.Equal(t, map[string]line.Word{"e": {Age: 3 * time.Second, Sale: sale}}, found)
+	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
 }
 
 func TestATicketThatIsAwayIsNoPreviousRelease(t *testing.T) {
 	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &office{}) })
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.NotErrorIs(t, err, line.ErrSalesUntold)
+	require.NotErrorIs(t, err, line.ErrSalesUnsupported)
 }
 
 func TestThePreviousReleaseDoesNotTell(t *testing.T) {
@@ -67,5 +68,5 @@ func TestThePreviousReleaseDoesNotTell(t *testing.T) {
 		s.RegisterService(&desc, &office{})
 	})
 	_, _, err := d.Sales(t.Context(), []string{"e"})
-	require.ErrorIs(t, err, line.ErrSalesUntold)
+	require.ErrorIs(t, err, line.ErrSalesUnsupported)
 }

@@ -55,6 +55,8 @@ type SaleStatus struct {
 	Status Status
 	// OpensAt is when the sale opens, ClosesAt when it closes.
 	OpensAt, ClosesAt time.Time
+	// SettingsVersion changes with the settings of the event's line.
+	SettingsVersion int64
 	// Age is how long ago it was measured, as Service.SaleStatuses answers it.
 	Age time.Duration
 }

@@ -74,6 +74,8 @@ type SettingsStore interface {
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
 	// ChangeLine changes a line's settings and returns them all.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
+	// MarkLineOpened records that a line was opened, and reports whether this call did.
+	MarkLineOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
 // Cursor is a place in the list of events.

@@ -21,6 +21,8 @@ type LineSettings struct {
 	BlockedUsers []string
 	// Closed: the sale has ended, by its closing time or because the event is cancelled.
 	Closed bool
+	// NeverOpened: nobody has opened the line yet.
+	NeverOpened bool
 }
 
 // LineChange changes those settings of a line that are not nil; BlockUser, unless empty, joins the

@@ -109,7 +109,7 @@ func fromAvailability(s *event.Snapshot) *ticketv1.Availability {
 func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 	out := &ticketv1.LineSettings{
 		EventId: l.EventID, Threshold: l.Threshold, SlotSeconds: l.SlotSeconds, Paused: l.Paused, BlockedUsers: l.BlockedUsers,
-		Closed: l.Closed,
+		Closed: l.Closed, NeverOpened: l.NeverOpened,
 	}
 	if l.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*l.ClosesAt)
@@ -120,7 +120,7 @@ func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 func fromSaleStatus(eventID string, s event.SaleStatus) *ticketv1.SaleStatus {
 	return &ticketv1.SaleStatus{
 		EventId: eventID, Status: string(s.Status), OpensAt: timestamppb.New(s.OpensAt), ClosesAt: timestamppb.New(s.ClosesAt),
-		MeasuredAgoMs: s.Age.Milliseconds(),
+		MeasuredAgoMs: s.Age.Milliseconds(), SettingsVersion: s.SettingsVersion,
 	}
 }
 

@@ -114,6 +114,15 @@ func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSetti
 	}))
 }
 
+// MarkLineOpened implements EventService.
+func (s *Events) MarkLineOpened(ctx context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {
+	first, err := s.events.MarkLineOpened(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.MarkLineOpenedResponse{First: first}, nil
+}
+
 func lineSettings(l event.LineSettings, err error) (*ticketv1.LineSettings, error) {
 	if err != nil {
 		return nil, err

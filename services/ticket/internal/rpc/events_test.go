@@ -209,6 +209,14 @@ func TestCreateEventOverRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, line.Threshold)
 	require.Nil(t, line.GetClosesAt())
+	for _, first := range []bool{true, false} {
+		require.Equal(t, first, line.GetNeverOpened())
+		marked, err := c.MarkLineOpened(t.Context(), &ticketv1.MarkLineOpenedRequest{EventId: "campaign"})
+		require.NoError(t, err)
+		require.Equal(t, first, marked.GetFirst())
+		line, err = c.GetLineSettings(t.Context(), &ticketv1.GetLineSettingsRequest{EventId: "campaign"})
+		require.NoError(t, err)
+	}
 }
 
 func TestSaleStatusOverRPC(t *testing.T) {
@@ -224,8 +232,9 @@ func TestSaleStatusOverRPC(t *testing.T) {
 		{EventId: "later", Status: "SCHEDULED", OpensAt: soon.GetSalesOpenAt(), ClosesAt: soon.GetSalesCloseAt()},
 		{EventId: "on", Status: "ON_SALE", OpensAt: timestamppb.New(opening.Add(-time.Hour)), ClosesAt: soon.GetSalesCloseAt()},
 	}
-	age := protocmp.IgnoreFields(&ticketv1.SaleStatus{}, "measured_ago_ms")
-	require.Empty(t, cmp.Diff(want, res.GetSales(), protocmp.Transform(), age))
+	varying := protocmp.IgnoreFields(&ticketv1.SaleStatus{}, "measured_ago_ms", "settings_version")
+	require.Empty(t, cmp.Diff(want, res.GetSales(), protocmp.Transform(), varying))
+	require.NotZero(t, res.GetSales()[0].GetSettingsVersion())
 
 	_, err = c.GetSaleStatus(t.Context(), &ticketv1.GetSaleStatusRequest{})
 	requireReason(t, err, "INVALID_REQUEST", "eventIds")
@@ -255,6 +264,10 @@ func TestCallersNeedTheirRole(t *testing.T) {
 			_, err := c.GetSaleStatus(ctx, &ticketv1.GetSaleStatusRequest{EventIds: []string{"x"}})
 			return err
 		},
+		"MarkLineOpened": func(c *client) error {
+			_, err := c.MarkLineOpened(ctx, &ticketv1.MarkLineOpenedRequest{EventId: "x"})
+			return err
+		},
 		"GetPayable": func(c *client) error {
 			_, err := c.GetPayable(ctx, &ticketv1.GetPayableRequest{PaymentType: "reservation", ReferenceId: id, UserId: "u"})
 			return err
@@ -269,7 +282,7 @@ func TestCallersNeedTheirRole(t *testing.T) {
 		may    map[string]bool
 	}{
 		"payment": {payment, map[string]bool{"GetPayable": true}},
-		"queue":   {queue, map[string]bool{"GetEventInfo": true, "GetLineSettings": true, "GetSaleStatus": true}},
+		"queue":   {queue, map[string]bool{"GetEventInfo": true, "GetLineSettings": true, "GetSaleStatus": true, "MarkLineOpened": true}},
 		"gateway": {gateway, map[string]bool{"ListEvents": true, "GetEventInfo": true, "HoldBest": true}},
 	} {
 		for call, fn := range calls {

@@ -45,11 +45,12 @@ var (
 // Replicas of the previous release know only the sets in the event's own partition and the count on
 // its item, so both are written too for as long as they may run.
 type Claims struct {
-	store  *Store
-	begun  chan *claimQueue // those that need a writer; has room for each of queues
-	mu     sync.Mutex
-	recent generations
-	queues map[groupKey]*claimQueue
+	store    *Store
+	flushFor time.Duration
+	begun    chan *claimQueue // those that need a writer; has room for each of queues
+	mu       sync.Mutex
+	recent   generations
+	queues   map[groupKey]*claimQueue
 }
 
 // claimQueue holds the claims of a round that wait. It exists while there are any.
@@ -69,7 +70,7 @@ type claim struct {
 // NewClaims makes a counter of claims over the store; Run must run.
 func NewClaims(s *Store) *Claims {
 	return &Claims{
-		store: s, begun: make(chan *claimQueue, eventsMost),
+		store: s, flushFor: claimsFlush, begun: make(chan *claimQueue, eventsMost),
 		recent: newGenerations(claimsRemembered), queues: make(map[groupKey]*claimQueue),
 	}
 }
@@ -150,7 +151,7 @@ func (c *Claims) take(q *claimQueue) []claim {
 }
 
 func (c *Claims) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, claimsFlush)
+	ctx, cancel := context.WithTimeout(ctx, c.flushFor)
 	defer cancel()
 	c.mu.Lock()
 	queues := slices.Collect(maps.Values(c.queues))

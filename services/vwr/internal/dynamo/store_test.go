@@ -188,12 +188,13 @@ func TestClaimsCountOnce(t *testing.T) {
 	require.Equal(t, int64(visitors), roomtest.Read(t, a, event).Claimed)
 }
 
-// counting runs counters of claims until the returned function stops them.
+// counting runs counters of claims until the returned function stops them. All that waits is written by then.
 func counting(t *testing.T, counters ...*dynamo.Claims) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, len(counters))
 	for _, claims := range counters {
+		claims.SetFlushTimeout(time.Minute) // on a busy machine three seconds may not be enough
 		go func() { done <- claims.Run(ctx) }()
 	}
 	return func() {

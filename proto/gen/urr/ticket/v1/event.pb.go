@@ -1084,8 +1084,10 @@ type SaleStatus struct {
 	// How long ago this replica measured it: of several replicas' values the latest measurement
 	// counts.
 	MeasuredAgoMs int64 `protobuf:"varint,5,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Differs from the last one when the line's settings (GetLineSettings) have been changed. 0: unknown.
+	SettingsVersion int64 `protobuf:"varint,6,opt,name=settings_version,json=settingsVersion,proto3" json:"settings_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SaleStatus) Reset() {
@@ -1153,6 +1155,13 @@ func (x *SaleStatus) GetMeasuredAgoMs() int64 {
 	return 0
 }
 
+func (x *SaleStatus) GetSettingsVersion() int64 {
+	if x != nil {
+		return x.SettingsVersion
+	}
+	return 0
+}
+
 type GetLineSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -1210,7 +1219,10 @@ type LineSettings struct {
 	Paused       bool                   `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
 	BlockedUsers []string               `protobuf:"bytes,6,rep,name=blocked_users,json=blockedUsers,proto3" json:"blocked_users,omitempty"`
 	// The sale has ended: its closing time is over, or the event is cancelled.
-	Closed        bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
+	Closed bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
+	// Nobody has opened the line yet (MarkLineOpened), so a line that begins has lost nothing. False also
+	// from the previous release, which does not know.
+	NeverOpened   bool `protobuf:"varint,8,opt,name=never_opened,json=neverOpened,proto3" json:"never_opened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,6 +1306,102 @@ func (x *LineSettings) GetClosed() bool {
 	return false
 }
 
+func (x *LineSettings) GetNeverOpened() bool {
+	if x != nil {
+		return x.NeverOpened
+	}
+	return false
+}
+
+type MarkLineOpenedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkLineOpenedRequest) Reset() {
+	*x = MarkLineOpenedRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkLineOpenedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkLineOpenedRequest) ProtoMessage() {}
+
+func (x *MarkLineOpenedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkLineOpenedRequest.ProtoReflect.Descriptor instead.
+func (*MarkLineOpenedRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *MarkLineOpenedRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type MarkLineOpenedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// This call recorded it.
+	First         bool `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkLineOpenedResponse) Reset() {
+	*x = MarkLineOpenedResponse{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkLineOpenedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkLineOpenedResponse) ProtoMessage() {}
+
+func (x *MarkLineOpenedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkLineOpenedResponse.ProtoReflect.Descriptor instead.
+func (*MarkLineOpenedResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *MarkLineOpenedResponse) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
 type PutLineSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -1306,7 +1414,7 @@ type PutLineSettingsRequest struct {
 
 func (x *PutLineSettingsRequest) Reset() {
 	*x = PutLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1426,7 @@ func (x *PutLineSettingsRequest) String() string {
 func (*PutLineSettingsRequest) ProtoMessage() {}
 
 func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1439,7 @@ func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*PutLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PutLineSettingsRequest) GetEventId() string {
@@ -1372,7 +1480,7 @@ type GetEventSettingsRequest struct {
 
 func (x *GetEventSettingsRequest) Reset() {
 	*x = GetEventSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1492,7 @@ func (x *GetEventSettingsRequest) String() string {
 func (*GetEventSettingsRequest) ProtoMessage() {}
 
 func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1505,7 @@ func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetEventSettingsRequest) GetCaller() *v1.Caller {
@@ -1443,7 +1551,7 @@ type EventSettings struct {
 
 func (x *EventSettings) Reset() {
 	*x = EventSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1563,7 @@ func (x *EventSettings) String() string {
 func (*EventSettings) ProtoMessage() {}
 
 func (x *EventSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1576,7 @@ func (x *EventSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSettings.ProtoReflect.Descriptor instead.
 func (*EventSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EventSettings) GetTitle() string {
@@ -1592,7 +1700,7 @@ type CreateEventRequest struct {
 
 func (x *CreateEventRequest) Reset() {
 	*x = CreateEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1712,7 @@ func (x *CreateEventRequest) String() string {
 func (*CreateEventRequest) ProtoMessage() {}
 
 func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1725,7 @@ func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEventRequest.ProtoReflect.Descriptor instead.
 func (*CreateEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateEventRequest) GetCaller() *v1.Caller {
@@ -1741,7 +1849,7 @@ type PutEventRequest struct {
 
 func (x *PutEventRequest) Reset() {
 	*x = PutEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1861,7 @@ func (x *PutEventRequest) String() string {
 func (*PutEventRequest) ProtoMessage() {}
 
 func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1874,7 @@ func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEventRequest.ProtoReflect.Descriptor instead.
 func (*PutEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PutEventRequest) GetCaller() *v1.Caller {
@@ -1889,7 +1997,7 @@ type SectionSpec struct {
 
 func (x *SectionSpec) Reset() {
 	*x = SectionSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2009,7 @@ func (x *SectionSpec) String() string {
 func (*SectionSpec) ProtoMessage() {}
 
 func (x *SectionSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2022,7 @@ func (x *SectionSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SectionSpec.ProtoReflect.Descriptor instead.
 func (*SectionSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SectionSpec) GetSection() string {
@@ -2037,16 +2145,17 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\tevent_ids\x18\x01 \x03(\tB&\xbaH#\x92\x01 \b\x01\x10\xe8\a\"\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\beventIds\"p\n" +
 	"\x15GetSaleStatusResponse\x12/\n" +
 	"\x05sales\x18\x01 \x03(\v2\x19.urr.ticket.v1.SaleStatusR\x05sales\x12&\n" +
-	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\xd7\x01\n" +
+	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\x82\x02\n" +
 	"\n" +
 	"SaleStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x125\n" +
 	"\bopens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x127\n" +
 	"\tcloses_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12&\n" +
-	"\x0fmeasured_ago_ms\x18\x05 \x01(\x03R\rmeasuredAgoMs\"Q\n" +
+	"\x0fmeasured_ago_ms\x18\x05 \x01(\x03R\rmeasuredAgoMs\x12)\n" +
+	"\x10settings_version\x18\x06 \x01(\x03R\x0fsettingsVersion\"Q\n" +
 	"\x16GetLineSettingsRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa1\x02\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc4\x02\n" +
 	"\fLineSettings\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12!\n" +
 	"\tthreshold\x18\x02 \x01(\x03H\x00R\tthreshold\x88\x01\x01\x12&\n" +
@@ -2054,10 +2163,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\tcloses_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12\x16\n" +
 	"\x06paused\x18\x05 \x01(\bR\x06paused\x12#\n" +
 	"\rblocked_users\x18\x06 \x03(\tR\fblockedUsers\x12\x16\n" +
-	"\x06closed\x18\a \x01(\bR\x06closedB\f\n" +
+	"\x06closed\x18\a \x01(\bR\x06closed\x12!\n" +
+	"\fnever_opened\x18\b \x01(\bR\vneverOpenedB\f\n" +
 	"\n" +
 	"_thresholdB\x0f\n" +
-	"\r_slot_seconds\"\xd7\x01\n" +
+	"\r_slot_seconds\"P\n" +
+	"\x15MarkLineOpenedRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\".\n" +
+	"\x16MarkLineOpenedResponse\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\bR\x05first\"\xd7\x01\n" +
 	"\x16PutLineSettingsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
 	"\tthreshold\x18\x02 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x00R\tthreshold\x88\x01\x01\x12\x1b\n" +
@@ -2153,7 +2267,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01B\a\n" +
 	"\x05_rowsB\x10\n" +
 	"\x0e_seats_per_rowB\v\n" +
-	"\t_capacity2\xfb\x06\n" +
+	"\t_capacity2\xe7\a\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -2175,7 +2289,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fGetLineSettings\x12%.urr.ticket.v1.GetLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x01\x12e\n" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
-	"\x05queue\x90\x02\x022\xbd\x03\n" +
+	"\x05queue\x90\x02\x02\x12j\n" +
+	"\x0eMarkLineOpened\x12$.urr.ticket.v1.MarkLineOpenedRequest\x1a%.urr.ticket.v1.MarkLineOpenedResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x05queue2\xbd\x03\n" +
 	"\x11EventAdminService\x12\x7f\n" +
 	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\"7\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -2199,7 +2315,7 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
@@ -2220,46 +2336,48 @@ var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*SaleStatus)(nil),              // 16: urr.ticket.v1.SaleStatus
 	(*GetLineSettingsRequest)(nil),  // 17: urr.ticket.v1.GetLineSettingsRequest
 	(*LineSettings)(nil),            // 18: urr.ticket.v1.LineSettings
-	(*PutLineSettingsRequest)(nil),  // 19: urr.ticket.v1.PutLineSettingsRequest
-	(*GetEventSettingsRequest)(nil), // 20: urr.ticket.v1.GetEventSettingsRequest
-	(*EventSettings)(nil),           // 21: urr.ticket.v1.EventSettings
-	(*CreateEventRequest)(nil),      // 22: urr.ticket.v1.CreateEventRequest
-	(*PutEventRequest)(nil),         // 23: urr.ticket.v1.PutEventRequest
-	(*SectionSpec)(nil),             // 24: urr.ticket.v1.SectionSpec
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 26: urr.common.v1.Caller
+	(*MarkLineOpenedRequest)(nil),   // 19: urr.ticket.v1.MarkLineOpenedRequest
+	(*MarkLineOpenedResponse)(nil),  // 20: urr.ticket.v1.MarkLineOpenedResponse
+	(*PutLineSettingsRequest)(nil),  // 21: urr.ticket.v1.PutLineSettingsRequest
+	(*GetEventSettingsRequest)(nil), // 22: urr.ticket.v1.GetEventSettingsRequest
+	(*EventSettings)(nil),           // 23: urr.ticket.v1.EventSettings
+	(*CreateEventRequest)(nil),      // 24: urr.ticket.v1.CreateEventRequest
+	(*PutEventRequest)(nil),         // 25: urr.ticket.v1.PutEventRequest
+	(*SectionSpec)(nil),             // 26: urr.ticket.v1.SectionSpec
+	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 28: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	25, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	25, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	25, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	27, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	27, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	27, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	26, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 7: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
 	9,  // 8: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	26, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
 	5,  // 10: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
 	16, // 11: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	25, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	25, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	25, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	26, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	25, // 16: urr.ticket.v1.EventSettings.starts_at:type_name -> google.protobuf.Timestamp
-	25, // 17: urr.ticket.v1.EventSettings.sales_open_at:type_name -> google.protobuf.Timestamp
-	25, // 18: urr.ticket.v1.EventSettings.sales_close_at:type_name -> google.protobuf.Timestamp
-	24, // 19: urr.ticket.v1.EventSettings.sections:type_name -> urr.ticket.v1.SectionSpec
-	26, // 20: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	25, // 21: urr.ticket.v1.CreateEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	25, // 22: urr.ticket.v1.CreateEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	25, // 23: urr.ticket.v1.CreateEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	24, // 24: urr.ticket.v1.CreateEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
-	26, // 25: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	25, // 26: urr.ticket.v1.PutEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	25, // 27: urr.ticket.v1.PutEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
-	25, // 28: urr.ticket.v1.PutEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	24, // 29: urr.ticket.v1.PutEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
+	27, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	27, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	27, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	28, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	27, // 16: urr.ticket.v1.EventSettings.starts_at:type_name -> google.protobuf.Timestamp
+	27, // 17: urr.ticket.v1.EventSettings.sales_open_at:type_name -> google.protobuf.Timestamp
+	27, // 18: urr.ticket.v1.EventSettings.sales_close_at:type_name -> google.protobuf.Timestamp
+	26, // 19: urr.ticket.v1.EventSettings.sections:type_name -> urr.ticket.v1.SectionSpec
+	28, // 20: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	27, // 21: urr.ticket.v1.CreateEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	27, // 22: urr.ticket.v1.CreateEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
+	27, // 23: urr.ticket.v1.CreateEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	26, // 24: urr.ticket.v1.CreateEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
+	28, // 25: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	27, // 26: urr.ticket.v1.PutEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	27, // 27: urr.ticket.v1.PutEventRequest.sales_open_at:type_name -> google.protobuf.Timestamp
+	27, // 28: urr.ticket.v1.PutEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	26, // 29: urr.ticket.v1.PutEventRequest.sections:type_name -> urr.ticket.v1.SectionSpec
 	0,  // 30: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
 	2,  // 31: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
 	6,  // 32: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
@@ -2267,23 +2385,25 @@ var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	12, // 34: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
 	14, // 35: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
 	17, // 36: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	19, // 37: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	22, // 38: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	20, // 39: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	23, // 40: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	1,  // 41: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 42: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 43: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 44: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 45: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 46: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 47: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 48: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	3,  // 49: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	21, // 50: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 51: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	41, // [41:52] is the sub-list for method output_type
-	30, // [30:41] is the sub-list for method input_type
+	21, // 37: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	19, // 38: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	24, // 39: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	22, // 40: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	25, // 41: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	1,  // 42: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 43: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 44: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 45: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 46: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 47: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 48: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 49: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 50: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 51: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	23, // 52: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 53: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	42, // [42:54] is the sub-list for method output_type
+	30, // [30:42] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name
@@ -2296,18 +2416,18 @@ func file_urr_ticket_v1_event_proto_init() {
 	}
 	file_urr_ticket_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[18].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[19].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[21].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[22].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[24].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[25].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

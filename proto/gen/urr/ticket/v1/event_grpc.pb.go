@@ -29,6 +29,7 @@ const (
 	EventService_GetSaleStatus_FullMethodName   = "/urr.ticket.v1.EventService/GetSaleStatus"
 	EventService_GetLineSettings_FullMethodName = "/urr.ticket.v1.EventService/GetLineSettings"
 	EventService_PutLineSettings_FullMethodName = "/urr.ticket.v1.EventService/PutLineSettings"
+	EventService_MarkLineOpened_FullMethodName  = "/urr.ticket.v1.EventService/MarkLineOpened"
 )
 
 // EventServiceClient is the client API for EventService service.
@@ -66,6 +67,9 @@ type EventServiceClient interface {
 	//
 	// Errors: INVALID_ID (block_user).
 	PutLineSettings(ctx context.Context, in *PutLineSettingsRequest, opts ...grpc.CallOption) (*LineSettings, error)
+	// Records that the line has been opened, unless that is recorded already. Of all callers one gets
+	// `first`. A repetition after a lost answer does not, so the call is not idempotent.
+	MarkLineOpened(ctx context.Context, in *MarkLineOpenedRequest, opts ...grpc.CallOption) (*MarkLineOpenedResponse, error)
 }
 
 type eventServiceClient struct {
@@ -156,6 +160,16 @@ func (c *eventServiceClient) PutLineSettings(ctx context.Context, in *PutLineSet
 	return out, nil
 }
 
+func (c *eventServiceClient) MarkLineOpened(ctx context.Context, in *MarkLineOpenedRequest, opts ...grpc.CallOption) (*MarkLineOpenedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MarkLineOpenedResponse)
+	err := c.cc.Invoke(ctx, EventService_MarkLineOpened_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EventServiceServer is the server API for EventService service.
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
@@ -191,6 +205,9 @@ type EventServiceServer interface {
 	//
 	// Errors: INVALID_ID (block_user).
 	PutLineSettings(context.Context, *PutLineSettingsRequest) (*LineSettings, error)
+	// Records that the line has been opened, unless that is recorded already. Of all callers one gets
+	// `first`. A repetition after a lost answer does not, so the call is not idempotent.
+	MarkLineOpened(context.Context, *MarkLineOpenedRequest) (*MarkLineOpenedResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }
 
@@ -224,6 +241,9 @@ func (UnimplementedEventServiceServer) GetLineSettings(context.Context, *GetLine
 }
 func (UnimplementedEventServiceServer) PutLineSettings(context.Context, *PutLineSettingsRequest) (*LineSettings, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutLineSettings not implemented")
+}
+func (UnimplementedEventServiceServer) MarkLineOpened(context.Context, *MarkLineOpenedRequest) (*MarkLineOpenedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MarkLineOpened not implemented")
 }
 func (UnimplementedEventServiceServer) mustEmbedUnimplementedEventServiceServer() {}
 func (UnimplementedEventServiceServer) testEmbeddedByValue()                      {}
@@ -390,6 +410,24 @@ func _EventService_PutLineSettings_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_MarkLineOpened_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MarkLineOpenedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).MarkLineOpened(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_MarkLineOpened_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).MarkLineOpened(ctx, req.(*MarkLineOpenedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EventService_ServiceDesc is the grpc.ServiceDesc for EventService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -428,6 +466,10 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutLineSettings",
 			Handler:    _EventService_PutLineSettings_Handler,
+		},
+		{
+			MethodName: "MarkLineOpened",
+			Handler:    _EventService_MarkLineOpened_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

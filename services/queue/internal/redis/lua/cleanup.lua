@@ -47,10 +47,11 @@ if #forgotten == C.cleanup then more = 1 end
 -- By then no ticket of the last epoch gives a place back, nor does a token a slot.
 if now >= math.max(line.epoch / 1000 + C.parked, line['until']) and #call('SPOP', kRestored, C.cleanup) == C.cleanup then more = 1 end
 
--- A line opened for a sale lives until its end, one that visitors began by asking for an event lives for a while after the last left.
+-- A sale's line is kept until a day after the sale's end, any other for a day after it became empty.
 local empty = call('EXISTS', kQueue, kActive, kOld, kParked) == 0
-local life = (closed or tonumber(call('HGET', kLine, 'sale') or 0) == 0) and C.idle or (line.closes > 0 and math.max(line.closes - now, 0) + C.idle)
+local life = C.idle
+if not closed and line.closes > 0 then life = line.closes - now + C.idle end
 for _, key in ipairs(lasting) do
-  if empty and life then call('PEXPIRE', key, int(life)) else call('PERSIST', key) end
+  if empty then call('PEXPIRE', key, int(life)) else call('PERSIST', key) end
 end
 return { head(), done, more }

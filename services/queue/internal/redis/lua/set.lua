@@ -1,4 +1,4 @@
--- set: opens a line, caches its settings, or (with no act) only reads its state.
+-- set: opens a line that was never opened before, caches the settings of a line, or (with no act) only reads its state.
 --
 -- KEYS  none of its own
 -- ARGV  15 '' | 'open' | 'settings' · for 'settings': 16 when they were read (this line's time in ms, taken before the reading began) ·
@@ -38,11 +38,17 @@ local function settings(at, threshold, paused, slotMs, closes)
   changed = 1
 end
 
+-- unused is true of a line in its first epoch in which nobody had a slot or a place before: nobody was admitted, and no ticket or token of
+-- an earlier epoch was redeemed. Another replica may have begun it, as one that recovers, since the caller recorded that it opens it.
+local function unused()
+  return line.prev == 0 and (knownEpoch == 0 or knownEpoch == line.epoch) and line.admitted == 0 and call('EXISTS', kRestored) == 0
+end
+
 if act == 'open' then
-  -- A line that nobody remembers is a new sale's: it lost nothing, so it need not recover.
-  if fresh == 1 and knownEpoch == 0 then set({ ['until'] = now, opened = 1 }) end
-  set({ sale = 1 })
-  changed = 1
+  if now < line['until'] and unused() then
+    set({ ['until'] = now, opened = 1 })
+    changed = 1
+  end
 elseif act == 'settings' then
   settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
 end

@@ -391,7 +391,9 @@ SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
             WHEN e.seating = 'GENERAL' THEN
                 (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
             ELSE (SELECT 1 FROM seats WHERE seats.event_id = e.event_id AND seats.status <> 'SOLD' LIMIT 1) IS NULL
-       END::boolean AS sold_out
+       END::boolean AS sold_out,
+       coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
+                0)::bigint AS settings_version
 FROM events e, (SELECT coalesce($1::timestamptz, now())::timestamptz AS now) t
 WHERE e.event_id = ANY ($2::text[])
 `
@@ -402,12 +404,13 @@ type SaleStandingsParams struct {
 }
 
 type SaleStandingsRow struct {
-	EventID      string
-	State        string
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Now          time.Time
-	SoldOut      bool
+	EventID         string
+	State           string
+	SalesOpenAt     time.Time
+	SalesCloseAt    time.Time
+	Now             time.Time
+	SoldOut         bool
+	SettingsVersion int64
 }
 
 // Looks for one place that is not sold, in the order of an index: it is found at once while there are
@@ -428,6 +431,7 @@ func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([
 			&i.SalesCloseAt,
 			&i.Now,
 			&i.SoldOut,
+			&i.SettingsVersion,
 		); err != nil {
 			return nil, err
 		}

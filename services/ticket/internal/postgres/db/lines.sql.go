@@ -11,9 +11,9 @@ import (
 )
 
 const ChangeLine = `-- name: ChangeLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
+INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
 VALUES ($1, $2, coalesce($3::boolean, false),
-        CASE WHEN $4::text = '' THEN '{}'::text[] ELSE ARRAY[$4::text] END)
+        CASE WHEN $4::text = '' THEN '{}'::text[] ELSE ARRAY[$4::text] END, NULL)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce($2, l.threshold),
     paused = coalesce($3::boolean, l.paused),
@@ -29,7 +29,8 @@ type ChangeLineParams struct {
 	BlockUser string
 }
 
-// Members that are NULL stay as they are; the blocked user, unless empty, is added once.
+// Members that are NULL stay as they are; the blocked user, unless empty, is added once. opened_at is NULL explicitly, since the column's
+// default is for inserts by the previous release.
 func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) error {
 	_, err := q.db.Exec(ctx, ChangeLine,
 		arg.EventID,
@@ -43,7 +44,8 @@ func (q *Queries) ChangeLine(ctx context.Context, arg ChangeLineParams) error {
 const LineSettings = `-- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
-       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce($1::timestamptz, now()), false)::boolean AS closed
+       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce($1::timestamptz, now()), false)::boolean AS closed,
+       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened
 FROM (SELECT $2::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
@@ -62,6 +64,7 @@ type LineSettingsRow struct {
 	BlockedUsers []string
 	SalesCloseAt *time.Time
 	Closed       bool
+	NeverOpened  bool
 }
 
 // No row: nobody ever put settings for the id, and no event has it.
@@ -75,6 +78,7 @@ func (q *Queries) LineSettings(ctx context.Context, arg LineSettingsParams) (Lin
 		&i.BlockedUsers,
 		&i.SalesCloseAt,
 		&i.Closed,
+		&i.NeverOpened,
 	)
 	return i, err
 }
@@ -88,9 +92,21 @@ func (q *Queries) LockLine(ctx context.Context, eventID string) error {
 	return err
 }
 
+const MarkLineOpened = `-- name: MarkLineOpened :execrows
+UPDATE line_settings SET opened_at = now() WHERE event_id = $1 AND opened_at IS NULL
+`
+
+func (q *Queries) MarkLineOpened(ctx context.Context, eventID string) (int64, error) {
+	result, err := q.db.Exec(ctx, MarkLineOpened, eventID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const PutLine = `-- name: PutLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
-VALUES ($1, $2, $3)
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds, opened_at)
+VALUES ($1, $2, $3, NULL)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce($2, l.threshold), slot_seconds = coalesce($3, l.slot_seconds),
     updated_at = now()

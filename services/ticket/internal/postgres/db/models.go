@@ -37,6 +37,7 @@ type LineSetting struct {
 	Paused       bool
 	BlockedUsers []string
 	UpdatedAt    time.Time
+	OpenedAt     *time.Time
 }
 
 type RefundedPayment struct {

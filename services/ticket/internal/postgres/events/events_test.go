@@ -221,7 +221,7 @@ func TestLineSettings(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound, "an id that nobody ever put anything for")
 	line, err := svc.Events.ChangeLine(t.Context(), "promotion", event.LineChange{})
 	require.NoError(t, err, "this is how it becomes known")
-	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}}, line)
+	require.Equal(t, event.LineSettings{EventID: "promotion", BlockedUsers: []string{}, NeverOpened: true}, line)
 
 	for _, c := range []event.LineChange{
 		{Threshold: new(int64(0)), BlockUser: "x"}, {Paused: new(true), BlockUser: "y"}, {BlockUser: "x"}, {Paused: new(false)}, {},
@@ -229,7 +229,10 @@ func TestLineSettings(t *testing.T) {
 		line, err = svc.Events.ChangeLine(t.Context(), "promotion", c)
 		require.NoError(t, err)
 	}
-	require.Equal(t, event.LineSettings{EventID: "promotion", Threshold: new(int64(0)), BlockedUsers: []string{"x", "y"}}, line)
+	want := event.LineSettings{
+		EventID: "promotion", Threshold: new(int64(0)), BlockedUsers: []string{"x", "y"}, NeverOpened: true,
+	}
+	require.Equal(t, want, line)
 
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
 	s.SlotSeconds = new(int64(60))

@@ -48,9 +48,19 @@ func TestSaleStatuses(t *testing.T) {
 	}, statuses(t, svc, ids...))
 	found, err := svc.EventStore.SaleStatuses(t.Context(), ids[:1])
 	require.NoError(t, err)
+	version := found["soon"].SettingsVersion
+	require.NotZero(t, version)
 	require.Equal(t, map[string]event.SaleStatus{
-		"soon": {Status: event.StatusScheduled, OpensAt: storetest.Start.Add(time.Hour), ClosesAt: storetest.Start.Add(24 * time.Hour)},
+		"soon": {
+			Status: event.StatusScheduled, OpensAt: storetest.Start.Add(time.Hour), ClosesAt: storetest.Start.Add(24 * time.Hour),
+			SettingsVersion: version,
+		},
 	}, found)
+	_, err = svc.Events.ChangeLine(t.Context(), "soon", event.LineChange{Threshold: new(int64(1))})
+	require.NoError(t, err)
+	found, err = svc.EventStore.SaleStatuses(t.Context(), ids[:1])
+	require.NoError(t, err)
+	require.Greater(t, found["soon"].SettingsVersion, version)
 	svc.Clock.Advance(time.Hour)
 	require.Equal(t, event.StatusOnSale, statuses(t, svc, "soon")["soon"])
 }

@@ -34,8 +34,14 @@ func lineSettings(ctx context.Context, q *postgres.Queries, eventID string) (eve
 	}
 	return event.LineSettings{
 		EventID: eventID, Threshold: r.Threshold, SlotSeconds: r.SlotSeconds, ClosesAt: r.SalesCloseAt, Paused: r.Paused,
-		BlockedUsers: r.BlockedUsers, Closed: r.Closed,
+		BlockedUsers: r.BlockedUsers, Closed: r.Closed, NeverOpened: r.NeverOpened,
 	}, nil
+}
+
+// MarkLineOpened implements event.SettingsStore.
+func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool, err error) {
+	n, err := s.database.Queries().MarkLineOpened(ctx, eventID)
+	return n == 1, pkgpostgres.Err(err)
 }
 
 // ChangeLine implements event.SettingsStore.

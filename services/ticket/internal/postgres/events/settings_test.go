@@ -1,6 +1,8 @@
 package events_test
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +44,7 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	require.Equal(t, 90*time.Second, snap.Event.HoldFor)
 	want := event.LineSettings{
 		EventID: "e", Threshold: new(int64(5)), SlotSeconds: new(int64(60)), ClosesAt: &s.SalesCloseAt, BlockedUsers: []string{},
+		NeverOpened: true,
 	}
 	require.Empty(t, cmp.Diff(want, line(t, svc)))
 
@@ -69,6 +72,58 @@ func TestLastWriteOfASettingWins(t *testing.T) {
 	s.Threshold = new(int64(0))
 	svc.Put(t, s)
 	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
+}
+
+// A line is opened once, by whichever call comes first. Its settings stay as they are, and later
+// changes of them do not make it new again.
+func TestOneCallOpensALine(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	svc.Put(t, s)
+	_, err := svc.Events.ChangeLine(t.Context(), "campaign", event.LineChange{})
+	require.NoError(t, err)
+	for _, id := range []string{"e", "campaign"} {
+		before, err := svc.Events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		require.True(t, before.NeverOpened, id)
+		var firsts atomic.Int32
+		results := storetest.Concurrently(8, func(int) error {
+			first, err := svc.Events.MarkLineOpened(t.Context(), id)
+			if first {
+				firsts.Add(1)
+			}
+			return err
+		})
+		require.NoError(t, errors.Join(results...))
+		require.EqualValues(t, 1, firsts.Load(), id)
+		after, err := svc.Events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		before.NeverOpened = false
+		require.Empty(t, cmp.Diff(before, after), id)
+	}
+
+	s.Threshold = new(int64(50))
+	svc.Put(t, s)
+	_, err = svc.Events.ChangeLine(t.Context(), "campaign", event.LineChange{Threshold: s.Threshold})
+	require.NoError(t, err)
+	for _, id := range []string{"e", "campaign"} {
+		l, err := svc.Events.LineSettings(t.Context(), id)
+		require.NoError(t, err)
+		require.False(t, l.NeverOpened, id)
+	}
+	first, err := svc.Events.MarkLineOpened(t.Context(), "nowhere")
+	require.NoError(t, err)
+	require.False(t, first)
+}
+
+// The previous release's queue may have opened the line without recording it.
+func TestLineOfThePreviousReleaseCountsAsOpened(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO line_settings (event_id, threshold, slot_seconds) VALUES ('e', 1, 60)`)
+	require.NoError(t, err)
+	require.False(t, line(t, svc).NeverOpened)
 }
 
 // Settings of a line that exist before its event are kept.

@@ -56,7 +56,9 @@ SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
             WHEN e.seating = 'GENERAL' THEN
                 (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold < s.capacity LIMIT 1) IS NULL
             ELSE (SELECT 1 FROM seats WHERE seats.event_id = e.event_id AND seats.status <> 'SOLD' LIMIT 1) IS NULL
-       END::boolean AS sold_out
+       END::boolean AS sold_out,
+       coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
+                0)::bigint AS settings_version
 FROM events e, (SELECT coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now) t
 WHERE e.event_id = ANY (@event_ids::text[]);
 

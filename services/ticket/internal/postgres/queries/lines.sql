@@ -2,17 +2,19 @@
 -- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
-       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed
+       coalesce(e.state = 'CANCELLED' OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed,
+       (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened
 FROM (SELECT @event_id::text AS id) q
 LEFT JOIN line_settings l ON l.event_id = q.id
 LEFT JOIN events e ON e.event_id = q.id
 WHERE l.event_id IS NOT NULL OR e.event_id IS NOT NULL;
 
--- Members that are NULL stay as they are; the blocked user, unless empty, is added once.
+-- Members that are NULL stay as they are; the blocked user, unless empty, is added once. opened_at is NULL explicitly, since the column's
+-- default is for inserts by the previous release.
 -- name: ChangeLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users)
+INSERT INTO line_settings AS l (event_id, threshold, paused, blocked_users, opened_at)
 VALUES (@event_id, sqlc.narg(threshold), coalesce(sqlc.narg(paused)::boolean, false),
-        CASE WHEN @block_user::text = '' THEN '{}'::text[] ELSE ARRAY[@block_user::text] END)
+        CASE WHEN @block_user::text = '' THEN '{}'::text[] ELSE ARRAY[@block_user::text] END, NULL)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
     paused = coalesce(sqlc.narg(paused)::boolean, l.paused),
@@ -22,11 +24,14 @@ SET threshold = coalesce(sqlc.narg(threshold), l.threshold),
 
 -- What the operator puts with the event; NULL leaves what is there.
 -- name: PutLine :exec
-INSERT INTO line_settings AS l (event_id, threshold, slot_seconds)
-VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds))
+INSERT INTO line_settings AS l (event_id, threshold, slot_seconds, opened_at)
+VALUES (@event_id, sqlc.narg(threshold), sqlc.narg(slot_seconds), NULL)
 ON CONFLICT (event_id) DO UPDATE
 SET threshold = coalesce(sqlc.narg(threshold), l.threshold), slot_seconds = coalesce(sqlc.narg(slot_seconds), l.slot_seconds),
     updated_at = now();
 
 -- name: LockLine :exec
 SELECT 1 FROM line_settings WHERE event_id = $1 FOR UPDATE;
+
+-- name: MarkLineOpened :execrows
+UPDATE line_settings SET opened_at = now() WHERE event_id = $1 AND opened_at IS NULL;

@@ -16,26 +16,26 @@ import (
 // exact in a double.
 const pollUnit = 1.0 / 128
 
-// pending is the commands of one Look.
+// pending is the commands of one MemberQuery.
 type pending struct {
 	rank           *redis.IntCmd
 	score, contact *redis.FloatCmd
 	slot           *redis.StringCmd
 }
 
-// Look implements line.Sights. Concurrent calls on a line share pipelines.
-func (s *Store) Look(ctx context.Context, eventID string, looks []line.Look) ([]line.Sight, error) {
-	if len(looks) == 0 {
+// LookUp implements line.Members. Concurrent calls on a line share pipelines.
+func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
+	if len(queries) == 0 {
 		return nil, nil
 	}
-	return s.looks.Do(ctx, eventID, looks)
+	return s.queries.Do(ctx, eventID, queries)
 }
 
-// look is one pipeline, for one node of a cluster.
-func (s *Store) look(ctx context.Context, eventID string, looks []line.Look) ([]line.Sight, error) {
+// readMembers is one pipeline, for one node of a cluster.
+func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	pipe := s.client.Pipeline()
-	cmds := make([]pending, len(looks))
-	for i, l := range looks {
+	cmds := make([]pending, len(queries))
+	for i, l := range queries {
 		if l.Holder {
 			cmds[i] = pending{
 				score:   pipe.ZScore(ctx, key(eventID, "active"), l.UserID),
@@ -53,49 +53,49 @@ func (s *Store) look(ctx context.Context, eventID string, looks []line.Look) ([]
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, pkgredis.Err(err)
 	}
-	out := make([]line.Sight, len(looks))
+	out := make([]line.MemberState, len(queries))
 	for i, c := range cmds {
-		sight, err := c.read()
+		member, err := c.read()
 		if err != nil {
 			return nil, pkgredis.Err(err)
 		}
-		out[i] = sight
+		out[i] = member
 	}
 	return out, nil
 }
 
 // read puts the answers together. One that is missing makes it not found: the reads of a pipeline are not one step, so somebody may
 // have been moved between them, and the script sorts it out.
-func (c pending) read() (line.Sight, error) {
+func (c pending) read() (line.MemberState, error) {
 	score, err := c.score.Result()
 	contact, err2 := c.contact.Result()
 	var err3 error
-	sight := line.Sight{Found: true}
+	member := line.MemberState{Found: true}
 	if c.slot != nil {
 		var v string
 		v, err3 = c.slot.Result()
-		sight.SlotID, _, _ = strings.Cut(v, " ")
-		sight.End, sight.Touched = int64(score), int64(contact)
+		member.SlotID, _, _ = strings.Cut(v, " ")
+		member.End, member.LastSeen = int64(score), int64(contact)
 	} else {
-		sight.Ahead, err3 = c.rank.Result()
-		sight.Score, sight.Touched = int64(score), int64(contact)
-		sight.Poll = int64(math.Round((contact - math.Floor(contact)) / pollUnit))
+		member.Ahead, err3 = c.rank.Result()
+		member.Score, member.LastSeen = int64(score), int64(contact)
+		member.Poll = int64(math.Round((contact - math.Floor(contact)) / pollUnit))
 	}
 	for _, e := range []error{err, err2, err3} {
 		if errors.Is(e, redis.Nil) {
-			return line.Sight{}, nil
+			return line.MemberState{}, nil
 		}
 		if e != nil {
-			return line.Sight{}, e
+			return line.MemberState{}, e
 		}
 	}
-	return sight, nil
+	return member, nil
 }
 
-// Touch implements line.Sights. XX: who was moved since is not brought back by it.
-func (s *Store) Touch(ctx context.Context, eventID string, touches []line.Touch) error {
+// UpdateLastSeen implements line.Members. XX: who was moved since is not brought back by it.
+func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
 	pipe := s.client.Pipeline()
-	for _, t := range touches {
+	for _, t := range updates {
 		name, score := "seen", float64(t.At)+float64(t.Poll)*pollUnit
 		if t.Holder {
 			name, score = "active-seen", float64(t.At)

@@ -30,7 +30,7 @@ func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
 			t.Parallel()
 			c := newClock()
 			asked := 0
-			r := newRoll(c.Now, func(context.Context, string) error {
+			r := newEventExistenceCache(c.Now, func(context.Context, string) error {
 				asked++
 				return tc.says
 			})
@@ -51,7 +51,7 @@ func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
 func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	var asked atomic.Int64
 	entered, answer := make(chan struct{}), make(chan struct{})
-	r := newRoll(time.Now, func(ctx context.Context, _ string) error {
+	r := newEventExistenceCache(time.Now, func(ctx context.Context, _ string) error {
 		asked.Add(1)
 		close(entered)
 		<-answer
@@ -76,11 +76,11 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 func TestTheRollIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	r := newRoll(c.Now, func(context.Context, string) error { return errors.New("down") })
-	for i := range rollSize + 50 {
+	r := newEventExistenceCache(c.Now, func(context.Context, string) error { return errors.New("down") })
+	for i := range existenceCacheSize + 50 {
 		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
 	}
-	require.Len(t, r.verdicts, rollSize)
+	require.Len(t, r.verdicts, existenceCacheSize)
 	c.Advance(time.Second)
 	require.Error(t, r.has(t.Context(), "x"))
 	require.Len(t, r.verdicts, 1, "what is over makes room")

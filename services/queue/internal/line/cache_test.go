@@ -13,37 +13,37 @@ import (
 
 func newClock() *clocktest.Clock { return clocktest.New(time.UnixMilli(1_000_000)) }
 
-func newBook() (*Book, *clocktest.Clock) {
+func newTestCache() (*LineCache, *clocktest.Clock) {
 	c := newClock()
-	return NewBook(c.Now), c
+	return NewLineCache(c.Now), c
 }
 
 func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
 	t.Parallel()
-	b, _ := newBook()
-	require.Equal(t, Memory{}, b.Recall("ev"))
-	b.Learn("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
+	b, _ := newTestCache()
+	require.Equal(t, Memory{}, b.Snapshot("ev"))
+	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
 	want := Memory{Epoch: 5, Rev: 7, Alive: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
-	require.Equal(t, want, b.Recall("ev"))
+	require.Equal(t, want, b.Snapshot("ev"))
 	for name, late := range map[string]State{
 		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
 		"an older epoch":  {Epoch: 4, Rev: 99, Now: 101, SettingsAt: 90, Threshold: 9},
 		"an earlier time": {Epoch: 5, Rev: 7, Now: 99, SettingsAt: 90, Threshold: 9},
 		"no line":         {Now: 200, Threshold: 9},
 	} {
-		b.Learn("ev", late)
-		require.Equal(t, want, b.Recall("ev"), name)
+		b.Observe("ev", late)
+		require.Equal(t, want, b.Snapshot("ev"), name)
 	}
-	b.Learn("ev", State{Epoch: 6, Rev: 0, Now: 50})
+	b.Observe("ev", State{Epoch: 6, Rev: 0, Now: 50})
 	want.Epoch, want.Rev, want.Alive = 6, 0, 50
-	require.Equal(t, want, b.Recall("ev"), "settings are remembered until the line has read them again")
+	require.Equal(t, want, b.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
 
 func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 	t.Parallel()
-	b, c := newBook()
-	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
-	b.Learn("b", State{Epoch: 1, Rev: 1, Now: 1})
+	b, c := newTestCache()
+	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
+	b.Observe("b", State{Epoch: 1, Rev: 1, Now: 1})
 	c.Advance(30 * time.Second)
 	b.Contact("b")
 	b.Contact("made up")
@@ -58,18 +58,18 @@ func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 
 func TestIdleCountsFromTheLastSign(t *testing.T) {
 	t.Parallel()
-	b, c := newBook()
+	b, c := newTestCache()
 	b.Contact("ev")
-	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
+	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
 	c.Advance(time.Hour)
 	require.Zero(t, b.idle("ev"), "somebody waits")
-	b.Learn("ev", State{Epoch: 1, Rev: 2, Now: 2})
+	b.Observe("ev", State{Epoch: 1, Rev: 2, Now: 2})
 	c.Advance(time.Minute)
 	require.Equal(t, time.Minute, b.idle("ev"))
 	b.Contact("ev")
 	require.Zero(t, b.idle("ev"))
 	c.Advance(2 * time.Minute)
-	b.Learn("ev", State{Epoch: 1, Rev: 3, Now: 3})
+	b.Observe("ev", State{Epoch: 1, Rev: 3, Now: 3})
 	require.Equal(t, 2*time.Minute, b.idle("ev"))
 }
 
@@ -79,8 +79,8 @@ func TestWatchersSeeEveryEpoch(t *testing.T) {
 }
 
 func watchersSeeEveryEpoch(t *testing.T) {
-	b, _ := newBook()
-	b.Learn("a", State{Epoch: 1, Rev: 1, Now: 1})
+	b, _ := newTestCache()
+	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
 	got := make(chan []Recovery, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -91,18 +91,18 @@ func watchersSeeEveryEpoch(t *testing.T) {
 		})
 	}()
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 1}}, <-got)
-	b.Learn("a", State{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
-	b.Learn("b", State{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
+	b.Observe("a", State{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
+	b.Observe("b", State{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
 	require.Equal(t, []Recovery{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
-	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 3})
+	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 3})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
-	b.Learn("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
+	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
-	b.Tell("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
+	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
-	b.Tell("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})                                                       // the same
-	b.Learn("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}}) // an older word
-	b.Learn("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
+	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})                                                      // the same
+	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}}) // an older word
+	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
@@ -113,24 +113,24 @@ func watchersSeeEveryEpoch(t *testing.T) {
 
 func TestWhatWasLearnedGoesStale(t *testing.T) {
 	t.Parallel()
-	b, c := newBook()
-	b.Learn("ev", State{Epoch: 1, Rev: 1, Now: 100})
+	b, c := newTestCache()
+	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 100})
 	c.Advance(currentFor - time.Millisecond)
-	s, ok := b.page("ev").current(c.Now())
+	s, ok := b.entry("ev").current(c.Now())
 	require.True(t, ok)
 	require.Equal(t, 100+currentFor.Milliseconds()-1, s.Now, "its time goes on")
 	c.Advance(time.Millisecond)
-	_, ok = b.page("ev").current(c.Now())
+	_, ok = b.entry("ev").current(c.Now())
 	require.False(t, ok)
 }
 
 // A clock that was set back must not keep a replica from hearing of the line.
 func TestAClockThatWentBackHidesNoDecision(t *testing.T) {
 	t.Parallel()
-	b, _ := newBook()
-	b.Learn("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
-	b.Learn("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
-	require.Equal(t, Memory{Epoch: 5, Rev: 8, Alive: 500}, b.Recall("ev"))
-	b.Learn("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
-	require.Equal(t, int64(600), b.Recall("ev").Alive)
+	b, _ := newTestCache()
+	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
+	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
+	require.Equal(t, Memory{Epoch: 5, Rev: 8, Alive: 500}, b.Snapshot("ev"))
+	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
+	require.Equal(t, int64(600), b.Snapshot("ev").Alive)
 }

@@ -1,0 +1,195 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// recovers reports whether an event's line recovers, as Redis has it.
+func (w *world) recovers() bool {
+	w.t.Helper()
+	st, err := w.store().Peek(w.t.Context(), w.event, line.Memory{})
+	require.NoError(w.t, err)
+	require.True(w.t, st.Exists())
+	return st.Recovering()
+}
+
+// wipe loses the line with all that Redis had of it.
+func (w *world) wipe() {
+	w.t.Helper()
+	keys, err := w.client.Keys(w.t.Context(), "{"+w.event+"}:*").Result()
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.client.Del(w.t.Context(), keys...).Err())
+}
+
+// A new line opens for its first visitor. A line that is lost recovers, though no replica remembers it.
+func TestANewLineOpensOnce(t *testing.T) {
+	w := newWorld(t)
+	require.Equal(t, line.StatusActive, w.replica().check(t.Context(), w.event, "u").Place.Status)
+	require.False(t, w.recovers())
+	require.True(t, w.listed())
+
+	w.clock.Advance(time.Second)
+	w.wipe()
+	r := w.replica()
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "v").Place.Status)
+	require.True(t, w.recovers())
+	for range 30 {
+		w.second(r)
+	}
+	require.False(t, w.recovers())
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "v").Place.Status)
+}
+
+// lateStore opens lines when it is told to.
+type lateStore struct {
+	line.Store
+
+	open <-chan struct{}
+}
+
+func (s lateStore) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+	<-s.open
+	return s.Store.Open(ctx, eventID, m)
+}
+
+// Only one of two replicas may open a new line. The other may begin it before: the line is open for both then.
+func TestTwoReplicasBeginANewLine(t *testing.T) {
+	w := newWorld(t)
+	open := make(chan struct{})
+	a, b := w.replicaOn(lateStore{w.store(), open}), w.replica()
+	var calls sync.WaitGroup
+	first := make([]line.Answer, 20)
+	for i := range first {
+		calls.Go(func() { first[i] = a.check(t.Context(), w.event, "a") })
+	}
+	w.tickets.waitOpened(t, w.event)
+	require.Equal(t, line.StatusQueued, b.check(t.Context(), w.event, "b").Place.Status)
+	require.True(t, w.recovers())
+	close(open)
+	calls.Wait()
+	require.False(t, w.recovers())
+	for _, answer := range first {
+		require.NoError(t, answer.Err)
+	}
+	w.second(a, b)
+	require.Equal(t, line.StatusActive, b.status(t.Context(), w.event, "b").Status)
+	require.Equal(t, a.lines(t)[0].Epoch, b.lines(t)[0].Epoch)
+}
+
+var errLost = errors.New("connection lost")
+
+// brokenStore opens no lines.
+type brokenStore struct{ line.Store }
+
+func (brokenStore) Open(context.Context, string, line.Memory) (line.State, error) {
+	return line.State{}, errLost
+}
+
+// A replica that dies after ticket recorded the opening, and before the line is open, leaves a line that recovers.
+func TestACrashWhileOpeningLeavesALineThatRecovers(t *testing.T) {
+	w := newWorld(t)
+	dying := w.replicaOn(brokenStore{w.store()})
+	require.ErrorIs(t, dying.service.Open(t.Context(), w.event), errLost)
+	require.Equal(t, line.StatusQueued, w.replica().check(t.Context(), w.event, "u").Place.Status)
+	require.True(t, w.recovers())
+}
+
+// flakyStore fails to open a line once.
+type flakyStore struct {
+	line.Store
+
+	failed *bool
+}
+
+func (s flakyStore) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+	if !*s.failed {
+		*s.failed = true
+		return line.State{}, errLost
+	}
+	return s.Store.Open(ctx, eventID, m)
+}
+
+// A replica that knows that it recorded the opening tries again, but not when the line may have been used meanwhile.
+func TestAFailedOpeningIsRepeatedForAMoment(t *testing.T) {
+	for after, recovers := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
+		t.Run(after.String(), func(t *testing.T) {
+			w := newWorld(t)
+			r := w.replicaOn(flakyStore{w.store(), new(bool)})
+			require.ErrorIs(t, r.service.Open(t.Context(), w.event), errLost)
+			w.clock.Advance(after)
+			require.NoError(t, r.check(t.Context(), w.event, "u").Err)
+			require.Equal(t, recovers, w.recovers())
+		})
+	}
+}
+
+// Beside the previous release of ticket, which does not know whether a line was opened, a line recovers when it begins.
+func TestALineBesideThePreviousTicket(t *testing.T) {
+	w := newWorld(t)
+	w.tickets.untold = true
+	r := w.replica()
+	require.NoError(t, r.service.Open(t.Context(), w.event), "as the previous gateway asks")
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
+	require.True(t, w.recovers())
+	for range 30 {
+		w.second(r)
+		r.worker.Refresh(t.Context())
+	}
+	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
+}
+
+// The previous release of queue opens lines without recording it. A replica that meets such a line does that, so that it recovers when it
+// is lost.
+func TestALineThatThePreviousQueueOpened(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.store().Open(t.Context(), w.event, line.Memory{})
+	require.NoError(t, err)
+	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // which reads the settings
+	require.False(t, w.recovers())
+	w.clock.Advance(time.Second)
+	w.wipe()
+	require.Equal(t, line.StatusQueued, w.replica().check(t.Context(), w.event, "v").Place.Status)
+	require.True(t, w.recovers())
+}
+
+// The previous release of the gateway asks for the opening after every change of an event: a line that was lost must not open by that.
+func TestOpeningALostLineBeginsNone(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.replica().service.Open(t.Context(), w.event))
+	w.clock.Advance(time.Second)
+	w.wipe()
+	r := w.replica()
+	require.NoError(t, r.service.Open(t.Context(), w.event))
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
+	require.True(t, w.recovers())
+}
+
+// An operator's change of an event's line is in force within seconds, though nobody tells queue of it.
+func TestChangedSettingsAreReadAtOnce(t *testing.T) {
+	w, tickets := saleWorld(t, line.OnSale)
+	r := w.asking(tickets)
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "waits").Place.Status)
+	w.second(r)
+	r.worker.Refresh(t.Context())
+	tickets.setThreshold(w.event, 2)
+	for range 2 {
+		w.second(r)
+		r.worker.Refresh(t.Context())
+	}
+	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "waits").Status)
+	read := tickets.settingsRead()
+	for range 20 {
+		w.second(r)
+		r.worker.Refresh(t.Context())
+	}
+	require.Equal(t, read, tickets.settingsRead(), "no change, no reading")
+}
