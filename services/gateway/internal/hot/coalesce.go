@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/errs"
-
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
 // How calls are grouped. Inflight lets a batch go out while others are being answered; Max is far below the services' own limit (1,000).
@@ -29,38 +26,12 @@ func grouping(timeout time.Duration) batch.Config {
 	return batch.Config{Max: groupMax, Delay: groupDelay, Inflight: groupInflight, Queue: groupQueue, Timeout: timeout}
 }
 
-// answer is one item's result: what it holds, or a problem.
-type answer[O any] func() (O, *commonv1.Problem)
+// call sends a batch and returns one result for each item.
+type call[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
 
-// group makes single calls of a batched RPC: call sends the items within timeout and returns one answer for each.
-func group[I, O any](timeout time.Duration, call func(ctx context.Context, items []I) ([]answer[O], error)) *batch.Coalescer[I, O] {
-	return batch.NewItems(grouping(timeout), results(call))
-}
-
-// results is what a coalescer runs: it turns each answer into a value or an error.
-func results[I, O any](call func(ctx context.Context, items []I) ([]answer[O], error)) func(context.Context, []I) ([]batch.Result[O], error) {
-	return func(ctx context.Context, items []I) ([]batch.Result[O], error) {
-		answers, err := call(ctx, items)
-		if err != nil {
-			return nil, err
-		}
-		out := make([]batch.Result[O], len(answers))
-		for i, a := range answers {
-			v, p := a()
-			if p != nil {
-				out[i].Err = errs.FromProblem(p)
-			} else {
-				out[i].Value = v
-			}
-		}
-		return out, nil
-	}
-}
-
-// perRoom is group for each event apart: an event whose positions are slow to write delays no
-// other.
-func perRoom[I, O any](timeout time.Duration, call func(ctx context.Context, items []I) ([]answer[O], error)) *batch.Groups[string, I, O] {
-	run := results(call)
+// perRoom groups the calls of each event apart: an event whose positions are slow to write delays
+// no other.
+func perRoom[I, O any](timeout time.Duration, run call[I, O]) *batch.Groups[string, I, O] {
 	return batch.NewGroups(grouping(timeout), linesMost, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
@@ -87,12 +58,11 @@ const (
 	linesMost       = 4096
 )
 
-func lineGroups[I, O any](known KnownLines, call func(ctx context.Context, items []I) ([]answer[O], error)) *apart[I, O] {
-	run := results(call)
+func lineGroups[I, O any](known KnownLines, run call[I, O]) *apart[I, O] {
 	few := grouping(callTimeout)
 	few.Max, few.Inflight = unknownMax, unknownInflight
 	return &apart[I, O]{
-		known: known, unknown: batch.NewItems(few, run), lines: perRoom(callTimeout, call),
+		known: known, unknown: batch.NewItems(few, run), lines: perRoom(callTimeout, run),
 	}
 }
 

@@ -6,22 +6,18 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
 type (
-	lineItem  = *queuev1.LineItem
-	linePlace = *queuev1.Place
-	lineGroup = apart[lineItem, linePlace]
-	lineCall  func(ctx context.Context, in *queuev1.LineRequest, opts ...grpc.CallOption) (*queuev1.LineResponse, error)
+	lineGroup = apart[*queuev1.LineItem, *queuev1.Place]
+	lineCall  = batchrpc.Method[*queuev1.LineRequest, *queuev1.LineResponse]
 )
 
 // Line serves tier 2.
@@ -42,17 +38,9 @@ func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cook
 }
 
 func places(known KnownLines, call lineCall) *lineGroup {
-	return lineGroups(known, func(ctx context.Context, items []lineItem) ([]answer[linePlace], error) {
-		res, err := call(ctx, &queuev1.LineRequest{Items: items})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]answer[linePlace], len(res.GetResults()))
-		for i, r := range res.GetResults() {
-			out[i] = func() (linePlace, *commonv1.Problem) { return r.GetPlace(), r.GetProblem() }
-		}
-		return out, nil
-	})
+	return lineGroups(known, batchrpc.Call(call, func(items []*queuev1.LineItem) *queuev1.LineRequest {
+		return &queuev1.LineRequest{Items: items}
+	}, (*queuev1.LineResult).GetPlace))
 }
 
 // Check joins the line or finds the place.
@@ -95,7 +83,7 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 }
 
 // place asks queue and passes an entry token on as a cookie too.
-func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (linePlace, error) {
+func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
 	c := q.Caller()
 	c.Tier1 = q.Tier1(h.tokens, event, h.rooms.Round(event))

@@ -11,12 +11,12 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/pkg/tier1"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/vwrstate"
 
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
@@ -35,28 +35,12 @@ func NewRooms(state *vwrstate.Rooms, tokens *identity.Verifier, cookies identity
 	if vwr == nil {
 		return h
 	}
-	h.assign = perRoom(assignTimeout, func(ctx context.Context, items []*vwrv1.AssignItem) ([]answer[*vwrv1.Assigned], error) {
-		res, err := vwr.Assign(ctx, &vwrv1.AssignRequest{Items: items})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]answer[*vwrv1.Assigned], len(res.GetResults()))
-		for i, r := range res.GetResults() {
-			out[i] = func() (*vwrv1.Assigned, *commonv1.Problem) { return r.GetAssigned(), r.GetProblem() }
-		}
-		return out, nil
-	})
-	h.check = group(callTimeout, func(ctx context.Context, items []*vwrv1.CheckItem) ([]answer[*vwrv1.Checked], error) {
-		res, err := vwr.Check(ctx, &vwrv1.CheckRequest{Items: items})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]answer[*vwrv1.Checked], len(res.GetResults()))
-		for i, r := range res.GetResults() {
-			out[i] = func() (*vwrv1.Checked, *commonv1.Problem) { return r.GetChecked(), r.GetProblem() }
-		}
-		return out, nil
-	})
+	h.assign = perRoom(assignTimeout, batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+		return &vwrv1.AssignRequest{Items: items}
+	}, (*vwrv1.AssignResult).GetAssigned))
+	h.check = batch.NewItems(grouping(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
+		return &vwrv1.CheckRequest{Items: items}
+	}, (*vwrv1.CheckResult).GetChecked))
 	return h
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
 
@@ -59,23 +60,13 @@ func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClie
 		available: perEvent(func(ctx context.Context, event string) (*ticketv1.Availability, error) {
 			return events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
 		}),
-		named: group(callTimeout, func(ctx context.Context, items []*ticketv1.HoldSeatsItem) ([]answer[*ticketv1.Reservation], error) {
-			res, err := holds.HoldSeats(ctx, &ticketv1.HoldSeatsRequest{Items: items})
-			return reservations(res), err
-		}),
-		best: group(callTimeout, func(ctx context.Context, items []*ticketv1.HoldBestItem) ([]answer[*ticketv1.Reservation], error) {
-			res, err := holds.HoldBest(ctx, &ticketv1.HoldBestRequest{Items: items})
-			return reservations(res), err
-		}),
+		named: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+			return &ticketv1.HoldSeatsRequest{Items: items}
+		}, (*ticketv1.HoldResult).GetReservation)),
+		best: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+			return &ticketv1.HoldBestRequest{Items: items}
+		}, (*ticketv1.HoldResult).GetReservation)),
 	}, nil
-}
-
-func reservations(res *ticketv1.HoldResponse) []answer[*ticketv1.Reservation] {
-	out := make([]answer[*ticketv1.Reservation], len(res.GetResults()))
-	for i, r := range res.GetResults() {
-		out[i] = func() (*ticketv1.Reservation, *commonv1.Problem) { return r.GetReservation(), r.GetProblem() }
-	}
-	return out
 }
 
 // Layout answers with the seat map's layout.

@@ -3,9 +3,9 @@ package hot
 import (
 	"context"
 
+	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/services/gateway/internal/edge"
 
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
@@ -18,17 +18,9 @@ var _ edge.Slots = (*Slots)(nil)
 
 // NewSlots makes Slots.
 func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
-	return &Slots{verify: lineGroups(known, func(ctx context.Context, items []*queuev1.SlotItem) ([]answer[bool], error) {
-		res, err := queue.VerifySlots(ctx, &queuev1.VerifySlotsRequest{Items: items})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]answer[bool], len(res.GetResults()))
-		for i, r := range res.GetResults() {
-			out[i] = func() (bool, *commonv1.Problem) { return r.GetActive(), r.GetProblem() }
-		}
-		return out, nil
-	})}
+	return &Slots{verify: lineGroups(known, batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
+		return &queuev1.VerifySlotsRequest{Items: items}
+	}, (*queuev1.SlotResult).GetActive))}
 }
 
 // Active implements edge.Slots.
