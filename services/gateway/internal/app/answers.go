@@ -10,8 +10,8 @@ import (
 
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/hot"
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/handlers"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -24,9 +24,9 @@ const openLineTimeout = 2 * time.Second
 // answered completes what passes through with what only the gateway knows, and does what follows from it.
 type answered struct {
 	log       *slog.Logger
-	rooms     *vwrstate.Rooms
-	seats     *hot.Seats
-	existence *hot.Existence
+	rooms     *roomstate.Rooms
+	seats     *handlers.Seats
+	existence *handlers.EventExistence
 	queue     queuev1.QueueServiceClient
 }
 

@@ -22,35 +22,32 @@ import (
 //go:embed page.html
 var pageSource string
 
-// Docs holds both forms, made once.
-type Docs struct {
+// Reference is the document and the page. Its handlers answer only after Describe: the routes that it describes have them.
+type Reference struct {
 	document, page []byte
 }
 
-// New makes the reference of these routes. A pass-through route that the generated document does not have is an error: the two were
-// generated at different times.
-func New(routes []*edge.Route) (*Docs, error) {
+// Describe makes both forms, once. A pass-through route that the generated document does not have is an error: the two were generated at
+// different times.
+func (d *Reference) Describe(routes []*edge.Route) error {
 	doc, err := build(proto.OpenAPI, routes)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := &Docs{}
 	if d.document, err = json.MarshalIndent(doc, "", " "); err != nil {
-		return nil, fmt.Errorf("openapi: %w", err)
+		return fmt.Errorf("openapi: %w", err)
 	}
-	if d.page, err = render(routes); err != nil {
-		return nil, err
-	}
-	return d, nil
+	d.page, err = render(routes)
+	return err
 }
 
 // Document answers with the OpenAPI document.
-func (d *Docs) Document(w http.ResponseWriter, _ *http.Request) {
+func (d *Reference) Document(w http.ResponseWriter, _ *http.Request) {
 	write(w, "application/json", d.document)
 }
 
 // Page answers with the page.
-func (d *Docs) Page(w http.ResponseWriter, _ *http.Request) {
+func (d *Reference) Page(w http.ResponseWriter, _ *http.Request) {
 	write(w, "text/html; charset=utf-8", d.page)
 }
 

@@ -67,7 +67,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	}
 	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
-		shells: make(map[string]*shell, len(names)), room: room, assets: assets, robots: newRobots(),
+		shells: make(map[string]*shell, len(names)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
 		refusal: &refusal{frame: f, entry: m.Pages[refusalPage]},
 	}
 	for _, name := range append([]string{refusalPage}, names...) {
@@ -101,7 +101,7 @@ func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 		s.bodies[variant{lang: lang}] = page
 		s.bodies[variant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*shell, len(names)), room: s, assets: http.NotFoundHandler(), robots: newRobots()}
+	p := &Pages{shells: make(map[string]*shell, len(names)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
 	for _, name := range names {
 		p.shells[name] = s
 	}

@@ -1,4 +1,4 @@
-package lines_test
+package linestate_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/lines"
+	"urr.guru/services/gateway/internal/linestate"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
@@ -59,14 +59,14 @@ func (s *said) next() []map[string]string {
 	return calls
 }
 
-func watch(t *testing.T) (*lines.Lines, *source, func()) {
+func watch(t *testing.T) (*linestate.Lines, *source, func()) {
 	t.Helper()
 	return watchFor(t, &said{})
 }
 
-func watchFor(t *testing.T, sales lines.Sales) (*lines.Lines, *source, func()) {
+func watchFor(t *testing.T, sales linestate.Sales) (*linestate.Lines, *source, func()) {
 	t.Helper()
-	l, src := lines.New(time.Now, sales), &source{msgs: make(chan *queuev1.WatchLinesResponse), opened: make(chan struct{}, 100)}
+	l, src := linestate.New(time.Now, sales), &source{msgs: make(chan *queuev1.WatchLinesResponse), opened: make(chan struct{}, 100)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
@@ -116,9 +116,9 @@ func TestSilence(t *testing.T) {
 		defer stop()
 		beat(src, &queuev1.Line{EventId: "e", Epoch: 5})
 		require.Len(t, src.opened, 1)
-		time.Sleep(lines.Stale - time.Second)
+		time.Sleep(linestate.Stale - time.Second)
 		beat(src) // a beat says: nothing has changed
-		time.Sleep(lines.Stale)
+		time.Sleep(linestate.Stale)
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5))
 		require.Equal(t, edge.Refused, l.Verdict("e", 4))
 		time.Sleep(time.Millisecond)

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/wire"
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -16,7 +16,7 @@ import (
 // TestWaitingIsWhatVWRWouldSay: the hand-written answer is the message's own form.
 func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
 	t.Parallel()
-	rooms := vwrstate.New()
+	rooms := roomstate.New()
 	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
 	for _, sale := range []*string{nil, new("SOLD_OUT")} {
 		if sale != nil {

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -35,19 +35,19 @@ const (
 
 var errTooManyReads = errors.New("too many unknown events at once")
 
-// Existence knows which events exist, for the pages: their scripts find out everything else.
-type Existence struct {
+// EventExistence knows which events exist, for the pages: their scripts find out everything else.
+type EventExistence struct {
 	events ticketv1.EventServiceClient
 	known  *otter.Cache[string, existence]
 	reads  chan struct{}
 }
 
-// NewExistence makes an Existence that asks ticket.
-func NewExistence(events ticketv1.EventServiceClient) (*Existence, error) {
-	return newExistence(events, nil)
+// NewEventExistence makes an EventExistence that asks ticket.
+func NewEventExistence(events ticketv1.EventServiceClient) (*EventExistence, error) {
+	return newEventExistence(events, nil)
 }
 
-func newExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*Existence, error) {
+func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*EventExistence, error) {
 	known, err := otter.New(&otter.Options[string, existence]{
 		MaximumSize: existencesKept, Clock: clock,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, existence]) time.Duration {
@@ -57,21 +57,21 @@ func newExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*Exist
 	if err != nil {
 		return nil, err
 	}
-	return &Existence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
+	return &EventExistence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
 }
 
 // Absent reports that an event certainly does not exist. What cannot be found out soon enough
 // counts as an event: its page then shows what the API says.
-func (e *Existence) Absent(ctx context.Context, event string) bool {
+func (e *EventExistence) Absent(ctx context.Context, event string) bool {
 	// An error (too many reads, a visitor who has left) says nothing about the event and is not kept.
 	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.read))
 	return err == nil && state == absent
 }
 
 // Forget drops what is known of an event that an operator has put through this gateway.
-func (e *Existence) Forget(event string) { e.known.Invalidate(event) }
+func (e *EventExistence) Forget(event string) { e.known.Invalidate(event) }
 
-func (e *Existence) read(ctx context.Context, event string) (existence, error) {
+func (e *EventExistence) read(ctx context.Context, event string) (existence, error) {
 	select {
 	case e.reads <- struct{}{}:
 		defer func() { <-e.reads }()

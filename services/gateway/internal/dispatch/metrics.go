@@ -1,4 +1,4 @@
-package front
+package dispatch
 
 import (
 	"time"
@@ -21,7 +21,7 @@ var (
 	}, []string{"route", "code"})
 )
 
-// observers are the successes of each route, looked up once: hot routes are answered in microseconds.
+// observers are the successes of each route, looked up once: routes of the fast path are answered in microseconds.
 func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	by := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {
@@ -30,10 +30,10 @@ func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	return by
 }
 
-func (f *Front) observe(q *edge.Request, start time.Time) {
+func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
 	took := time.Since(start).Seconds()
 	if q.Refused == nil {
-		f.served[q.Route].Observe(took)
+		d.served[q.Route].Observe(took)
 		return
 	}
 	route := "none"

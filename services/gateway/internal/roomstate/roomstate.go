@@ -1,6 +1,6 @@
-// Package vwrstate keeps the state of every waiting room of tier 1 in memory, so that polls cost no call: vwr streams a snapshot and then
+// Package roomstate keeps the state of every waiting room of tier 1 in memory, so that polls cost no call: vwr streams a snapshot and then
 // the changes. A broken stream leaves the last state in force.
-package vwrstate
+package roomstate
 
 import (
 	"encoding/json"
@@ -110,14 +110,14 @@ type Rooms struct {
 	// broken: the stream is down, so readers leave word of what they need.
 	broken atomic.Bool
 	ready  atomic.Bool
-	// strange are the events that were asked for while the stream was broken and that have no place in events: at most refreshMax, as
+	// unknownEvents are the events that were asked for while the stream was broken and that have no place in events: at most refreshMax, as
 	// anybody may ask for anything.
-	strange map[string]bool
+	unknownEvents map[string]bool
 }
 
 // New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must not answer (Ready).
 func New() *Rooms {
-	r := &Rooms{strange: make(map[string]bool)}
+	r := &Rooms{unknownEvents: make(map[string]bool)}
 	r.events.Store(&map[string]*entry{})
 	return r
 }
@@ -151,8 +151,8 @@ func (r *Rooms) want(event string, e *entry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.strange) < refreshMax {
-		r.strange[event] = true
+	if len(r.unknownEvents) < refreshMax {
+		r.unknownEvents[event] = true
 	}
 }
 
@@ -253,12 +253,12 @@ func (r *Rooms) wanted(n int) []string {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.strange {
+	for id := range r.unknownEvents {
 		if len(ids) < n {
 			ids = append(ids, id)
 		}
 	}
-	clear(r.strange)
+	clear(r.unknownEvents)
 	return ids
 }
 

@@ -1,4 +1,4 @@
-package vwrstate
+package roomstate
 
 import (
 	"context"

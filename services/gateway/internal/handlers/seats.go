@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -144,7 +144,7 @@ func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
 	res, err := h.named.Do(r.Context(), item)
-	return held(w, res, towardsNil(err, q.Event))
+	return held(w, res, withRedirect(err, q.Event))
 }
 
 // Best holds the best seats available, or a number of general admissions.
@@ -152,14 +152,7 @@ func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
 	item.Caller = q.Caller()
 	res, err := h.best.Do(r.Context(), item)
-	return held(w, res, towardsNil(err, q.Event))
-}
-
-func towardsNil(err error, event string) error {
-	if err == nil {
-		return nil
-	}
-	return towards(err, event)
+	return held(w, res, withRedirect(err, q.Event))
 }
 
 // held answers with a reservation. Its address is the one under /my: checkout outlives the slot.

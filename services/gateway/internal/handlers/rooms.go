@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"urr.guru/pkg/tier1"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
 // Rooms serves tier 1.
 type Rooms struct {
-	state   *vwrstate.Rooms
+	state   *roomstate.Rooms
 	tokens  *identity.Verifier
 	cookies identity.Cookies
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
@@ -30,7 +30,7 @@ type Rooms struct {
 }
 
 // NewRooms makes the handlers of tier 1; without a client (nil) there is no tier 1, and no room ever.
-func NewRooms(state *vwrstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
+func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
 	h := &Rooms{state: state, tokens: tokens, cookies: cookies}
 	if vwr == nil {
 		return h
@@ -94,7 +94,7 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 }
 
 // appendWaiting writes what vwr would answer for a position that is not served yet; a test compares with the message's own form.
-func appendWaiting(b []byte, s *vwrstate.State, position int64) []byte {
+func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
 	b = strconv.AppendInt(b, position, 10)

@@ -1,4 +1,4 @@
-package vwrstate_test
+package roomstate_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -25,7 +25,7 @@ func counter(active bool, round, serving, issued int64) *vwrv1.Counter {
 
 func TestNeverBackwardsWithinARound(t *testing.T) {
 	t.Parallel()
-	r := vwrstate.New()
+	r := roomstate.New()
 	require.Zero(t, r.Round("e"))
 	for _, step := range []struct {
 		heard           *vwrv1.Counter
@@ -50,7 +50,7 @@ func TestNeverBackwardsWithinARound(t *testing.T) {
 
 func TestServingAnswer(t *testing.T) {
 	t.Parallel()
-	r := vwrstate.New()
+	r := roomstate.New()
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, string(r.Get("e").ServingJSON))
 	seen := map[string]bool{r.Get("e").ETag: true}
 	for _, c := range []*vwrv1.Counter{counter(true, 10, 5, 20), counter(true, 10, 6, 20), counter(false, 10, 6, 20), counter(true, 11, 0, 0)} {
@@ -123,9 +123,9 @@ func (s *source) questions() [][]string {
 }
 
 // watched runs Watch over src within a synctest bubble until the test ends.
-func watched(t *testing.T, src *source) *vwrstate.Rooms {
+func watched(t *testing.T, src *source) *roomstate.Rooms {
 	t.Helper()
-	r := vwrstate.New()
+	r := roomstate.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
@@ -143,7 +143,7 @@ func snapshot(counters ...*vwrv1.Counter) *vwrv1.WatchCountersResponse {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, src := vwrstate.New(), &source{streams: make(chan *stream, 1), counter: counter(true, 10, 80, 100)}
+		r, src := roomstate.New(), &source{streams: make(chan *stream, 1), counter: counter(true, 10, 80, 100)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
@@ -191,7 +191,7 @@ func TestWatch(t *testing.T) {
 
 func TestOff(t *testing.T) {
 	t.Parallel()
-	r := vwrstate.Off()
+	r := roomstate.Off()
 	require.True(t, r.Ready())
 	require.Zero(t, r.Round("e"))
 }

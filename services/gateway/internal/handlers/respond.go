@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"net/http"
@@ -69,8 +69,11 @@ func unchanged(h http.Header, etag string) bool {
 	return false
 }
 
-// towards adds where a refusal by queue sends the person, which queue itself does not know.
-func towards(err error, event string) error {
+// withRedirect adds to a refusal by queue the path to send the person to, which queue does not know; nil stays nil.
+func withRedirect(err error, event string) error {
+	if err == nil {
+		return nil
+	}
 	e := errs.From(err)
 	switch {
 	case e.Metadata["redirectTo"] != "":

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -36,11 +36,11 @@ type steady struct{ *clocktest.Clock }
 func (s steady) NowNano() int64                      { return s.Now().UnixNano() }
 func (s steady) Tick(time.Duration) <-chan time.Time { return nil }
 
-func existences(t *testing.T, answer func(ctx context.Context, event string) error) (*Existence, *infos, *clocktest.Clock) {
+func existences(t *testing.T, answer func(ctx context.Context, event string) error) (*EventExistence, *infos, *clocktest.Clock) {
 	t.Helper()
 	source := &infos{answer: answer}
 	clock := clocktest.New(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
-	e, err := newExistence(source, steady{clock})
+	e, err := newEventExistence(source, steady{clock})
 	require.NoError(t, err)
 	return e, source, clock
 }

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, ca
 	}
 	p, err := calls.Do(r.Context(), event, item)
 	if err != nil {
-		return nil, towards(err, event)
+		return nil, withRedirect(err, event)
 	}
 	if tok := p.GetEntryToken(); tok != "" {
 		end := h.tokens.EntryEnd(tok)
@@ -131,13 +131,13 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 			continue
 		}
 		if err := leave(e); err != nil {
-			return towards(err, event)
+			return withRedirect(err, event)
 		}
 		ended = e.SlotID
 	}
 	if !inside {
 		if err := leave(nil); err != nil {
-			return towards(err, event)
+			return withRedirect(err, event)
 		}
 	}
 	if ended != "" {

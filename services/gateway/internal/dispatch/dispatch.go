@@ -1,6 +1,6 @@
-// Package front is the gateway's HTTP handler: it finds the route of a request, who asks, whether it may pass, and hands it to the
+// Package dispatch is the gateway's HTTP handler: it finds the route of a request, who asks, whether it may pass, and hands it to the
 // route's handler. Hot polls skip what only the others need.
-package front
+package dispatch
 
 import (
 	"context"
@@ -32,7 +32,7 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
-// Config is what a Front is made of.
+// Config is what a Dispatcher is made of.
 type Config struct {
 	Table    *edge.Table
 	Guard    *edge.Guard
@@ -41,9 +41,6 @@ type Config struct {
 	Limits   *limit.Limiter
 	Proxies  limit.Proxies
 	Problems *problem.Writer
-	// Handlers by the id of their route. Pass serves every route that has an RPC.
-	Handlers map[string]edge.Handler
-	Pass     edge.Handler
 	// OriginSecrets are the values of X-CloudFront-Verified that a CDN may send, separated by commas:
 	// requests with none of them are refused. Empty: requests may come from anywhere.
 	OriginSecrets config.Secret
@@ -54,103 +51,91 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Front is an http.Handler.
-type Front struct {
+// Dispatcher is an http.Handler.
+type Dispatcher struct {
 	Config
 
-	handlers map[*edge.Route]edge.Handler
-	served   map[*edge.Route]prometheus.Observer
-	origins  *http.CrossOriginProtection
-	guard    originGuard
-	general  http.Handler
+	served  map[*edge.Route]prometheus.Observer
+	origins *http.CrossOriginProtection
+	guard   originGuard
+	general http.Handler
 }
 
-// New makes a Front. A route without a handler, or a handler without a route, is an error.
-func New(cfg Config) (*Front, error) {
-	f := &Front{
-		Config: cfg, handlers: make(map[*edge.Route]edge.Handler), served: observers(cfg.Table.Routes()),
-		origins: http.NewCrossOriginProtection(),
+// New makes a Dispatcher. A route without a handler is an error.
+func New(cfg Config) (*Dispatcher, error) {
+	d := &Dispatcher{
+		Config: cfg, served: observers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
 	}
-	f.SetOriginSecrets(cfg.OriginSecrets)
+	d.SetOriginSecrets(cfg.OriginSecrets)
 	for _, o := range cfg.Trusted {
-		if err := f.origins.AddTrustedOrigin(o); err != nil {
+		if err := d.origins.AddTrustedOrigin(o); err != nil {
 			return nil, fmt.Errorf("trusted origin %q: %w", o, err)
 		}
 	}
-	used := 0
 	for _, r := range cfg.Table.Routes() {
-		h := cfg.Pass
-		if r.RPC == "" {
-			h = cfg.Handlers[r.ID]
-			used++
-		}
-		if h == nil {
+		if r.Handler == nil {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
 		}
-		f.handlers[r] = h
 	}
-	if used != len(cfg.Handlers) {
-		return nil, fmt.Errorf("%d handlers for %d hand-written routes", len(cfg.Handlers), used)
-	}
-	f.general = otelhttp.NewHandler(http.HandlerFunc(f.serveGeneral), "http",
+	d.general = otelhttp.NewHandler(http.HandlerFunc(d.serveGeneral), "http",
 		// Clients' trace context is linked to; their baggage, which would travel on with every
 		// call, is not read.
 		otelhttp.WithPropagators(propagation.TraceContext{}),
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a browser must not choose what is sampled
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
-	return f, nil
+	return d, nil
 }
 
 // SetOriginSecrets replaces Config.OriginSecrets while requests are served.
-func (f *Front) SetOriginSecrets(secrets config.Secret) { f.guard.accept(secrets) }
+func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.accept(secrets) }
 
 // ServeHTTP implements http.Handler.
-func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &edge.Request{Header: r.Header}
-	defer f.observe(q, time.Now())
-	err := f.guard.check(r.Header)
+	defer d.observe(q, time.Now())
+	err := d.guard.check(r.Header)
 	if err == nil {
 		q.Path, err = edge.CleanPath(r.URL.Path)
 	}
 	if err == nil {
-		q.Match, err = f.Table.Match(r.Method, q.Path)
+		q.Match, err = d.Table.Match(r.Method, q.Path)
 	}
 	if err != nil {
-		f.armour(w.Header())
-		f.Fail(w, r, q, err)
+		d.setSecurityHeaders(w.Header())
+		d.Fail(w, r, q, err)
 		return
 	}
-	if !q.Route.Hot {
+	if !q.Route.FastPath {
 		r = r.WithContext(edge.WithRequest(r.Context(), q))
 		r.Pattern = q.Route.Pattern
-		f.general.ServeHTTP(w, r)
+		d.general.ServeHTTP(w, r)
 		return
 	}
-	defer f.recover(w, r, q)
-	if err := f.serve(w, r, q); err != nil {
-		f.armour(w.Header())
-		f.Fail(w, r, q, err)
+	defer d.recover(w, r, q)
+	if err := d.serve(w, r, q); err != nil {
+		d.setSecurityHeaders(w.Header())
+		d.Fail(w, r, q, err)
 	}
 }
 
-// serveGeneral is what surrounds every route that is not hot.
-func (f *Front) serveGeneral(w http.ResponseWriter, r *http.Request) {
+// serveGeneral is what surrounds every route outside the fast path.
+func (d *Dispatcher) serveGeneral(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
 	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(r.Context(), q.ID), q.Route.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	f.headers(w.Header(), q)
-	defer f.recover(w, r, q)
-	if err := f.serve(w, r, q); err != nil {
-		f.Fail(w, r, q, err)
+	d.headers(w.Header(), q)
+	defer d.recover(w, r, q)
+	if err := d.serve(w, r, q); err != nil {
+		d.Fail(w, r, q, err)
 	}
 }
 
 // headers are those of every answer; pages have a policy of their own and set it themselves.
-func (f *Front) headers(h http.Header, q *edge.Request) {
+func (d *Dispatcher) headers(h http.Header, q *edge.Request) {
 	h.Set("X-Request-Id", q.ID)
-	f.armour(h)
+	d.setSecurityHeaders(h)
 	if q.Route.Page {
 		h.Del("Content-Security-Policy")
 	} else {
@@ -158,37 +143,37 @@ func (f *Front) headers(h http.Header, q *edge.Request) {
 	}
 }
 
-// armour tells browsers to do nothing with an answer but read it.
-func (f *Front) armour(h http.Header) {
+// setSecurityHeaders tells browsers to do nothing with an answer but read it.
+func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if f.Secure {
+	if d.Secure {
 		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains")
 	}
 }
 
 // serve is the way of every request: who asks, how often, with what, whether the edge lets it pass, and the handler. What the cheapest
 // check refuses costs nothing more.
-func (f *Front) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
-		if err := f.origins.Check(r); err != nil {
+		if err := d.origins.Check(r); err != nil {
 			return errs.ErrCrossOrigin.Wrap(err)
 		}
 	}
-	f.identify(q)
-	if err := f.limit(r, q); err != nil {
+	d.identify(q)
+	if err := d.limit(r, q); err != nil {
 		return err
 	}
 	if err := checkQuery(r.URL.RawQuery, q); err != nil {
 		return err
 	}
-	if err := f.idempotency(q); err != nil {
+	if err := d.idempotency(q); err != nil {
 		return err
 	}
-	if err := f.ifMatch(q); err != nil {
+	if err := d.ifMatch(q); err != nil {
 		return err
 	}
 	// The event of some routes stands in the body; of all others nobody reads a body before it is clear that they may send one.
@@ -197,7 +182,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 			return err
 		}
 	}
-	if err := f.Guard.Check(r.Context(), q); err != nil {
+	if err := d.Guard.Check(r.Context(), q); err != nil {
 		return err
 	}
 	if q.Route.Event != edge.FromBody {
@@ -206,34 +191,34 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 		}
 	}
 	if q.NewAnon != "" {
-		f.Cookies.Set(w, identity.AnonCookie, q.NewAnon, f.Cookies.Now().Add(identity.AnonLife))
+		d.Cookies.Set(w, identity.AnonCookie, q.NewAnon, d.Cookies.Now().Add(identity.AnonLife))
 	}
-	return f.handlers[q.Route](w, r, q)
+	return q.Route.Handler(w, r, q)
 }
 
-func (f *Front) identify(q *edge.Request) {
-	q.Session, q.SessionErr = f.Tokens.Session(q.Header)
-	q.Anon = f.Tokens.Anon(q.Header)
+func (d *Dispatcher) identify(q *edge.Request) {
+	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
+	q.Anon = d.Tokens.Anon(q.Header)
 	if q.Anon == "" && q.Route.Issues {
-		q.Anon, q.NewAnon = f.Tokens.NewAnon()
+		q.Anon, q.NewAnon = d.Tokens.NewAnon()
 	}
 }
 
 // limit counts the request. A visitor's id that this request made is nobody's history, so it is the
 // network that bounds new visitors.
-func (f *Front) limit(r *http.Request, q *edge.Request) error {
-	s := limit.Subject{Address: f.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
+func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
+	s := limit.Subject{Address: d.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
 	if !s.New {
 		s.Visitor = q.Anon
 	}
 	if q.Route.Mutates() && !q.Route.Poll || s.New {
-		return f.Limits.Mutation(r.Context(), s)
+		return d.Limits.Mutation(r.Context(), s)
 	}
-	return f.Limits.Poll(s)
+	return d.Limits.Poll(s)
 }
 
 // idempotency passes the key on as it was sent: visible ASCII, quoted or not.
-func (f *Front) idempotency(q *edge.Request) error {
+func (d *Dispatcher) idempotency(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
 	}
@@ -250,7 +235,7 @@ func (f *Front) idempotency(q *edge.Request) error {
 }
 
 // ifMatch passes the condition on as it was sent, the lines of a list as one (RFC 9110 §5.3). Who owns the resource reads it.
-func (f *Front) ifMatch(q *edge.Request) error {
+func (d *Dispatcher) ifMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
 	}
@@ -263,7 +248,7 @@ func (f *Front) ifMatch(q *edge.Request) error {
 }
 
 // Fail answers with an error: a page's with where to go, if there is such a place, everything else's with a problem document.
-func (f *Front) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
+func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
 	q.Refused = e
 	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && navigates(r) {
@@ -275,7 +260,7 @@ func (f *Front) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, er
 		q.ID = ids.NewV7().String()
 		w.Header().Set("X-Request-Id", q.ID)
 	}
-	f.Problems.Write(w, r, q.ID, e)
+	d.Problems.Write(w, r, q.ID, e)
 }
 
 // navigates tells a person's navigation from a program that asks for JSON.
@@ -285,7 +270,7 @@ func navigates(r *http.Request) bool {
 }
 
 // recover turns a panic of a handler into an answer, and a log line with its stack.
-func (f *Front) recover(w http.ResponseWriter, r *http.Request, q *edge.Request) {
+func (d *Dispatcher) recover(w http.ResponseWriter, r *http.Request, q *edge.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -294,5 +279,5 @@ func (f *Front) recover(w http.ResponseWriter, r *http.Request, q *edge.Request)
 		panic(p)
 	}
 	trace.SpanFromContext(r.Context()).RecordError(fmt.Errorf("panic: %v", p))
-	f.Fail(w, r, q, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+	d.Fail(w, r, q, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
 }

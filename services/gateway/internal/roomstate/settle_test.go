@@ -1,4 +1,4 @@
-package vwrstate_test
+package roomstate_test
 
 import (
 	"fmt"

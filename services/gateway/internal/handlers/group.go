@@ -1,6 +1,6 @@
-// Package hot holds the handlers of the routes that carry the crowd: answered from memory where that is right, else grouped, so that the
+// Package handlers holds the handlers of the routes that carry the crowd: answered from memory where that is right, else grouped, so that the
 // calls which arrive within 150 µs cost one RPC.
-package hot
+package handlers
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package hot
+package handlers
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
 func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
 	active, err := s.verify.Do(ctx, event, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
 	if err != nil {
-		return false, towards(err, event)
+		return false, withRedirect(err, event)
 	}
 	return active, nil
 }

@@ -1,4 +1,4 @@
-package front
+package dispatch
 
 import (
 	"net/url"

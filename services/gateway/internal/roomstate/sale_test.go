@@ -1,17 +1,17 @@
-package vwrstate_test
+package roomstate_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/roomstate"
 )
 
 // The answer that polls get is made anew when a sale's state changes, and only then.
 func TestServingSaysWhereTheSaleStands(t *testing.T) {
 	t.Parallel()
-	r := vwrstate.New()
+	r := roomstate.New()
 	r.Apply(counter(true, 10, 5, 20))
 	silent := r.Get("e")
 	require.Empty(t, silent.SaleJSON)
@@ -36,7 +36,7 @@ func TestServingSaysWhereTheSaleStands(t *testing.T) {
 
 func TestSales(t *testing.T) {
 	t.Parallel()
-	r := vwrstate.New()
+	r := roomstate.New()
 	nothing := r.Get("e")
 	r.Sales(map[string]string{"e": ""})
 	require.Same(t, nothing, r.Get("e"), "there is nothing to say of it")

@@ -1,7 +1,7 @@
-// Package lines keeps the epoch of every waiting line of tier 2 in memory. Queue streams them with a beat at least every 3 s; the gateway
+// Package linestate keeps the epoch of every waiting line of tier 2 in memory. Queue streams them with a beat at least every 3 s; the gateway
 // uses them to refuse entry tokens of a line that was lost and rebuilt, without a call per request.
 // The same stream says where the events' sales stand, which is passed on.
-package lines
+package linestate
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package front_test
+package dispatch_test
 
 import (
 	"encoding/json"
@@ -19,20 +19,20 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/front"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/problem"
 	"urr.guru/services/gateway/internal/revoked"
 )
 
-// build makes a front of one route per handler; ids that begin with "hot" are hot.
-func build(t *testing.T, handlers map[string]edge.Handler) (*front.Front, *strings.Builder) {
+// build makes a front of one route per handler; ids that begin with "fast" are hot.
+func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher, *strings.Builder) {
 	t.Helper()
 	var routes []*edge.Route
-	for id := range handlers {
-		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, Hot: strings.HasPrefix(id, "hot")})
+	for id, h := range handlers {
+		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Handler: h})
 	}
 	table, err := edge.NewTable(routes...)
 	require.NoError(t, err)
@@ -43,9 +43,9 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*front.Front, *strin
 	require.NoError(t, err)
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	f, err := front.New(front.Config{
+	f, err := dispatch.New(dispatch.Config{
 		Table: table, Guard: &edge.Guard{Tokens: tokens}, Tokens: tokens, Limits: limit.New(limit.Config{}, nil, now),
-		Problems: problem.New(func(*http.Request) string { return "en" }, log), Handlers: handlers, Log: log,
+		Problems: problem.New(func(*http.Request) string { return "en" }, log), Log: log,
 	})
 	require.NoError(t, err)
 	return f, &out
@@ -60,8 +60,8 @@ func get(f http.Handler, path string) *httptest.ResponseRecorder {
 func TestPanicsAreAnswered(t *testing.T) {
 	t.Parallel()
 	boom := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
-	f, log := build(t, map[string]edge.Handler{"hot": boom, "general": boom})
-	for _, path := range []string{"/hot", "/general"} {
+	f, log := build(t, map[string]edge.Handler{"fast": boom, "general": boom})
+	for _, path := range []string{"/fast", "/general"} {
 		rec := get(f, path)
 		require.Equal(t, http.StatusInternalServerError, rec.Code)
 		var doc map[string]any
@@ -71,10 +71,10 @@ func TestPanicsAreAnswered(t *testing.T) {
 		require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
 	}
 	require.Contains(t, log.String(), "secret detail")
-	require.Contains(t, log.String(), "front_test.go", "the log has the stack")
+	require.Contains(t, log.String(), "dispatch_test.go", "the log has the stack")
 
-	abort, _ := build(t, map[string]edge.Handler{"hot": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic(http.ErrAbortHandler) }})
-	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/hot") })
+	abort, _ := build(t, map[string]edge.Handler{"fast": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic(http.ErrAbortHandler) }})
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/fast") })
 }
 
 func TestGeneralRequestsEnd(t *testing.T) {
@@ -93,17 +93,22 @@ func TestGeneralRequestsEnd(t *testing.T) {
 	})
 }
 
-func TestHandlersAndRoutesMatch(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Who: edge.Public})
-	require.NoError(t, err)
 	none := func(http.ResponseWriter, *http.Request, *edge.Request) error { return nil }
-	for name, handlers := range map[string]map[string]edge.Handler{"missing": {}, "left over": {"a": none, "b": none}} {
-		_, err := front.New(front.Config{Table: table, Handlers: handlers})
-		require.Error(t, err, name)
+	for name, tc := range map[string]struct {
+		handler edge.Handler
+		trusted []string
+		want    string
+	}{
+		"no handler":     {nil, nil, "has no handler"},
+		"trusted origin": {none, []string{"shop.example"}, "shop.example"},
+	} {
+		table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Who: edge.Public, Handler: tc.handler})
+		require.NoError(t, err)
+		_, err = dispatch.New(dispatch.Config{Table: table, Trusted: tc.trusted})
+		require.ErrorContains(t, err, tc.want, name)
 	}
-	_, err = front.New(front.Config{Table: table, Handlers: map[string]edge.Handler{"a": none}, Trusted: []string{"shop.example"}})
-	require.ErrorContains(t, err, "shop.example")
 }
 
 // Baggage is for the services: what a client sends of it would travel on with every call inside.
@@ -116,8 +121,8 @@ func TestClientsBaggageStaysOutside(t *testing.T) {
 		seen <- baggage.FromContext(r.Context()).String()
 		return nil
 	}
-	f, _ := build(t, map[string]edge.Handler{"hot": look, "general": look})
-	for _, path := range []string{"/hot", "/general"} {
+	f, _ := build(t, map[string]edge.Handler{"fast": look, "general": look})
+	for _, path := range []string{"/fast", "/general"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Baggage", "user=root,blob="+strings.Repeat("x", 1000))
 		f.ServeHTTP(httptest.NewRecorder(), r)
