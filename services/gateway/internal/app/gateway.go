@@ -127,7 +127,7 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now},
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
-		seats:    seats, existence: existence, pages: pages, reference: &docs.Reference{},
+		seats:    seats, existence: existence, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 	}
 	g.closers = append(g.closers, seats.Close, e.rooms.Close, e.line.Close)

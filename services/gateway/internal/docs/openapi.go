@@ -28,6 +28,7 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 	delete(definitions, "v1Caller")
 	delete(definitions, "v1Tier1")
 	definitions["Problem"] = problemSchema()
+	served := object{} // the generated document also has routes of services that are not configured
 	for _, r := range routes {
 		if r.Page {
 			continue
@@ -37,7 +38,14 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 			return nil, err
 		}
 		describe(op, r)
+		item, _ := served[publicPath(r)].(object)
+		if item == nil {
+			item = object{}
+			served[publicPath(r)] = item
+		}
+		item[strings.ToLower(r.Method)] = op
 	}
+	doc["paths"] = served
 	doc["info"] = object{
 		"title": "URR", "version": telemetry.Version(),
 		"description": "Every path under /api/v1 is also served under /api. Refusals are application/problem+json (RFC 9457).",

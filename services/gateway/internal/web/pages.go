@@ -29,6 +29,8 @@ type manifest struct {
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
+	// Docs is the renderer of the API's reference.
+	Docs entry `json:"docs"`
 }
 
 type entry struct {
@@ -68,7 +70,8 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
 		shells: make(map[string]*shell, len(names)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
-		refusal: &refusal{frame: f, entry: m.Pages[refusalPage]},
+		refusal:    &refusal{frame: f, entry: m.Pages[refusalPage]},
+		DocsScript: m.Docs.Module, DocsStyles: m.Docs.Styles,
 	}
 	for _, name := range append([]string{refusalPage}, names...) {
 		e, ok := m.Pages[name]

@@ -30,6 +30,9 @@ type Pages struct {
 	Assets http.Handler
 	// Robots is `/robots.txt`: what crawlers may read.
 	Robots http.Handler
+	// DocsScript and DocsStyles are the addresses of the renderer of the API's reference; empty before the pages are built.
+	DocsScript string
+	DocsStyles []string
 
 	shells map[string]*shell
 	// noEvent and refusal are nil before the pages are built.
