@@ -187,8 +187,8 @@ func (c *Coalescer[I, O]) nextOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, c.running == 0
 }
 
-// quiet reports whether no batch runs and nothing waits for one.
-func (c *Coalescer[I, O]) quiet() bool {
+// unused reports whether no batch runs and nothing waits for one.
+func (c *Coalescer[I, O]) unused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running == 0 && len(c.pending) == 0
@@ -207,7 +207,7 @@ func (c *Coalescer[I, O]) takeLocked() []*call[I, O] {
 func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 	live := calls[:0]
 	for _, cl := range calls {
-		if cl.ctx.Err() == nil { // who has gone already costs nothing more
+		if cl.ctx.Err() == nil { // a call cancelled before its batch starts is dropped
 			live = append(live, cl)
 		}
 	}

@@ -107,7 +107,7 @@ func doubled(n int) map[int]answer {
 	return want
 }
 
-func TestDelayGathersWhatArrives(t *testing.T) {
+func TestDelayCollectsOneBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -142,7 +142,7 @@ func TestFullBatchDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestGroupCommitTakesWhatHasArrived(t *testing.T) {
+func TestGroupCommitTakesPendingItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}
@@ -175,7 +175,7 @@ func TestInflightBoundsParallelBatches(t *testing.T) {
 	require.LessOrEqual(t, slices.Max(r.sizes()), 3)
 }
 
-func TestFullQueueRefusesAtOnce(t *testing.T) {
+func TestFullQueueRefusesImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}
@@ -197,7 +197,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 	})
 }
 
-func TestCallerThatGivesUpDisturbsNobody(t *testing.T) {
+func TestCancelledCallAffectsNoOtherCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}
@@ -212,7 +212,7 @@ func TestCallerThatGivesUpDisturbsNobody(t *testing.T) {
 		synctest.Wait()
 		close(r.gate)
 		all.require(t, map[int]answer{0: {Err: context.Canceled}, 1: {Err: context.Canceled}, 2: {Value: 4}})
-		require.Equal(t, [][]int{{0}, {2}}, r.batches, "who left before the batch began costs nothing")
+		require.Equal(t, [][]int{{0}, {2}}, r.batches, "a call cancelled before its batch starts is dropped")
 
 		_, err := c.Do(quit, 3)
 		require.ErrorIs(t, err, context.Canceled)
@@ -244,7 +244,7 @@ func TestErrorsReachEveryCallerOfTheBatchAndNoOther(t *testing.T) {
 	}
 }
 
-func TestItemsFailOneByOne(t *testing.T) {
+func TestItemsFailIndependently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("odd")
@@ -271,7 +271,7 @@ func TestItemsFailOneByOne(t *testing.T) {
 	})
 }
 
-func TestCloseServesWhatWaits(t *testing.T) {
+func TestCloseRunsPendingItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -287,7 +287,7 @@ func TestCloseServesWhatWaits(t *testing.T) {
 	})
 }
 
-func TestCloseGivesUpWithItsContext(t *testing.T) {
+func TestCloseStopsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := recorder{gate: make(chan struct{})}

@@ -69,7 +69,7 @@ func (g *Groups[K, I, O]) leave(key K, k *keyed[I, O], callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k.callers -= callers
-	if k.callers == 0 && g.keys[key] == k && k.calls.quiet() {
+	if k.callers == 0 && g.keys[key] == k && k.calls.unused() {
 		delete(g.keys, key)
 	}
 }

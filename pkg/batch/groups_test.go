@@ -32,7 +32,7 @@ func double(gate chan struct{}) func(context.Context, string, []int) ([]batch.Re
 	}
 }
 
-func TestASlowKeyDelaysNoOther(t *testing.T) {
+func TestSlowKeyDoesNotDelayOtherKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -62,7 +62,7 @@ func TestASlowKeyDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestKeysAreBoundedAndForgotten(t *testing.T) {
+func TestKeysInUseAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -23,6 +23,7 @@ type manifest struct {
 	Pages       map[string]entry `json:"pages"`
 	Clock       string           `json:"clock"`
 	WaitingRoom waitingRoom      `json:"waitingRoom"`
+	Docs        entry            `json:"docs"`
 }
 
 type entry struct {
@@ -43,7 +44,10 @@ type metafile struct {
 	} `json:"outputs"`
 }
 
-const clockSource = "src/lib/clock.worker.ts"
+const (
+	clockSource = "src/lib/clock.worker.ts"
+	docsSource  = "src/docs/docs.ts"
+)
 
 // bundle builds the pages, the clock's worker and the waiting room. The same sources give the same bytes.
 func bundle(web string) (*output, error) {
@@ -78,6 +82,9 @@ func bundle(web string) (*output, error) {
 			m.Pages[strings.TrimSuffix(file, ".tsx")] = e
 		}
 	}
+	if m.Docs, err = out.addDocs(web); err != nil {
+		return nil, err
+	}
 	room, err := buildRoom(web, string(out.files[strings.TrimPrefix(m.Clock, "/")]))
 	if err != nil {
 		return nil, err
@@ -103,6 +110,23 @@ func pageOptions(web string) api.BuildOptions {
 		Sourcemap: api.SourceMapExternal, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
 		Metafile: true, Write: false,
 	}
+}
+
+// addDocs bundles the renderer of the API's reference into one script and one sheet, with the licences of what is inside.
+func (o *output) addDocs(web string) (entry, error) {
+	options := pageOptions(web)
+	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
+	options.LegalComments = api.LegalCommentsEndOfFile
+	meta, err := o.add(options)
+	if err != nil {
+		return entry{}, err
+	}
+	for name, out := range meta.Outputs {
+		if out.EntryPoint == docsSource {
+			return entry{Module: public(name), Styles: []string{public(out.CSSBundle)}}, nil
+		}
+	}
+	return entry{}, fmt.Errorf("no output of %s", docsSource)
 }
 
 // add builds and takes the files over.

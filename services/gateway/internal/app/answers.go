@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"urr.guru/services/gateway/internal/hot"
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/handlers"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -15,9 +15,9 @@ import (
 
 // answered completes what passes through with what only the gateway knows, and does what follows from it.
 type answered struct {
-	rooms     *vwrstate.Rooms
-	seats     *hot.Seats
-	existence *hot.Existence
+	rooms     *roomstate.Rooms
+	seats     *handlers.Seats
+	existence *handlers.EventExistence
 }
 
 // fill is an api.Answered.

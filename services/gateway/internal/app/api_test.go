@@ -5,13 +5,11 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -251,43 +249,4 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		read++
 	}
 	require.GreaterOrEqual(t, read, 13)
-}
-
-func TestDocs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var doc struct {
-		Paths       map[string]map[string]map[string]any
-		Definitions map[string]any
-	}
-	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
-	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
-	for _, r := range w.gateway.Routes() {
-		if r.Page {
-			continue
-		}
-		op := doc.Paths[documented(r)][strings.ToLower(r.Method)]
-		require.NotNil(t, op, "%s", r)
-		require.Equal(t, string(r.Who), op["x-urr-who"])
-		refused, _ := op["responses"].(map[string]any)["default"].(map[string]any)
-		require.Equal(t, map[string]any{"$ref": "#/definitions/Problem"}, refused["schema"], "%s", r)
-		raw, err := json.Marshal(op["parameters"])
-		require.NoError(t, err)
-		require.Equal(t, r.Status == http.StatusCreated || r.ID == "PaymentService.Confirm", strings.Contains(string(raw), "Idempotency-Key"), "%s", r)
-		require.Equal(t, strings.HasPrefix(r.ID, "queue."), strings.Contains(string(raw), "X-Queue-Ticket"), "%s", r)
-		require.Equal(t, r.ID == "vwr.check", strings.Contains(string(raw), "X-Vwr-Ticket"), "%s", r)
-	}
-	problem, _ := doc.Definitions["Problem"].(map[string]any)["properties"].(map[string]any)
-	codes, _ := problem["code"].(map[string]any)["enum"].([]any)
-	require.Len(t, codes, len(errs.Catalogue()))
-	require.NotContains(t, rec.Body.String(), `"caller`)
-	require.Contains(t, doc.Definitions, "Problem")
-	for _, ref := range regexp.MustCompile(`"\$ref": "#/definitions/(\w+)"`).FindAllStringSubmatch(rec.Body.String(), -1) {
-		require.Contains(t, doc.Definitions, ref[1])
-	}
-	place, _ := doc.Definitions["v1Place"].(map[string]any)["properties"].(map[string]any)
-	require.Equal(t, map[string]any{"type": "integer", "format": "int64"}, place["peopleAhead"])
-	page := w.do(http.MethodGet, "/docs", "", nil)
-	require.Contains(t, page.Body.String(), `id="SEAT_TAKEN"`)
-	require.NotContains(t, page.Body.String(), "<script")
 }

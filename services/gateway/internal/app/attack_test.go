@@ -23,12 +23,12 @@ import (
 func TestBlindGatewayLetsNobodyPast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	blind := w.assemble(t)
-	require.Error(t, blind.Ready(t.Context()))
-	for _, r := range blind.Routes() {
+	unready := w.assemble(t)
+	require.Error(t, unready.Ready(t.Context()))
+	for _, r := range unready.Routes() {
 		r0 := w.request(r.Method, target(r, busy), bodyFor(r, busy), rightFor(w, r))
 		rec := httptest.NewRecorder()
-		blind.Handler.ServeHTTP(rec, r0)
+		unready.Handler.ServeHTTP(rec, r0)
 		if r.Page && r.Event == edge.None || r.Who == edge.Admin {
 			require.Empty(t, rec.Header().Get("Retry-After"), "%s: %d", r, rec.Code)
 			continue

@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -395,6 +397,18 @@ func TestEveryRouteIsPlacedOnce(t *testing.T) {
 		_, err := edge.NewTable(bad)
 		require.Error(t, err, name)
 	}
-	require.True(t, slices.ContainsFunc(edge.Handwritten(true), func(r *edge.Route) bool { return r.ID == "auth.dev-login" }))
-	require.False(t, slices.ContainsFunc(edge.Handwritten(false), func(r *edge.Route) bool { return r.ID == "auth.dev-login" }))
+}
+
+// TestDevLoginExistsOnlyWhereConfigured: without the setting, the route is not in the table.
+func TestDevLoginExistsOnlyWhereConfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, configured := range []bool{true, false} {
+		cfg := *w.cfg
+		cfg.DevLogin = configured
+		g, err := app.Assemble(t.Context(), &cfg, w.services, nil, slog.New(slog.DiscardHandler), w.now)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, g.Close(context.Background())) })
+		require.Equal(t, configured, slices.ContainsFunc(g.Routes(), func(r *edge.Route) bool { return r.ID == "auth.dev-login" }))
+	}
 }

@@ -3,26 +3,24 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/api"
+	"urr.guru/services/gateway/internal/dispatch"
 	"urr.guru/services/gateway/internal/docs"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/front"
-	"urr.guru/services/gateway/internal/hot"
+	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
-	"urr.guru/services/gateway/internal/lines"
+	"urr.guru/services/gateway/internal/linestate"
 	"urr.guru/services/gateway/internal/problem"
 	"urr.guru/services/gateway/internal/revoked"
+	"urr.guru/services/gateway/internal/roomstate"
 	"urr.guru/services/gateway/internal/session"
-	"urr.guru/services/gateway/internal/vwrstate"
 	"urr.guru/services/gateway/internal/web"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -34,15 +32,15 @@ import (
 // Gateway is everything between the listener and the services.
 type Gateway struct {
 	Handler http.Handler
-	Rooms   *vwrstate.Rooms
-	Lines   *lines.Lines
+	Rooms   *roomstate.Rooms
+	Lines   *linestate.Lines
 	Revoked *revoked.List
 
-	routes   []*edge.Route
-	services Services
-	tokens   *identity.Verifier
-	front    *front.Front
-	closers  []func(context.Context) error
+	routes     []*edge.Route
+	services   Services
+	tokens     *identity.Verifier
+	dispatcher *dispatch.Dispatcher
+	closers    []func(context.Context) error
 }
 
 // Assemble makes a Gateway. Its state is filled by Watch; until then no waiting room is known, and readiness is false.
@@ -60,38 +58,36 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	if err != nil {
 		return nil, err
 	}
-	routes, err := s.routes(cfg.DevLogin)
-	if err != nil {
-		return nil, err
-	}
-	table, err := edge.NewTable(routes...)
-	if err != nil {
-		return nil, err
-	}
-	g := &Gateway{routes: table.Routes(), services: s, Rooms: s.rooms(), Revoked: list, tokens: tokens}
-	g.Lines = lines.New(now, g.Rooms)
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
-	h, err := g.handlers(ctx, parts{cfg, tokens, cookies, table, log, now})
+	g := &Gateway{services: s, Rooms: s.rooms(), Revoked: list, tokens: tokens}
+	g.Lines = linestate.New(now, g.Rooms)
+	e, err := g.endpoints(cfg, cookies, log, now)
 	if err != nil {
+		return nil, err
+	}
+	table, err := g.table(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.reference.Describe(table.Routes()); err != nil {
 		return nil, err
 	}
 	limits := limit.New(cfg.Limits.limits(), rdb, now)
-	slots := hot.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
+	slots := handlers.NewSlots(g.Lines, queuev1.NewQueueServiceClient(s.Queue))
 	g.closers = append(g.closers, limits.Close, slots.Close)
-	f, err := front.New(front.Config{
+	g.dispatcher, err = dispatch.New(dispatch.Config{
 		Table: table,
 		Guard: &edge.Guard{
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: limits, Proxies: proxies,
-		Problems: problem.New(web.Language, log).WithPage(h.refuse), Handlers: h.own, Pass: h.pass,
+		Problems:      problem.New(web.Language, log).WithPage(e.pages.Refuse),
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.fail = f.Fail
-	g.Handler, g.front = f, f
+	g.Handler, g.routes = g.dispatcher, table.Routes()
 	return g, nil
 }
 
@@ -102,133 +98,53 @@ func (g *Gateway) rekey(cfg *Config) error {
 		return err
 	}
 	g.tokens.Rekey(keys)
-	g.front.SetOriginSecrets(cfg.CloudFrontSecret)
+	g.dispatcher.SetOriginSecrets(cfg.CloudFrontSecret)
 	return nil
 }
 
-// handlers are those of the hand-written routes, by id, and the one of all others.
-type handlers struct {
-	own  map[string]edge.Handler
-	pass edge.Handler
-	fail api.ErrorWriter // the front's, once there is one
-	// refuse shows a refusal to a person.
-	refuse problem.Page
-}
-
-// parts are what handlers are made of besides the services.
-type parts struct {
-	cfg     *Config
-	tokens  *identity.Verifier
-	cookies identity.Cookies
-	table   *edge.Table
-	log     *slog.Logger
-	now     func() time.Time
-}
-
-func (g *Gateway) handlers(ctx context.Context, p parts) (*handlers, error) {
-	s, cfg, tokens, cookies := g.services, p.cfg, p.tokens, p.cookies
-	var vwr vwrv1.VwrServiceClient
-	if s.VWR != nil {
-		vwr = vwrv1.NewVwrServiceClient(s.VWR)
-	}
-	queue := queuev1.NewQueueServiceClient(s.Queue)
-	seats, err := hot.NewSeats(ticketv1.NewEventServiceClient(s.Ticket), ticketv1.NewHoldServiceClient(s.Ticket))
+// endpoints makes the handlers of the hand-written routes.
+func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Logger, now func() time.Time) (*endpoints, error) {
+	s := g.services
+	events := ticketv1.NewEventServiceClient(s.Ticket)
+	seats, err := handlers.NewSeats(events, ticketv1.NewHoldServiceClient(s.Ticket))
 	if err != nil {
 		return nil, err
 	}
-	existence, err := hot.NewExistence(ticketv1.NewEventServiceClient(s.Ticket))
+	existence, err := handlers.NewEventExistence(events)
 	if err != nil {
 		return nil, err
 	}
-	rooms := hot.NewRooms(g.Rooms, tokens, cookies, vwr)
-	line := hot.NewLine(g.Rooms, g.Lines, tokens, cookies, queue)
-	auth := &session.Handlers{Tokens: tokens, Cookies: cookies, Revoked: g.Revoked, Log: p.log, Life: cfg.SessionLife, Now: p.now}
-	webhooks := &hot.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)}
-	g.closers = append(g.closers, seats.Close, rooms.Close, line.Close)
-
-	h := &handlers{own: map[string]edge.Handler{
-		"auth.me": auth.Me, "auth.logout": auth.Logout, "sessions.revoke": auth.Revoke,
-		"vwr.assign": rooms.Assign, "vwr.check": rooms.Check, "vwr.status": rooms.Status, "vwr.serving": rooms.Serving,
-		"queue.check": line.Check, "queue.status": line.Status, "queue.heartbeat": line.Heartbeat, "queue.leave": line.Leave,
-		"seats.layout": seats.Layout, "seats.availability": seats.Availability,
-		"seats.reserve": seats.Reserve, "reservations.best": seats.Best,
-		"payments.webhook": webhooks.Handle,
-	}}
-	if cfg.DevLogin {
-		h.own["auth.dev-login"] = auth.DevLogin
-	}
-	pages, err := addPages(h.own, cfg, p.table, existence)
-	if err != nil {
-		return nil, err
-	}
-	h.refuse = pages.Refuse
-	answers := &answered{rooms: g.Rooms, seats: seats, existence: existence}
-	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) { h.fail(w, r, q, err) }, answers.fill)
-	h.pass = pass.Handle
-	for _, svc := range s.passthroughs() {
-		if err := svc.register(ctx, pass.Mux); err != nil {
-			return nil, fmt.Errorf("register %s: %w", svc.descriptor.FullName(), err)
-		}
-	}
-	return h, nil
-}
-
-// addPages adds the pages and the documentation.
-func addPages(own map[string]edge.Handler, cfg *Config, table *edge.Table, existence *hot.Existence) (*web.Pages, error) {
 	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin})
 	if err != nil {
 		return nil, err
 	}
-	reference, err := docs.New(table.Routes())
+	var vwr vwrv1.VwrServiceClient
+	if s.VWR != nil {
+		vwr = vwrv1.NewVwrServiceClient(s.VWR)
+	}
+	e := &endpoints{
+		devLogin: cfg.DevLogin,
+		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now},
+		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
+		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
+		seats:    seats, existence: existence, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+	}
+	g.closers = append(g.closers, seats.Close, e.rooms.Close, e.line.Close)
+	return e, nil
+}
+
+// table joins the hand-written routes and those that pass through to a service.
+func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
+	answers := &answered{rooms: g.Rooms, seats: e.seats, existence: e.existence}
+	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
+		g.dispatcher.Fail(w, r, q, err)
+	}, answers.fill)
+	passed, err := g.services.passThrough(ctx, pass)
 	if err != nil {
 		return nil, err
 	}
-	for id, h := range map[string]http.Handler{
-		"page.events": pages.Events(), "page.seats": pages.Seats(), "page.book": pages.Book(),
-		"page.room": pages.WaitingRoom(), "page.queue": pages.Queue(), "page.checkout": pages.Checkout(), "page.my": pages.Tickets(),
-		"page.login": pages.Login(), "page.asset": pages.Assets(), "page.robots": pages.Robots(),
-		"page.docs": http.HandlerFunc(reference.Page), "page.openapi": http.HandlerFunc(reference.Document),
-		"page.health": http.HandlerFunc(health),
-	} {
-		own[id] = func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-			h.ServeHTTP(w, atPath(r, q.Path))
-			return nil
-		}
-	}
-	own["page.event"] = eventPage(pages, existence)
-	return pages, nil
-}
-
-// eventPage is an event's page, or for people the one that says that there is no such event.
-func eventPage(pages *web.Pages, existence *hot.Existence) edge.Handler {
-	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-		switch {
-		case !existence.Absent(r.Context(), q.Event):
-			pages.Event().ServeHTTP(w, r)
-		case pages.NoEvent(w, r):
-			q.Refused = errs.ErrEventNotFound
-		default:
-			return errs.ErrEventNotFound
-		}
-		return nil
-	}
-}
-
-// atPath gives a page's handler the normalised path.
-func atPath(r *http.Request, path string) *http.Request {
-	if r.URL.Path == path && r.URL.RawPath == "" {
-		return r
-	}
-	clone := r.Clone(r.Context())
-	clone.URL.Path, clone.URL.RawPath = path, ""
-	return clone
-}
-
-// health says that the process answers; whether it should get traffic is /readyz on the ops port.
-func health(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
+	return edge.NewTable(append(e.routes(), passed...)...)
 }
 
 // Routes are all that the gateway serves, in the order of their declaration.

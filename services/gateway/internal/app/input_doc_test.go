@@ -16,14 +16,17 @@ import (
 // reference is what the tests need of /docs/openapi.json: the parameters and members of every
 // route.
 type reference struct {
-	Paths       map[string]map[string]operation
-	Definitions map[string]schema
+	Paths      map[string]map[string]operation
+	Components struct{ Schemas map[string]schema }
 }
 
 type operation struct {
 	Parameters []struct {
-		Name, In, Type string
-		Schema         *schema
+		Name, In string
+		Schema   schema
+	}
+	RequestBody *struct {
+		Content map[string]struct{ Schema schema }
 	}
 }
 
@@ -59,13 +62,14 @@ func documented(r *edge.Route) string {
 
 func (d reference) describe(r *edge.Route) described {
 	var out described
-	for _, p := range d.Paths[documented(r)][strings.ToLower(r.Method)].Parameters {
-		switch {
-		case p.In == "body":
-			if out.members = d.resolve(*p.Schema).Properties; out.members == nil {
-				out.members = map[string]schema{}
-			}
-		case p.In == "query" && p.Type == "integer":
+	op := d.Paths[documented(r)][strings.ToLower(r.Method)]
+	if op.RequestBody != nil {
+		if out.members = d.resolve(op.RequestBody.Content["application/json"].Schema).Properties; out.members == nil {
+			out.members = map[string]schema{}
+		}
+	}
+	for _, p := range op.Parameters {
+		if p.In == "query" && p.Schema.Type == "integer" {
 			out.numbers = append(out.numbers, p.Name)
 		}
 	}
@@ -76,7 +80,7 @@ func (d reference) resolve(s schema) schema {
 	if s.Ref == "" {
 		return s
 	}
-	return d.Definitions[strings.TrimPrefix(s.Ref, "#/definitions/")]
+	return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 }
 
 // misfit is a value of another type than a member has, with the path of what is wrong inside it.

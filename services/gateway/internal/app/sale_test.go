@@ -96,7 +96,7 @@ func TestAnswersWithASaleAreAsDocumented(t *testing.T) {
 		"vwr.check": "v1Checked", "vwr.status": "v1WaitingRoomStatus", "vwr.serving": "v1ServingCounter",
 		"queue.check": "v1Place", "queue.status": "v1Place", "queue.heartbeat": "v1Beat",
 	} {
-		require.Equal(t, "string", doc.Definitions[message].Properties["saleStatus"].Type, message)
+		require.Equal(t, "string", doc.Components.Schemas[message].Properties["saleStatus"].Type, message)
 		for _, r := range w.gateway.Routes() {
 			if r.ID != id {
 				continue

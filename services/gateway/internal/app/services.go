@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -10,9 +11,10 @@ import (
 
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
+	"urr.guru/services/gateway/internal/api"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/vwrstate"
+	"urr.guru/services/gateway/internal/roomstate"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -28,11 +30,11 @@ type Services struct {
 }
 
 // rooms are the waiting rooms that Watch will fill, or none for ever without tier 1.
-func (s Services) rooms() *vwrstate.Rooms {
+func (s Services) rooms() *roomstate.Rooms {
 	if s.VWR == nil {
-		return vwrstate.Off()
+		return roomstate.Off()
 	}
-	return vwrstate.New()
+	return roomstate.New()
 }
 
 // connections are those to the services, by name.
@@ -74,18 +76,18 @@ func (c connections) rekey(cfg *Config) error {
 	return errors.Join(all...)
 }
 
-// passed is one service whose HTTP rules the gateway serves.
-type passed struct {
+// exposed is one service whose HTTP rules the gateway serves.
+type exposed struct {
 	descriptor protoreflect.ServiceDescriptor
 	register   func(context.Context, *runtime.ServeMux) error
 }
 
-// passthroughs lists every service with HTTP rules.
-func (s Services) passthroughs() []passed {
+// exposed lists every service with HTTP rules.
+func (s Services) exposed() []exposed {
 	service := func(fd protoreflect.FileDescriptor, name protoreflect.Name) protoreflect.ServiceDescriptor {
 		return fd.Services().ByName(name)
 	}
-	list := []passed{
+	list := []exposed{
 		{service(queuev1.File_urr_queue_v1_queue_proto, "QueueAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
 			return queuev1.RegisterQueueAdminServiceHandlerClient(ctx, m, queuev1.NewQueueAdminServiceClient(s.Queue))
 		}},
@@ -109,7 +111,7 @@ func (s Services) passthroughs() []passed {
 		}},
 	}
 	if s.VWR != nil {
-		list = append(list, passed{
+		list = append(list, exposed{
 			service(vwrv1.File_urr_vwr_v1_vwr_proto, "VwrAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
 				return vwrv1.RegisterVwrAdminServiceHandlerClient(ctx, m, vwrv1.NewVwrAdminServiceClient(s.VWR))
 			},
@@ -118,11 +120,14 @@ func (s Services) passthroughs() []passed {
 	return list
 }
 
-// routes are all there is: the hand-written ones and the services' rules.
-func (s Services) routes(devLogin bool) ([]*edge.Route, error) {
-	all := edge.Handwritten(devLogin)
-	for _, p := range s.passthroughs() {
-		routes, err := edge.FromService(p.descriptor)
+// passThrough registers the services at pass and returns the routes of their HTTP rules.
+func (s Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
+	var all []*edge.Route
+	for _, p := range s.exposed() {
+		if err := p.register(ctx, pass.Mux); err != nil {
+			return nil, fmt.Errorf("register %s: %w", p.descriptor.FullName(), err)
+		}
+		routes, err := edge.FromService(p.descriptor, passThroughDetails, pass.Handle)
 		if err != nil {
 			return nil, err
 		}

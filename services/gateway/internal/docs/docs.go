@@ -1,5 +1,5 @@
 // Package docs serves the API's reference at /docs: the OpenAPI document of the services' HTTP rules, completed with what only the gateway
-// knows (hand-written routes, who may use each, problem documents and their codes), and a plain page of the same.
+// knows (hand-written routes, who may use each, problem documents and their codes), and a page that renders it with Swagger UI.
 package docs
 
 import (
@@ -22,49 +22,58 @@ import (
 //go:embed page.html
 var pageSource string
 
-// Docs holds both forms, made once.
-type Docs struct {
+// Reference is the document and the page. Its handlers answer only after Describe: the routes that it describes have them.
+type Reference struct {
+	// Script and Styles are the addresses of the renderer. Without a script the page is a plain list of the routes.
+	Script string
+	Styles []string
+
 	document, page []byte
 }
 
-// New makes the reference of these routes. A pass-through route that the generated document does not have is an error: the two were
-// generated at different times.
-func New(routes []*edge.Route) (*Docs, error) {
-	doc, err := build(proto.OpenAPI, routes)
+// Describe makes both forms, once. A pass-through route that the generated document does not have is an error: the two were generated at
+// different times.
+func (d *Reference) Describe(routes []*edge.Route) error {
+	generated, err := build(proto.OpenAPI, routes)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := &Docs{}
+	doc, err := toV3(generated)
+	if err != nil {
+		return err
+	}
 	if d.document, err = json.MarshalIndent(doc, "", " "); err != nil {
-		return nil, fmt.Errorf("openapi: %w", err)
+		return fmt.Errorf("openapi: %w", err)
 	}
-	if d.page, err = render(routes); err != nil {
-		return nil, err
-	}
-	return d, nil
+	d.page, err = d.render(routes)
+	return err
 }
 
 // Document answers with the OpenAPI document.
-func (d *Docs) Document(w http.ResponseWriter, _ *http.Request) {
+func (d *Reference) Document(w http.ResponseWriter, _ *http.Request) {
 	write(w, "application/json", d.document)
 }
 
 // Page answers with the page.
-func (d *Docs) Page(w http.ResponseWriter, _ *http.Request) {
+func (d *Reference) Page(w http.ResponseWriter, _ *http.Request) {
 	write(w, "text/html; charset=utf-8", d.page)
 }
+
+// policy lets the page load the renderer and the document from its own origin, and run no inline script.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func write(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
 // render lists the routes of the API, not the pages, and every code.
-func render(routes []*edge.Route) ([]byte, error) {
+func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 	t, err := template.New("docs").Parse(pageSource)
 	if err != nil {
 		return nil, fmt.Errorf("docs: %w", err)
@@ -76,9 +85,11 @@ func render(routes []*edge.Route) ([]byte, error) {
 	type route struct{ Method, Path, Who, Summary string }
 	data := struct {
 		Version string
+		Script  string
+		Styles  []string
 		Routes  []route
 		Codes   []code
-	}{Version: telemetry.Version()}
+	}{Version: telemetry.Version(), Script: d.Script, Styles: d.Styles}
 	for _, r := range routes {
 		if r.Page {
 			continue

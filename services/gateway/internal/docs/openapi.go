@@ -3,14 +3,12 @@ package docs
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
-	"urr.guru/services/gateway/internal/identity"
 )
 
 type object = map[string]any
@@ -30,6 +28,7 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 	delete(definitions, "v1Caller")
 	delete(definitions, "v1Tier1")
 	definitions["Problem"] = problemSchema()
+	served := object{} // the generated document also has routes of services that are not configured
 	for _, r := range routes {
 		if r.Page {
 			continue
@@ -39,7 +38,14 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 			return nil, err
 		}
 		describe(op, r)
+		item, _ := served[publicPath(r)].(object)
+		if item == nil {
+			item = object{}
+			served[publicPath(r)] = item
+		}
+		item[strings.ToLower(r.Method)] = op
 	}
+	doc["paths"] = served
 	doc["info"] = object{
 		"title": "URR", "version": telemetry.Version(),
 		"description": "Every path under /api/v1 is also served under /api. Refusals are application/problem+json (RFC 9457).",
@@ -113,25 +119,11 @@ func describe(op object, r *edge.Route) {
 	}
 }
 
-// headers are those that a route reads besides the credentials.
+// headers are the parameters of the headers that a route reads.
 func headers(r *edge.Route) []any {
-	var all []any
-	add := func(name, about string, required bool) {
-		all = append(all, object{"name": name, "in": "header", "type": "string", "required": required, "description": about})
-	}
-	paying := r.ID == "PaymentService.Prepare" || r.ID == "PaymentService.Confirm"
-	if paying || r.Method == http.MethodPost && r.Status == http.StatusCreated {
-		add(identity.IdempotencyHeader, "1 to 255 visible characters; the same call again with the same key gets the first answer.", paying)
-	}
-	if r.ID == "EventAdminService.PutEvent" {
-		add(identity.IfMatchHeader, "An ETag of the event's settings: they are replaced only if nobody has changed them since. * demands that the event is there.", false)
-	}
-	switch {
-	case strings.HasPrefix(r.ID, "queue."):
-		add(identity.QueueTicketHeader, "The ticket of the last answer: it keeps the place should the line be lost.", false)
-		add(identity.EntryHeader, "The entry token, once there is one.", false)
-	case r.ID == "vwr.check":
-		add(identity.VWRTicketHeader, "The ticket of assign: with it a check costs no lookup.", false)
+	all := make([]any, len(r.Headers))
+	for i, h := range r.Headers {
+		all[i] = object{"name": h.Name, "in": "header", "type": "string", "required": h.Required, "description": h.Description}
 	}
 	return all
 }

@@ -57,7 +57,7 @@ type Guard struct {
 // Check lets a request pass or says why not; the refusals that lead somewhere carry the metadata "redirectTo". Its order is fixed: who
 // asks, then the event, its waiting room (tier 1), the entry token (tier 2), and last the slot, which alone costs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
-	if !q.Route.blind() && !g.Rooms.Ready() {
+	if !q.Route.servesUnready() && !g.Rooms.Ready() {
 		return errs.ErrUnavailable
 	}
 	if err := g.who(q); err != nil {

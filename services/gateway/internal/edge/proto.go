@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -13,9 +14,17 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
+// Details are what an HTTP rule cannot say about its route; the fields are those of Route.
+type Details struct {
+	Status  int
+	Timeout time.Duration
+	Headers []Header
+}
+
 // FromService reads the pass-through routes of a service: what its methods' google.api.http rules bind, joined with what their option
-// urr.common.v1.edge demands. A method with a rule and no option is an error, since nobody has said who may use it.
-func FromService(sd protoreflect.ServiceDescriptor) ([]*Route, error) {
+// urr.common.v1.edge demands and with details, by full method. A method with a rule and without the option is an error, since nothing
+// says who may call it.
+func FromService(sd protoreflect.ServiceDescriptor, details map[string]Details, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
 		md := sd.Methods().Get(i)
@@ -28,10 +37,11 @@ func FromService(sd protoreflect.ServiceDescriptor) ([]*Route, error) {
 		}
 		need, _ := proto.GetExtension(md.Options(), commonv1.E_Edge).(*commonv1.Edge)
 		for n, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
-			r, err := fromRule(md, binding, need)
+			r, err := fromRule(md, binding, need, details[fullMethod(md)])
 			if err != nil {
 				return nil, err
 			}
+			r.Handler = handler
 			if n > 0 {
 				r.ID = fmt.Sprintf("%s.%d", r.ID, n)
 			}
@@ -41,12 +51,12 @@ func FromService(sd protoreflect.ServiceDescriptor) ([]*Route, error) {
 	return routes, nil
 }
 
-func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge) (*Route, error) {
+func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge, details Details) (*Route, error) {
 	r := &Route{
 		ID:    string(md.Parent().Name()) + "." + string(md.Name()),
 		Who:   Who(need.GetWho()),
 		Event: Source(need.GetEvent()),
-		RPC:   fmt.Sprintf("/%s/%s", md.Parent().FullName(), md.Name()),
+		RPC:   fullMethod(md),
 	}
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
@@ -67,25 +77,17 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	default:
 		return nil, fmt.Errorf("%s: the body is %q; strict parsing knows whole bodies only", md.FullName(), rule.GetBody())
 	}
-	r.Status, r.Timeout = successStatus(md), slow[md.FullName()]
+	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
 	return r, nil
 }
 
-// created are the pass-through methods that answer 201: each call makes a thing that did not exist. Prepare and Create say so in the API.
-var created = map[protoreflect.FullName]bool{
-	"urr.payment.v1.PaymentService.Prepare":       true,
-	"urr.ticket.v1.EventAdminService.CreateEvent": true,
-}
-
-// slow are the methods that take longer than DefaultTimeout: a payment provider may need 10 s to answer.
-var slow = map[protoreflect.FullName]time.Duration{
-	"urr.payment.v1.PaymentService.Confirm": 20 * time.Second,
+// fullMethod is the method's name as gRPC has it, /package.Service/Method.
+func fullMethod(md protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", md.Parent().FullName(), md.Name())
 }
 
 func successStatus(md protoreflect.MethodDescriptor) int {
 	switch {
-	case created[md.FullName()]:
-		return http.StatusCreated
 	case md.Output().FullName() == (&emptypb.Empty{}).ProtoReflect().Descriptor().FullName():
 		return http.StatusNoContent
 	default:

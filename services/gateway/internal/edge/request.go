@@ -16,7 +16,7 @@ import (
 // Request is what the edge knows about a request: its route, and who is asking as far as that was verified.
 type Request struct {
 	Match
-	// ID is the request's id; a hot request gets one only when something fails.
+	// ID is the request's id; a request of the fast path gets one only when something fails.
 	ID string
 	// Path is the normalised path.
 	Path string

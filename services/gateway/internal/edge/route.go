@@ -57,7 +57,7 @@ type Body struct {
 
 // Route is one method of one path, with everything that is demanded of its requests.
 type Route struct {
-	// ID names the route in logs, metrics and the table of handlers, as "seats.reserve"; pass-through routes have their RPC's name.
+	// ID names the route in logs and metrics, as "seats.reserve"; pass-through routes have their RPC's name.
 	ID      string
 	Method  string
 	Pattern string // as /api/v1/seats/{event_id}
@@ -68,13 +68,13 @@ type Route struct {
 	Page bool
 	// Poll routes change nothing that counts, though their method may: they are limited in process, without Redis.
 	Poll bool
-	// Hot routes are answered in front of the general chain: no span, no request id unless something fails.
-	Hot bool
+	// FastPath routes are answered in front of the general chain: no span, no request id unless something fails.
+	FastPath bool
 	// Issues routes give a visitor without a urr-anon one.
 	Issues bool
 	// RPC is the full method that the request passes through to; empty for hand-written routes.
 	RPC string
-	// Timeout bounds a request that is not hot; 0 = DefaultTimeout.
+	// Timeout bounds a request outside the fast path; 0 = DefaultTimeout.
 	Timeout time.Duration
 	// Status is what success answers with; 0 = 200.
 	Status int
@@ -82,8 +82,23 @@ type Route struct {
 	Answer proto.Message
 	// Summary is the line of the API's documentation.
 	Summary string
+	// Headers are those that the route reads besides the credentials that Who demands; for the documentation.
+	Headers []Header
+	// Handler answers requests that the edge has let pass.
+	Handler Handler
 
 	params []string
+}
+
+// Header is a request header of a route.
+type Header struct {
+	Name, Description string
+	Required          bool
+}
+
+// JSONBody is the body of a hand-written route that is parsed into a message like m.
+func JSONBody(m proto.Message) Body {
+	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
 // Handler serves a request that the edge has let pass. An error that it returns becomes a problem document, so it must not have written.
@@ -94,9 +109,9 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// blind reports whether the route may be served by a gateway that does not know the waiting rooms yet: pages that are the same for
+// servesUnready reports whether the route may be served by a gateway that does not know the waiting rooms yet: pages that are the same for
 // everybody, and operators.
-func (r *Route) blind() bool { return r.Page && r.Event == None || r.Who == Admin }
+func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Who == Admin }
 
 // Params are the names in the pattern, in order.
 func (r *Route) Params() []string { return r.params }

@@ -29,6 +29,8 @@ type manifest struct {
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
+	// Docs is the renderer of the API's reference.
+	Docs entry `json:"docs"`
 }
 
 type entry struct {
@@ -67,8 +69,9 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	}
 	f := &frame{template: tmpl, catalogues: catalogues, clock: m.Clock, cfg: cfg}
 	p := &Pages{
-		shells: make(map[string]*shell, len(names)), room: room, assets: assets, robots: newRobots(),
-		refusal: &refusal{frame: f, entry: m.Pages[refusalPage]},
+		shells: make(map[string]*shell, len(names)), WaitingRoom: room, Assets: assets, Robots: newRobots(),
+		refusal:    &refusal{frame: f, entry: m.Pages[refusalPage]},
+		DocsScript: m.Docs.Module, DocsStyles: m.Docs.Styles,
 	}
 	for _, name := range append([]string{refusalPage}, names...) {
 		e, ok := m.Pages[name]
@@ -101,7 +104,7 @@ func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 		s.bodies[variant{lang: lang}] = page
 		s.bodies[variant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*shell, len(names)), room: s, assets: http.NotFoundHandler(), robots: newRobots()}
+	p := &Pages{shells: make(map[string]*shell, len(names)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
 	for _, name := range names {
 		p.shells[name] = s
 	}

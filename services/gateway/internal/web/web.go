@@ -24,10 +24,17 @@ type Config struct {
 
 // Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and answer GET and HEAD.
 type Pages struct {
+	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a CDN may keep.
+	WaitingRoom http.Handler
+	// Assets is `/assets/{file}`: scripts and styles, named by their content, immutable.
+	Assets http.Handler
+	// Robots is `/robots.txt`: what crawlers may read.
+	Robots http.Handler
+	// DocsScript and DocsStyles are the addresses of the renderer of the API's reference; empty before the pages are built.
+	DocsScript string
+	DocsStyles []string
+
 	shells map[string]*shell
-	room   http.Handler
-	assets http.Handler
-	robots http.Handler
 	// noEvent and refusal are nil before the pages are built.
 	noEvent *shell
 	refusal *refusal
@@ -43,35 +50,10 @@ func New(cfg Config) (*Pages, error) {
 	return newPages(files, cfg)
 }
 
-// Events is `/`, the list of sales.
-func (p *Pages) Events() http.Handler { return p.shells["events"] }
-
-// Event is `/events/{eventId}`.
-func (p *Pages) Event() http.Handler { return p.shells["event"] }
-
-// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a CDN may keep.
-func (p *Pages) WaitingRoom() http.Handler { return p.room }
-
-// Queue is `/queue/{eventId}`, the line of tier 2.
-func (p *Pages) Queue() http.Handler { return p.shells["queue"] }
-
-// Seats is `/events/{eventId}/seats`, the map of an event with assigned seats.
-func (p *Pages) Seats() http.Handler { return p.shells["seats"] }
-
-// Book is `/events/{eventId}/book`: general admission, or the best seats available.
-func (p *Pages) Book() http.Handler { return p.shells["book"] }
-
-// Checkout is `/checkout/{reservationId}`.
-func (p *Pages) Checkout() http.Handler { return p.shells["checkout"] }
-
-// Tickets is `/my`: the visitor's reservations and tickets.
-func (p *Pages) Tickets() http.Handler { return p.shells["my"] }
-
-// Login is `/login`.
-func (p *Pages) Login() http.Handler { return p.shells["login"] }
-
-// Robots is `/robots.txt`: what crawlers may read.
-func (p *Pages) Robots() http.Handler { return p.robots }
-
-// Assets is `/assets/{file}`: scripts and styles, named by their content, immutable.
-func (p *Pages) Assets() http.Handler { return p.assets }
+// Page is the page of a name, as "events"; nil when there is none.
+func (p *Pages) Page(name string) http.Handler {
+	if s, ok := p.shells[name]; ok {
+		return s
+	}
+	return nil
+}

@@ -53,9 +53,9 @@ func serve(t *testing.T, files fs.FS, cfg web.Config) http.Handler {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	for pattern, page := range map[string]http.Handler{
-		"/{$}": p.Events(), "/events/{eventId}": p.Event(), "/vwr/{eventId}": p.WaitingRoom(), "/queue/{eventId}": p.Queue(),
-		"/events/{eventId}/seats": p.Seats(), "/events/{eventId}/book": p.Book(), "/checkout/{reservationId}": p.Checkout(),
-		"/my": p.Tickets(), "/login": p.Login(), "/assets/{file}": p.Assets(), "/robots.txt": p.Robots(),
+		"/{$}": p.Page("events"), "/events/{eventId}": p.Page("event"), "/vwr/{eventId}": p.WaitingRoom, "/queue/{eventId}": p.Page("queue"),
+		"/events/{eventId}/seats": p.Page("seats"), "/events/{eventId}/book": p.Page("book"), "/checkout/{reservationId}": p.Page("checkout"),
+		"/my": p.Page("my"), "/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
 	} {
 		mux.Handle(pattern, page)
 	}
@@ -227,7 +227,7 @@ func TestHeadHasNoBodyAndOthersAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	for _, method := range []string{http.MethodHead, http.MethodPost} {
 		w := httptest.NewRecorder()
-		p.Events().ServeHTTP(w, httptest.NewRequest(method, "/", http.NoBody))
+		p.Page("events").ServeHTTP(w, httptest.NewRequest(method, "/", http.NoBody))
 		if method == http.MethodHead {
 			require.Equal(t, http.StatusOK, w.Code)
 			require.Zero(t, w.Body.Len())

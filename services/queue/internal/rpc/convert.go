@@ -4,17 +4,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/queue/internal/line"
 )
 
-func requests(items []*queuev1.LineItem) []line.Request {
-	out := make([]line.Request, len(items))
-	for i, it := range items {
-		out[i] = line.Request{EventID: it.GetEventId(), Caller: caller(it.GetCaller()), Ticket: it.GetTicket(), Entry: entry(it.GetEntry())}
+// request refuses an item of nobody.
+func request(it *queuev1.LineItem) (line.Request, error) {
+	if !ids.User(it.GetCaller().GetUserId()) {
+		return line.Request{}, errs.ErrUnauthenticated
 	}
-	return out
+	return line.Request{EventID: it.GetEventId(), Caller: caller(it.GetCaller()), Ticket: it.GetTicket(), Entry: entry(it.GetEntry())}, nil
 }
 
 func caller(c *commonv1.Caller) line.Caller {
@@ -57,12 +58,15 @@ func optional(s string) *string {
 	return &s
 }
 
-func slots(items []*queuev1.SlotItem) []line.Slot {
-	out := make([]line.Slot, len(items))
-	for i, it := range items {
-		out[i] = line.Slot{EventID: it.GetEventId(), UserID: it.GetUserId(), SlotID: it.GetSlotId(), Epoch: it.GetEpoch()}
+func slot(it *queuev1.SlotItem) (line.Slot, error) {
+	return line.Slot{EventID: it.GetEventId(), UserID: it.GetUserId(), SlotID: it.GetSlotId(), Epoch: it.GetEpoch()}, nil
+}
+
+func verdict(v line.Verdict, err error) *queuev1.SlotResult {
+	if err == nil {
+		err = v.Err
 	}
-	return out
+	return &queuev1.SlotResult{Active: v.Active, Problem: errs.ToProblem(err)}
 }
 
 func overview(o line.Overview) *queuev1.LineStatus {

@@ -7,9 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"urr.guru/pkg/errs"
-	"urr.guru/pkg/ids"
 	pkgrpc "urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/batchrpc"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/queue/internal/line"
 )
@@ -49,44 +48,30 @@ func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) 
 
 // Check implements queuev1.QueueServiceServer.
 func (v *Visitors) Check(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return each(ctx, "check", req, v.line.Check), nil
+	return answer(ctx, "check", req, v.line.Check), nil
 }
 
 // Status implements queuev1.QueueServiceServer.
 func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return each(ctx, "status", req, v.line.Status), nil
+	return answer(ctx, "status", req, v.line.Status), nil
 }
 
 // Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return each(ctx, "heartbeat", req, v.line.Status), nil
+	return answer(ctx, "heartbeat", req, v.line.Status), nil
 }
 
-// each answers the items of signed-in users and refuses the others, by position.
-func each(ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer) *queuev1.LineResponse {
-	all := requests(req.GetItems())
-	var valid []line.Request
-	for _, r := range all {
-		if ids.User(r.Caller.UserID) {
-			valid = append(valid, r)
+// answer answers the items of signed-in users and refuses the others.
+func answer(
+	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
+) *queuev1.LineResponse {
+	return &queuev1.LineResponse{Results: batchrpc.Together(ctx, req.GetItems(), request, do, func(a line.Answer, err error) *queuev1.LineResult {
+		if err != nil {
+			a.Err = err
 		}
-	}
-	var answers []line.Answer
-	if len(valid) > 0 {
-		answers = do(ctx, valid)
-	}
-	out := make([]*queuev1.LineResult, len(all))
-	next := 0
-	for i, r := range all {
-		a := line.Answer{Err: errs.ErrUnauthenticated}
-		if ids.User(r.Caller.UserID) {
-			a = answers[next]
-			next++
-		}
-		out[i] = result(a)
 		observe(call, a)
-	}
-	return &queuev1.LineResponse{Results: out}
+		return result(a)
+	})}
 }
 
 // Leave implements queuev1.QueueServiceServer.
@@ -103,12 +88,7 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 
 // VerifySlots implements queuev1.QueueServiceServer.
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
-	verdicts := v.line.Verify(ctx, slots(req.GetItems()))
-	out := make([]*queuev1.SlotResult, len(verdicts))
-	for i, d := range verdicts {
-		out[i] = &queuev1.SlotResult{Active: d.Active, Problem: errs.ToProblem(d.Err)}
-	}
-	return &queuev1.VerifySlotsResponse{Results: out}, nil
+	return &queuev1.VerifySlotsResponse{Results: batchrpc.Together(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
 }
 
 // watchGap is the least time between two messages of a stream.

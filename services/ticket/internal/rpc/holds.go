@@ -2,15 +2,13 @@ package rpc
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"strconv"
-	"sync"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/reservation"
@@ -19,7 +17,7 @@ import (
 // maxPlaces is the most places of one request: the highest limit per person of an event.
 const maxPlaces = 1000
 
-// Holder holds places.
+// Holder holds places. It bounds how many requests run at once, and refuses more.
 type Holder interface {
 	HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error)
 	HoldBest(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error)
@@ -39,58 +37,30 @@ func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
 
 // HoldSeats implements HoldService.
 func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
-	return each(req.GetItems(), func(item *ticketv1.HoldSeatsItem) (*reservation.Reservation, error) {
+	hold := func(ctx context.Context, item *ticketv1.HoldSeatsItem) (*reservation.Reservation, error) {
 		r, err := toSeatsRequest(item)
 		if err != nil {
 			return nil, err
 		}
 		return s.holder.HoldSeats(ctx, r)
-	}), nil
+	}
+	return &ticketv1.HoldResponse{Results: batchrpc.Each(ctx, req.GetItems(), hold, holdResult)}, nil
 }
 
 // HoldBest implements HoldService.
 func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
-	return each(req.GetItems(), func(item *ticketv1.HoldBestItem) (*reservation.Reservation, error) {
+	hold := func(ctx context.Context, item *ticketv1.HoldBestItem) (*reservation.Reservation, error) {
 		r, err := toBestRequest(item)
 		if err != nil {
 			return nil, err
 		}
 		return s.holder.HoldBest(ctx, r)
-	}), nil
-}
-
-// each runs the items concurrently. Holder bounds how many run at once, and refuses what is too
-// much.
-func each[I any](items []I, fn func(I) (*reservation.Reservation, error)) *ticketv1.HoldResponse {
-	res := &ticketv1.HoldResponse{Results: make([]*ticketv1.HoldResult, len(items))}
-	run := func(i int) {
-		r, err := guarded(items[i], fn)
-		countHold(err)
-		res.Results[i] = holdResult(r, err)
 	}
-	if len(items) == 1 {
-		run(0)
-		return res
-	}
-	var wg sync.WaitGroup
-	for i := range items {
-		wg.Go(func() { run(i) })
-	}
-	wg.Wait()
-	return res
-}
-
-// guarded turns a panic into the item's error: in a goroutine of its own it would end the process.
-func guarded[I any](item I, fn func(I) (*reservation.Reservation, error)) (r *reservation.Reservation, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r, err = nil, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
-	return fn(item)
+	return &ticketv1.HoldResponse{Results: batchrpc.Each(ctx, req.GetItems(), hold, holdResult)}, nil
 }
 
 func holdResult(r *reservation.Reservation, err error) *ticketv1.HoldResult {
+	countHold(err)
 	if err != nil {
 		return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Problem{Problem: errs.ToProblem(err)}}
 	}

@@ -8,8 +8,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/lifecycle"
+	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/pass"
@@ -35,11 +37,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, time.Now)
 	a.OnClose("store", store.Close)
 	claims := dynamo.NewClaims(store)
-	loads, err := queue.New(cfg.Queue)
+	loads, rekeyQueue, err := dialQueue(a, cfg.Queue)
 	if err != nil {
 		return err
 	}
-	a.OnClose("queue", loads.Close)
 
 	board := room.NewBoard()
 	advancer := room.NewAdvancer(board, store, claims, loads, time.Now, log)
@@ -64,7 +65,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("advancer", advancer.Run)
 	a.Go("closer", closer.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		return errors.Join(passes.Rekey(next.TokenSecret), loads.Rekey(next.Queue.Key), server.Rekey(next.RPC.Accept))
+		return errors.Join(passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
 	})
 	// Only the first read counts: polls go on from memory when the store is gone, and no other replica would have it.
 	a.Ready("counters", func(context.Context) error {
@@ -74,6 +75,18 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return nil
 	})
 	return a.Run(ctx)
+}
+
+// dialQueue connects to queue, unless there is no address for it. It also returns what changes the key of the pair.
+func dialQueue(a *lifecycle.App, peer pkgrpc.Peer) (*queue.Client, func(config.Secret) error, error) {
+	if peer.Addr == "" {
+		return queue.New(nil), func(config.Secret) error { return nil }, nil
+	}
+	conn, err := a.Dial("queue", peer, pkgrpc.WithBreaker())
+	if err != nil {
+		return nil, nil, err
+	}
+	return queue.New(conn), conn.Rekey, nil
 }
 
 // Migrate makes the tables.

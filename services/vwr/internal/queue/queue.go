@@ -4,9 +4,9 @@ package queue
 import (
 	"context"
 
-	"urr.guru/pkg/config"
+	"google.golang.org/grpc"
+
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/rpc"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	"urr.guru/services/vwr/internal/room"
 )
@@ -16,22 +16,17 @@ var (
 	_ room.Sales = (*Client)(nil)
 )
 
-// Client asks queue; without an address it answers that queue cannot be reached.
+// Client asks queue; without a connection it answers that queue cannot be reached.
 type Client struct {
-	conn *rpc.Conn // nil without an address
-	rpc  queuev1.QueueServiceClient
+	rpc queuev1.QueueServiceClient // nil without a connection
 }
 
-// New connects in the name of vwr; it does not wait for queue. An empty address is no error: then no event can be advanced by load.
-func New(p rpc.Peer) (*Client, error) {
-	if p.Addr == "" {
-		return &Client{}, nil
+// New makes a Client. A nil conn is no error: then no event can be advanced by load.
+func New(conn grpc.ClientConnInterface) *Client {
+	if conn == nil {
+		return &Client{}
 	}
-	conn, err := rpc.Dial("vwr", "queue", p, rpc.WithBreaker())
-	if err != nil {
-		return nil, err
-	}
-	return &Client{conn: conn, rpc: queuev1.NewQueueServiceClient(conn)}, nil
+	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
 // Load is how many are in tier 2 of an event, and how many have arrived there since the round began.
@@ -53,20 +48,4 @@ func (c *Client) Closed(ctx context.Context, eventID string) (bool, error) {
 	}
 	res, err := c.rpc.GetSale(ctx, &queuev1.GetSaleRequest{EventId: eventID})
 	return res.GetClosed(), err
-}
-
-// Rekey signs with another key of the pair from now on.
-func (c *Client) Rekey(key config.Secret) error {
-	if c.conn == nil {
-		return nil
-	}
-	return c.conn.Rekey(key)
-}
-
-// Close ends the connection.
-func (c *Client) Close(context.Context) error {
-	if c.conn == nil {
-		return nil
-	}
-	return c.conn.Close()
 }

@@ -5,13 +5,12 @@ package rpc
 import (
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/batchrpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/room"
 )
@@ -34,8 +33,7 @@ func NewVisitors(s *room.Service, b *room.Board, log *slog.Logger) *Visitors {
 func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
 	failed := faults{call: "assign"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.AssignResponse{Results: each(req.GetItems(), func(it *vwrv1.AssignItem) *vwrv1.AssignResult {
-		got, err := v.rooms.Assign(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId())
+	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.Assigned, err error) *vwrv1.AssignResult {
 		if err != nil {
 			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.problem(err)}}
 		}
@@ -44,12 +42,15 @@ func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1
 	})}, nil
 }
 
+func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.Assigned, error) {
+	return v.rooms.Assign(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId())
+}
+
 // Check tells each item's visitor whether it is their turn.
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
 	failed := faults{call: "check"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.CheckResponse{Results: each(req.GetItems(), func(it *vwrv1.CheckItem) *vwrv1.CheckResult {
-		got, err := v.check(ctx, it)
+	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.Checked, err error) *vwrv1.CheckResult {
 		if err != nil {
 			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.problem(err)}}
 		}
@@ -80,19 +81,4 @@ func (v *Visitors) GetCounters(ctx context.Context, req *vwrv1.GetCountersReques
 		return nil, err
 	}
 	return &vwrv1.GetCountersResponse{Counters: counters(states)}, nil
-}
-
-// each answers items side by side, in their order. A single item needs no goroutine.
-func each[I, R proto.Message](items []I, answer func(I) R) []R {
-	results := make([]R, len(items))
-	if len(items) == 1 {
-		results[0] = answer(items[0])
-		return results
-	}
-	var work sync.WaitGroup
-	for i, it := range items {
-		work.Go(func() { results[i] = answer(it) })
-	}
-	work.Wait()
-	return results
 }

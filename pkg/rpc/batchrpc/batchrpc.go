@@ -1,0 +1,119 @@
+// Package batchrpc is both sides of a batched RPC: a request with repeated items, answered with as many results in the same order, each
+// a value or a Problem (proto/README.md, "Batches"). The gRPC status concerns the whole call only.
+//
+// A server answers with Each when items are independent, or with Together when the domain takes the whole batch. A client turns a
+// method into the function of a batch.Coalescer with Call.
+package batchrpc
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+// Each answers every item with one call of handle; the calls run concurrently. A panic of handle is that item's errs.ErrInternal. result
+// makes the item's result of the value or the error; it may run concurrently too.
+func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
+	results := make([]R, len(items))
+	if len(items) == 1 { // needs no goroutine
+		results[0] = result(recovered(ctx, items[0], handle))
+		return results
+	}
+	var wg sync.WaitGroup
+	for i, item := range items {
+		wg.Go(func() { results[i] = result(recovered(ctx, item, handle)) })
+	}
+	wg.Wait()
+	return results
+}
+
+// recovered turns a panic into an error: no interceptor sees a panic of another goroutine, so that it would end the process.
+func recovered[I, O any](ctx context.Context, item I, handle func(context.Context, I) (O, error)) (out O, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return handle(ctx, item)
+}
+
+// Together answers all items with one call of handle. Items that convert refuses are not passed to handle; if it refuses all, handle is
+// not called. handle returns one answer for each converted item, in order; if it returns another number, all of them fail with
+// errs.ErrInternal. result makes an item's result of its answer, or of the error that refused it.
+func Together[I, V, A, R any](
+	ctx context.Context, items []I, convert func(I) (V, error), handle func(context.Context, []V) []A, result func(A, error) R,
+) []R {
+	values := make([]V, 0, len(items))
+	refused := make([]error, len(items))
+	for i, item := range items {
+		v, err := convert(item)
+		if err != nil {
+			refused[i] = err
+			continue
+		}
+		values = append(values, v)
+	}
+	var answers []A
+	var failed error
+	if len(values) > 0 {
+		answers = handle(ctx, values)
+		if len(answers) != len(values) {
+			failed = errs.ErrInternal.Wrap(fmt.Errorf("%d answers for %d items", len(answers), len(values)))
+		}
+	}
+	results := make([]R, len(items))
+	next := 0
+	for i, err := range refused {
+		var answer A
+		switch {
+		case err != nil:
+		case failed != nil:
+			err = failed
+		default:
+			answer = answers[next]
+			next++
+		}
+		results[i] = result(answer, err)
+	}
+	return results
+}
+
+// Method is a method of a generated client.
+type Method[Req, Res any] func(ctx context.Context, req Req, opts ...grpc.CallOption) (Res, error)
+
+// Response is the response of a batched RPC.
+type Response[R any] interface{ GetResults() []R }
+
+// Result is the result of one item.
+type Result interface{ GetProblem() *commonv1.Problem }
+
+// Call makes the function that batch.NewItems and batch.NewGroups take: it sends the items in one request, and returns for each the value
+// of its result or its Problem as an error.
+func Call[I, O, Req any, R Result, Res Response[R]](
+	method Method[Req, Res], request func([]I) Req, value func(R) O,
+) func(context.Context, []I) ([]batch.Result[O], error) {
+	return func(ctx context.Context, items []I) ([]batch.Result[O], error) {
+		res, err := method(ctx, request(items))
+		if err != nil {
+			return nil, err
+		}
+		results := res.GetResults()
+		out := make([]batch.Result[O], len(results))
+		for i, r := range results {
+			if p := r.GetProblem(); p != nil {
+				out[i].Err = errs.FromProblem(p)
+			} else {
+				out[i].Value = value(r)
+			}
+		}
+		return out, nil
+	}
+}

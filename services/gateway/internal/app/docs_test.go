@@ -1,0 +1,72 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+)
+
+// TestDocumentIsValid reads /docs/openapi.json as OpenAPI 3 and finds every route of the API in it.
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
+	doc, err := openapi3.NewLoader().LoadFromData(rec.Body.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
+	require.True(t, strings.HasPrefix(doc.OpenAPI, "3."), doc.OpenAPI)
+	for _, r := range w.gateway.Routes() {
+		if r.Page {
+			continue
+		}
+		path := doc.Paths.Value(documented(r))
+		require.NotNil(t, path, "%s", r)
+		op := path.GetOperation(r.Method)
+		require.NotNil(t, op, "%s", r)
+		require.NotEmpty(t, op.Summary, "%s", r)
+		require.Equal(t, string(r.Who), op.Extensions["x-urr-who"], "%s", r)
+		refused := op.Responses.Default().Value.Content["application/problem+json"]
+		require.NotNil(t, refused, "%s", r)
+		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
+		keyed := r.Status == http.StatusCreated || r.ID == "PaymentService.Confirm"
+		require.Equal(t, keyed, op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, "%s", r)
+		require.Equal(t, strings.HasPrefix(r.ID, "queue."), op.Parameters.GetByInAndName("header", "X-Queue-Ticket") != nil, "%s", r)
+		require.Equal(t, r.ID == "vwr.check", op.Parameters.GetByInAndName("header", "X-Vwr-Ticket") != nil, "%s", r)
+	}
+	require.Len(t, doc.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum, len(errs.Catalogue()))
+	require.NotContains(t, rec.Body.String(), `"caller`)
+	place, err := json.Marshal(doc.Components.Schemas["v1Place"].Value.Properties["peopleAhead"])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type": "integer", "format": "int64"}`, string(place))
+}
+
+// TestDocsPageLoadsItsRenderer: the page names own files only, which exist, and its policy lets them in.
+func TestDocsPageLoadsItsRenderer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page := w.do(http.MethodGet, "/docs", "", nil)
+	require.Equal(t, http.StatusOK, page.Code)
+	body := page.Body.String()
+	require.Contains(t, body, `id="SEAT_TAKEN"`)
+	require.NotContains(t, body, "<style")
+	require.NotRegexp(t, `<script(>| [^s])`, body, "no inline script")
+	files := regexp.MustCompile(`(?:src|href)="(/assets/[^"]+)"`).FindAllStringSubmatch(body, -1)
+	require.Len(t, files, 2, "build the pages: make web")
+	for _, file := range files {
+		rec := w.do(http.MethodGet, file[1], "", nil)
+		require.Equal(t, http.StatusOK, rec.Code, file[1])
+		require.Contains(t, rec.Header().Get("Cache-Control"), "immutable")
+	}
+	policy := page.Header().Get("Content-Security-Policy")
+	for _, directive := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"} {
+		require.Contains(t, policy, directive)
+	}
+	require.NotContains(t, policy, "unsafe")
+}

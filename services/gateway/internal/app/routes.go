@@ -1,0 +1,190 @@
+package app
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"urr.guru/services/gateway/internal/docs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/session"
+	"urr.guru/services/gateway/internal/web"
+
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// endpoints have the handlers of the hand-written routes.
+type endpoints struct {
+	devLogin  bool
+	auth      *session.Handlers
+	rooms     *handlers.Rooms
+	line      *handlers.Line
+	seats     *handlers.Seats
+	webhooks  *handlers.Webhooks
+	existence *handlers.EventExistence
+	pages     *web.Pages
+	reference *docs.Reference
+}
+
+// routes is the table of the hand-written routes: hot polls and batched calls, sign-in, the seat bitmap, webhooks, pages. All others are
+// the HTTP rules of the services, completed by passThroughDetails.
+func (e *endpoints) routes() []*edge.Route {
+	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.pageRoutes())
+}
+
+func (e *endpoints) authRoutes() []*edge.Route {
+	routes := []*edge.Route{
+		{
+			ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: edge.User, Handler: e.auth.Me,
+			Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
+		},
+		{
+			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusNoContent, Summary: "Ends the session of this browser",
+		},
+		{
+			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Who: edge.Admin, Handler: e.auth.Revoke,
+			Body: edge.JSONBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent,
+			Summary: "Ends one session, or all of a user's, at all gateways",
+		},
+	}
+	if e.devLogin { // else the route does not exist
+		routes = append(routes, &edge.Route{
+			ID: "auth.dev-login", Method: http.MethodPost, Pattern: "/api/v1/auth/dev-login", Who: edge.Public, Handler: e.auth.DevLogin,
+			Body: edge.JSONBody(&gatewayv1.DevLoginRequest{}), Answer: &gatewayv1.Session{}, Summary: "Signs in as anybody (development only)",
+		})
+	}
+	return routes
+}
+
+// roomRoutes are tier 1's. They are open while a waiting room is active: they are the way through it.
+func (e *endpoints) roomRoutes() []*edge.Route {
+	return []*edge.Route{
+		{
+			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Who: edge.Visitor, Handler: e.rooms.Assign,
+			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
+			Summary: "Gives the visitor a position, the same again when repeated",
+		},
+		{
+			ID: "vwr.check", Method: http.MethodGet, Pattern: "/vwr-api/vwr/check/{event_id}/{request_id}", Who: edge.Visitor, Handler: e.rooms.Check,
+			FastPath: true, Poll: true, Headers: []edge.Header{vwrTicket}, Answer: &vwrv1.Checked{},
+			Summary: "Whether the position is served; then with the tier-1 token",
+		},
+		{
+			ID: "vwr.status", Method: http.MethodGet, Pattern: "/vwr-api/vwr/status/{event_id}", Who: edge.Public, Handler: e.rooms.Status,
+			FastPath: true, Poll: true, Answer: &gatewayv1.WaitingRoomStatus{}, Summary: "How long the waiting room's line is",
+		},
+		{
+			ID: "vwr.serving", Method: http.MethodGet, Pattern: "/vwr-api/vwr/serving/{event_id}", Who: edge.Public, Handler: e.rooms.Serving,
+			FastPath: true, Poll: true, Answer: &gatewayv1.ServingCounter{}, Summary: "The serving counter, for shared caches",
+		},
+	}
+}
+
+// queueRoutes are tier 2's; queue itself asks newcomers for their tier-1 position while a waiting room is active.
+func (e *endpoints) queueRoutes() []*edge.Route {
+	headers := []edge.Header{queueTicket, entryToken}
+	return []*edge.Route{
+		{
+			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Who: edge.User, Handler: e.line.Check,
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &queuev1.Place{}, Summary: "Joins the line or finds the place in it",
+		},
+		{
+			ID: "queue.status", Method: http.MethodGet, Pattern: "/api/v1/queue/status/{event_id}", Who: edge.User, Handler: e.line.Status,
+			FastPath: true, Poll: true, Headers: headers, Answer: &queuev1.Place{}, Summary: "The place in the line",
+		},
+		{
+			ID: "queue.heartbeat", Method: http.MethodPost, Pattern: "/api/v1/queue/heartbeat/{event_id}", Who: edge.User, Handler: e.line.Heartbeat,
+			Poll: true, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &gatewayv1.Beat{},
+			Summary: "Keeps the slot and renews the entry token",
+		},
+		{
+			ID: "queue.leave", Method: http.MethodPost, Pattern: "/api/v1/queue/leave/{event_id}", Who: edge.User, Handler: e.line.Leave,
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Status: http.StatusNoContent,
+			Summary: "Ends the slot of the entry token sent, else the waiting place",
+		},
+	}
+}
+
+func (e *endpoints) seatRoutes() []*edge.Route {
+	return []*edge.Route{
+		{
+			ID: "seats.layout", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}", Who: edge.Entry, Event: edge.FromPath, Handler: e.seats.Layout,
+			Poll: true, Answer: &ticketv1.SeatMap{}, Summary: "The seat map's layout",
+		},
+		{
+			ID: "seats.availability", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/availability", Who: edge.Entry, Event: edge.FromPath,
+			Handler: e.seats.Availability, Poll: true, Answer: &ticketv1.Availability{}, Summary: "Which seats are free: a bitmap, or JSON by Accept",
+		},
+		{
+			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve,
+			Body: edge.JSONBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated,
+			Answer: &ticketv1.Reservation{}, Summary: "Holds the named seats, all or none",
+		},
+		{
+			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Who: edge.Entry, Event: edge.FromBody, Handler: e.seats.Best,
+			Body: edge.JSONBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated,
+			Answer: &ticketv1.Reservation{}, Summary: "Holds the best seats available, or general admissions",
+		},
+		{
+			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Who: edge.Public, Handler: e.webhooks.Handle,
+			Body: edge.Body{Raw: true}, Summary: "A payment provider's call; its signature is checked",
+		},
+	}
+}
+
+// pageRoutes answer browsers. /vwr/ and /queue/ are open, as they are where the others redirect to.
+func (e *endpoints) pageRoutes() []*edge.Route {
+	row := func(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
+		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: who, Event: event, Handler: handler, Page: true, Poll: true}
+	}
+	page := func(name string) edge.Handler { return plain(e.pages.Page(name)) }
+	return []*edge.Route{
+		row("page.events", "/", edge.Public, edge.None, page("events")),
+		row("page.event", "/events/{event_id}", edge.Public, edge.FromPath, eventPage(e.pages, e.existence)),
+		row("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, page("seats")),
+		row("page.book", "/events/{event_id}/book", edge.Entry, edge.FromPath, page("book")),
+		row("page.room", "/vwr/{event_id}", edge.Public, edge.None, plain(e.pages.WaitingRoom)),
+		row("page.queue", "/queue/{event_id}", edge.Public, edge.None, page("queue")),
+		row("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, page("checkout")),
+		row("page.my", "/my", edge.Public, edge.None, page("my")),
+		row("page.login", "/login", edge.Public, edge.None, page("login")),
+		row("page.docs", "/docs", edge.Public, edge.None, plain(http.HandlerFunc(e.reference.Page))),
+		row("page.openapi", "/docs/openapi.json", edge.Public, edge.None, plain(http.HandlerFunc(e.reference.Document))),
+		row("page.robots", "/robots.txt", edge.Public, edge.None, plain(e.pages.Robots)),
+		row("page.asset", "/assets/{file}", edge.Public, edge.None, plain(e.pages.Assets)),
+		row("page.health", "/health", edge.Public, edge.None, plain(http.HandlerFunc(health))),
+	}
+}
+
+// Headers that routes read besides the credentials.
+var (
+	idempotencyKey = edge.Header{
+		Name: identity.IdempotencyHeader, Description: "1 to 255 visible characters; the same call again with the same key gets the first answer.",
+	}
+	requiredKey = edge.Header{Name: idempotencyKey.Name, Description: idempotencyKey.Description, Required: true}
+	ifMatch     = edge.Header{
+		Name:        identity.IfMatchHeader,
+		Description: "An ETag of the event's settings: they are replaced only if nobody has changed them since. * demands that the event is there.",
+	}
+	queueTicket = edge.Header{
+		Name: identity.QueueTicketHeader, Description: "The ticket of the last answer: it keeps the place should the line be lost.",
+	}
+	entryToken = edge.Header{Name: identity.EntryHeader, Description: "The entry token, once there is one."}
+	vwrTicket  = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
+)
+
+// passThroughDetails are what the HTTP rules of the services cannot say: a call that creates something answers 201, and a payment provider
+// may need 10 s to answer.
+var passThroughDetails = map[string]edge.Details{
+	paymentv1.PaymentService_Prepare_FullMethodName:       {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
+	paymentv1.PaymentService_Confirm_FullMethodName:       {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
+	ticketv1.EventAdminService_CreateEvent_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
+	ticketv1.EventAdminService_PutEvent_FullMethodName:    {Headers: []edge.Header{ifMatch}},
+}

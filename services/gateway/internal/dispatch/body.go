@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// readBody reads and checks what the route takes, once: q.Body, and q.Message where the route has one.
+func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	b := q.Route.Body
+	switch {
+	case b.Raw:
+		body, err := slurp(w, r, edge.MaxWebhook)
+		q.Body = body
+		return err
+	case b.JSON:
+		body, err := slurp(w, r, edge.MaxBody)
+		if err != nil {
+			return err
+		}
+		q.Body = body
+		return checkJSON(r, q)
+	default:
+		return nil
+	}
+}
+
+func slurp(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit { // said beforehand: do not read it at all
+		return nil, errs.ErrBodyTooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, errs.ErrBodyTooLarge
+	case err != nil:
+		return nil, errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "the body could not be read"})
+	}
+	return body, nil
+}
+
+func checkJSON(r *http.Request, q *edge.Request) error {
+	if len(q.Body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
+		return errs.ErrUnsupportedMedia
+	}
+	if q.Route.Body.Message == nil {
+		return nil
+	}
+	q.Message = q.Route.Body.Message()
+	if len(q.Body) == 0 {
+		return nil
+	}
+	return wire.Unmarshal(q.Body, q.Message)
+}
+
+// isJSON accepts application/json, in UTF-8 when it says in what.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || media != "application/json" {
+		return false
+	}
+	charset := params["charset"]
+	return charset == "" || strings.EqualFold(charset, "utf-8")
+}

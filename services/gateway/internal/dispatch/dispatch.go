@@ -1,0 +1,283 @@
+// Package dispatch is the gateway's HTTP handler: it finds the route of a request, who asks, whether it may pass, and hands it to the
+// route's handler. Hot polls skip what only the others need.
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/telemetry"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/limit"
+	"urr.guru/services/gateway/internal/problem"
+)
+
+// maxIdempotencyKey is the longest Idempotency-Key, in bytes of visible ASCII.
+const maxIdempotencyKey = 255
+
+// maxIfMatch bounds the header If-Match, in bytes of ASCII.
+const maxIfMatch = 1024
+
+// Config is what a Dispatcher is made of.
+type Config struct {
+	Table    *edge.Table
+	Guard    *edge.Guard
+	Tokens   *identity.Verifier
+	Cookies  identity.Cookies
+	Limits   *limit.Limiter
+	Proxies  limit.Proxies
+	Problems *problem.Writer
+	// OriginSecrets are the values of X-CloudFront-Verified that a CDN may send, separated by commas:
+	// requests with none of them are refused. Empty: requests may come from anywhere.
+	OriginSecrets config.Secret
+	// Trusted are other origins (as https://shop.example) from which pages may send requests.
+	Trusted []string
+	// Secure says that browsers come by https only.
+	Secure bool
+	Log    *slog.Logger
+}
+
+// Dispatcher is an http.Handler.
+type Dispatcher struct {
+	Config
+
+	served  map[*edge.Route]prometheus.Observer
+	origins *http.CrossOriginProtection
+	guard   originGuard
+	general http.Handler
+}
+
+// New makes a Dispatcher. A route without a handler is an error.
+func New(cfg Config) (*Dispatcher, error) {
+	d := &Dispatcher{
+		Config: cfg, served: observers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
+	}
+	d.SetOriginSecrets(cfg.OriginSecrets)
+	for _, o := range cfg.Trusted {
+		if err := d.origins.AddTrustedOrigin(o); err != nil {
+			return nil, fmt.Errorf("trusted origin %q: %w", o, err)
+		}
+	}
+	for _, r := range cfg.Table.Routes() {
+		if r.Handler == nil {
+			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
+		}
+	}
+	d.general = otelhttp.NewHandler(http.HandlerFunc(d.serveGeneral), "http",
+		// Clients' trace context is linked to; their baggage, which would travel on with every
+		// call, is not read.
+		otelhttp.WithPropagators(propagation.TraceContext{}),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a browser must not choose what is sampled
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
+	return d, nil
+}
+
+// SetOriginSecrets replaces Config.OriginSecrets while requests are served.
+func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.accept(secrets) }
+
+// ServeHTTP implements http.Handler.
+func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := &edge.Request{Header: r.Header}
+	defer d.observe(q, time.Now())
+	err := d.guard.check(r.Header)
+	if err == nil {
+		q.Path, err = edge.CleanPath(r.URL.Path)
+	}
+	if err == nil {
+		q.Match, err = d.Table.Match(r.Method, q.Path)
+	}
+	if err != nil {
+		d.setSecurityHeaders(w.Header())
+		d.Fail(w, r, q, err)
+		return
+	}
+	if !q.Route.FastPath {
+		r = r.WithContext(edge.WithRequest(r.Context(), q))
+		r.Pattern = q.Route.Pattern
+		d.general.ServeHTTP(w, r)
+		return
+	}
+	defer d.recover(w, r, q)
+	if err := d.serve(w, r, q); err != nil {
+		d.setSecurityHeaders(w.Header())
+		d.Fail(w, r, q, err)
+	}
+}
+
+// serveGeneral is what surrounds every route outside the fast path.
+func (d *Dispatcher) serveGeneral(w http.ResponseWriter, r *http.Request) {
+	q := edge.RequestFrom(r.Context())
+	q.ID = ids.NewV7().String()
+	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(r.Context(), q.ID), q.Route.Timeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	d.headers(w.Header(), q)
+	defer d.recover(w, r, q)
+	if err := d.serve(w, r, q); err != nil {
+		d.Fail(w, r, q, err)
+	}
+}
+
+// headers are those of every answer; pages have a policy of their own and set it themselves.
+func (d *Dispatcher) headers(h http.Header, q *edge.Request) {
+	h.Set("X-Request-Id", q.ID)
+	d.setSecurityHeaders(h)
+	if q.Route.Page {
+		h.Del("Content-Security-Policy")
+	} else {
+		h.Set("Cache-Control", "no-store")
+	}
+}
+
+// setSecurityHeaders tells browsers to do nothing with an answer but read it.
+func (d *Dispatcher) setSecurityHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if d.Secure {
+		h.Set("Strict-Transport-Security", "max-age=63072000; includeSubDomains")
+	}
+}
+
+// serve is the way of every request: who asks, how often, with what, whether the edge lets it pass, and the handler. What the cheapest
+// check refuses costs nothing more.
+func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	if q.Route.Mutates() {
+		if err := d.origins.Check(r); err != nil {
+			return errs.ErrCrossOrigin.Wrap(err)
+		}
+	}
+	d.identify(q)
+	if err := d.limit(r, q); err != nil {
+		return err
+	}
+	if err := checkQuery(r.URL.RawQuery, q); err != nil {
+		return err
+	}
+	if err := d.idempotency(q); err != nil {
+		return err
+	}
+	if err := d.ifMatch(q); err != nil {
+		return err
+	}
+	// The event of some routes stands in the body; of all others nobody reads a body before it is clear that they may send one.
+	if q.Route.Event == edge.FromBody {
+		if err := readBody(w, r, q); err != nil {
+			return err
+		}
+	}
+	if err := d.Guard.Check(r.Context(), q); err != nil {
+		return err
+	}
+	if q.Route.Event != edge.FromBody {
+		if err := readBody(w, r, q); err != nil {
+			return err
+		}
+	}
+	if q.NewAnon != "" {
+		d.Cookies.Set(w, identity.AnonCookie, q.NewAnon, d.Cookies.Now().Add(identity.AnonLife))
+	}
+	return q.Route.Handler(w, r, q)
+}
+
+func (d *Dispatcher) identify(q *edge.Request) {
+	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
+	q.Anon = d.Tokens.Anon(q.Header)
+	if q.Anon == "" && q.Route.Issues {
+		q.Anon, q.NewAnon = d.Tokens.NewAnon()
+	}
+}
+
+// limit counts the request. A visitor's id that this request made is nobody's history, so it is the
+// network that bounds new visitors.
+func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
+	s := limit.Subject{Address: d.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
+	if !s.New {
+		s.Visitor = q.Anon
+	}
+	if q.Route.Mutates() && !q.Route.Poll || s.New {
+		return d.Limits.Mutation(r.Context(), s)
+	}
+	return d.Limits.Poll(s)
+}
+
+// idempotency passes the key on as it was sent: visible ASCII, quoted or not.
+func (d *Dispatcher) idempotency(q *edge.Request) error {
+	if !q.Route.Mutates() {
+		return nil
+	}
+	keys := q.Header[identity.IdempotencyHeader]
+	if len(keys) == 0 {
+		return nil
+	}
+	key := keys[0]
+	if len(keys) > 1 || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errs.ErrIdempotencyKeyInvalid
+	}
+	q.IdempotencyKey = key
+	return nil
+}
+
+// ifMatch passes the condition on as it was sent, the lines of a list as one (RFC 9110 §5.3). Who owns the resource reads it.
+func (d *Dispatcher) ifMatch(q *edge.Request) error {
+	if !q.Route.Mutates() {
+		return nil
+	}
+	list := strings.Join(q.Header[identity.IfMatchHeader], ", ")
+	if len(list) > maxIfMatch || strings.ContainsFunc(list, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: identity.IfMatchHeader, Message: "must be * or a list of entity tags"})
+	}
+	q.IfMatch = list
+	return nil
+}
+
+// Fail answers with an error: a page's with where to go, if there is such a place, everything else's with a problem document.
+func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
+	e := errs.From(err)
+	q.Refused = e
+	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && navigates(r) {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, to, http.StatusFound)
+		return
+	}
+	if q.ID == "" {
+		q.ID = ids.NewV7().String()
+		w.Header().Set("X-Request-Id", q.ID)
+	}
+	d.Problems.Write(w, r, q.ID, e)
+}
+
+// navigates tells a person's navigation from a program that asks for JSON.
+func navigates(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "text/html") || !strings.Contains(accept, "json")
+}
+
+// recover turns a panic of a handler into an answer, and a log line with its stack.
+func (d *Dispatcher) recover(w http.ResponseWriter, r *http.Request, q *edge.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it likewise
+		panic(p)
+	}
+	trace.SpanFromContext(r.Context()).RecordError(fmt.Errorf("panic: %v", p))
+	d.Fail(w, r, q, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+}

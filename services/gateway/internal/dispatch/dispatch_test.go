@@ -1,0 +1,131 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/propagation"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/token"
+	"urr.guru/services/gateway/internal/dispatch"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/limit"
+	"urr.guru/services/gateway/internal/problem"
+	"urr.guru/services/gateway/internal/revoked"
+)
+
+// build makes a front of one route per handler; ids that begin with "fast" are hot.
+func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher, *strings.Builder) {
+	t.Helper()
+	var routes []*edge.Route
+	for id, h := range handlers {
+		routes = append(routes, &edge.Route{ID: id, Method: http.MethodGet, Pattern: "/" + id, Who: edge.Public, Page: true, FastPath: strings.HasPrefix(id, "fast"), Handler: h})
+	}
+	table, err := edge.NewTable(routes...)
+	require.NoError(t, err)
+	keys, err := token.ParseKeySet(config.Secret("a-secret-of-at-least-thirty-two-bytes"))
+	require.NoError(t, err)
+	now := clocktest.New(time.Unix(1_700_000_000, 0)).Now
+	tokens, err := identity.New(identity.Keys{Session: keys}, 10, revoked.New(nil, "", time.Hour, now), now)
+	require.NoError(t, err)
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	f, err := dispatch.New(dispatch.Config{
+		Table: table, Guard: &edge.Guard{Tokens: tokens}, Tokens: tokens, Limits: limit.New(limit.Config{}, nil, now),
+		Problems: problem.New(func(*http.Request) string { return "en" }, log), Log: log,
+	})
+	require.NoError(t, err)
+	return f, &out
+}
+
+func get(f http.Handler, path string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	f.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	return rec
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	t.Parallel()
+	boom := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
+	f, log := build(t, map[string]edge.Handler{"fast": boom, "general": boom})
+	for _, path := range []string{"/fast", "/general"} {
+		rec := get(f, path)
+		require.Equal(t, http.StatusInternalServerError, rec.Code)
+		var doc map[string]any
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
+		require.Equal(t, "INTERNAL", doc["code"])
+		require.NotContains(t, rec.Body.String(), "secret detail")
+		require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
+	}
+	require.Contains(t, log.String(), "secret detail")
+	require.Contains(t, log.String(), "dispatch_test.go", "the log has the stack")
+
+	abort, _ := build(t, map[string]edge.Handler{"fast": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic(http.ErrAbortHandler) }})
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/fast") })
+}
+
+func TestGeneralRequestsEnd(t *testing.T) {
+	t.Parallel()
+	var left time.Duration
+	f, _ := build(t, map[string]edge.Handler{"general": func(_ http.ResponseWriter, r *http.Request, q *edge.Request) error {
+		end, ok := r.Context().Deadline()
+		require.True(t, ok)
+		left = time.Until(end)
+		require.NotEmpty(t, q.ID)
+		return errs.ErrTryAgain
+	}})
+	synctest.Test(t, func(t *testing.T) { // no time passes while it is answered
+		require.Equal(t, http.StatusConflict, get(f, "/general").Code)
+		require.Equal(t, edge.DefaultTimeout, left)
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	none := func(http.ResponseWriter, *http.Request, *edge.Request) error { return nil }
+	for name, tc := range map[string]struct {
+		handler edge.Handler
+		trusted []string
+		want    string
+	}{
+		"no handler":     {nil, nil, "has no handler"},
+		"trusted origin": {none, []string{"shop.example"}, "shop.example"},
+	} {
+		table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Who: edge.Public, Handler: tc.handler})
+		require.NoError(t, err)
+		_, err = dispatch.New(dispatch.Config{Table: table, Trusted: tc.trusted})
+		require.ErrorContains(t, err, tc.want, name)
+	}
+}
+
+// Baggage is for the services: what a client sends of it would travel on with every call inside.
+// The trace context goes on, but as a link.
+func TestClientsBaggageStaysOutside(t *testing.T) {
+	t.Parallel()
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	seen := make(chan string, 2)
+	look := func(_ http.ResponseWriter, r *http.Request, _ *edge.Request) error {
+		seen <- baggage.FromContext(r.Context()).String()
+		return nil
+	}
+	f, _ := build(t, map[string]edge.Handler{"fast": look, "general": look})
+	for _, path := range []string{"/fast", "/general"} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Baggage", "user=root,blob="+strings.Repeat("x", 1000))
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		require.Empty(t, <-seen, path)
+	}
+}

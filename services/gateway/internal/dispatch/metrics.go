@@ -1,0 +1,45 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// Rate, errors and duration per route, as the RPCs have them: the count of the histogram is the rate, its label kind ("ok" or an
+// errs.Kind) the errors.
+var (
+	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 17),
+	}, []string{"route", "kind"})
+	refusals = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_http_refusals_total", Help: "Requests that were refused or failed, by stable code.",
+	}, []string{"route", "code"})
+)
+
+// observers are the successes of each route, looked up once: routes of the fast path are answered in microseconds.
+func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
+	by := make(map[*edge.Route]prometheus.Observer, len(routes))
+	for _, r := range routes {
+		by[r] = seconds.WithLabelValues(r.ID, "ok")
+	}
+	return by
+}
+
+func (d *Dispatcher) observe(q *edge.Request, start time.Time) {
+	took := time.Since(start).Seconds()
+	if q.Refused == nil {
+		d.served[q.Route].Observe(took)
+		return
+	}
+	route := "none"
+	if q.Route != nil {
+		route = q.Route.ID
+	}
+	seconds.WithLabelValues(route, string(q.Refused.Kind)).Observe(took)
+	refusals.WithLabelValues(route, q.Refused.Reason).Inc()
+}

@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/edge"
+)
+
+const callerMember = "caller"
+
+// checkQuery refuses what no query may hold: bad encoding, bytes that are no UTF-8, a caller; and for pass-through routes a number that
+// is none, while its name is still known. Parameters that mean nothing here are ignored, as the web expects (trackers add theirs).
+// A page's query is read in the browser alone, and links come with whatever mail programs have made of it.
+func checkQuery(raw string, q *edge.Request) error {
+	if raw == "" || q.Route.Page {
+		return nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Path: "query", Message: "is not well-formed"})
+	}
+	input := inputOf(q.Route)
+	for name, list := range values {
+		if !utf8.ValidString(name) {
+			return errs.ErrInvalidUTF8
+		}
+		if name == callerMember || strings.HasPrefix(name, callerMember+".") || strings.HasPrefix(name, callerMember+"[") {
+			return errs.ErrUnknownField.WithFields(errs.Field{Path: name, Message: "is not known"})
+		}
+		for _, v := range list {
+			if !utf8.ValidString(v) {
+				return errs.ErrInvalidUTF8
+			}
+			if err := checkParameter(input, name, v, len(list)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inputOf is the message that a pass-through route's query is read into; nil for all others and for routes with a body.
+func inputOf(r *edge.Route) protoreflect.MessageDescriptor {
+	if r.RPC == "" || r.Body.JSON {
+		return nil
+	}
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(r.RPC, "/"), "/", "."))
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil
+	}
+	m, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil
+	}
+	return m.Input()
+}
+
+func checkParameter(input protoreflect.MessageDescriptor, name, value string, count int) error {
+	if input == nil {
+		return nil
+	}
+	fd := input.Fields().ByJSONName(name)
+	if fd == nil {
+		fd = input.Fields().ByName(protoreflect.Name(name))
+	}
+	if fd == nil || fd.IsList() {
+		return nil
+	}
+	refuse := func(message string) error {
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: name, Message: message})
+	}
+	if count > 1 {
+		return refuse("is there twice")
+	}
+	switch fd.Kind() {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind:
+		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
+			return refuse("must be a whole number in range")
+		}
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind:
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return refuse("must be a whole number in range")
+		}
+	case protoreflect.BoolKind:
+		if value != "true" && value != "false" {
+			return refuse("must be true or false")
+		}
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/rpc/batchrpc"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+type (
+	lineGroup = apart[*queuev1.LineItem, *queuev1.Place]
+	lineCall  = batchrpc.Method[*queuev1.LineRequest, *queuev1.LineResponse]
+)
+
+// Line serves tier 2.
+type Line struct {
+	rooms                    edge.Rooms
+	tokens                   *identity.Verifier
+	cookies                  identity.Cookies
+	queue                    queuev1.QueueServiceClient
+	check, status, heartbeat *lineGroup
+}
+
+// NewLine makes the handlers of tier 2.
+func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
+	return &Line{
+		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
+		check: places(known, queue.Check), status: places(known, queue.Status), heartbeat: places(known, queue.Heartbeat),
+	}
+}
+
+func places(known KnownLines, call lineCall) *lineGroup {
+	return lineGroups(known, batchrpc.Call(call, func(items []*queuev1.LineItem) *queuev1.LineRequest {
+		return &queuev1.LineRequest{Items: items}
+	}, (*queuev1.LineResult).GetPlace))
+}
+
+// Check joins the line or finds the place.
+func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.check)
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, p)
+}
+
+// Status finds the place.
+func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.status)
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, p)
+}
+
+// Heartbeat keeps a slot; its answer is the short one of the API.
+func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.place(w, r, q, h.heartbeat)
+	if err != nil {
+		return err
+	}
+	b := append(make([]byte, 0, 512), `{"status":`...)
+	b = strconv.AppendQuote(b, p.GetStatus())
+	if p.EntryToken != nil {
+		b = append(append(b, `,"entryToken":`...), strconv.Quote(p.GetEntryToken())...)
+	}
+	if p.ExpiresAt != nil {
+		b = strconv.AppendInt(append(b, `,"expiresAt":`...), p.GetExpiresAt(), 10)
+	}
+	if p.SaleStatus != nil {
+		b = strconv.AppendQuote(append(b, `,"saleStatus":`...), p.GetSaleStatus())
+	}
+	writeJSON(w, http.StatusOK, noStore, append(b, '}'))
+	return nil
+}
+
+// place asks queue and passes an entry token on as a cookie too.
+func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
+	event := q.Param("event_id")
+	c := q.Caller()
+	c.Tier1 = q.Tier1(h.tokens, event, h.rooms.Round(event))
+	item := &queuev1.LineItem{
+		Caller: c, EventId: event, Ticket: identity.QueueTicket(q.Header),
+		Entry: entryClaims(h.tokens.Entry(q.Header, event, q.User())),
+	}
+	p, err := calls.Do(r.Context(), event, item)
+	if err != nil {
+		return nil, withRedirect(err, event)
+	}
+	if tok := p.GetEntryToken(); tok != "" {
+		end := h.tokens.EntryEnd(tok)
+		if end.IsZero() {
+			end = time.UnixMilli(p.GetExpiresAt())
+		}
+		h.cookies.Set(w, identity.EntryCookie, tok, end)
+	}
+	return p, nil
+}
+
+func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
+	if e == nil {
+		return nil
+	}
+	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
+}
+
+// Leave ends the slots of the entry tokens that came along. One that has expired still names its slot: a page that slept may be in it. The
+// waiting place is given up only where no token is valid, since a page inside must not cost another tab its place in the line.
+func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	ctx := caller.With(r.Context(), q.Caller())
+	leave := func(e *claims.Entry) error {
+		_, err := h.queue.Leave(ctx, &queuev1.LeaveRequest{EventId: event, Entry: entryClaims(e)})
+		return err
+	}
+	inside, ended := false, ""
+	for _, e := range h.tokens.Sent(q.Header, event, q.User()) {
+		if e == nil {
+			continue
+		}
+		inside = inside || h.cookies.Now().Before(e.Expiry())
+		if e.SlotID == ended {
+			continue
+		}
+		if err := leave(e); err != nil {
+			return withRedirect(err, event)
+		}
+		ended = e.SlotID
+	}
+	if !inside {
+		if err := leave(nil); err != nil {
+			return withRedirect(err, event)
+		}
+	}
+	if ended != "" {
+		h.cookies.Clear(w, identity.EntryCookie)
+	}
+	w.Header()["Cache-Control"] = noStore
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Close waits for the calls under way.
+func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }

@@ -1,0 +1,149 @@
+package handlers
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc/batchrpc"
+	"urr.guru/pkg/tier1"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/roomstate"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// Rooms serves tier 1.
+type Rooms struct {
+	state   *roomstate.Rooms
+	tokens  *identity.Verifier
+	cookies identity.Cookies
+	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
+	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
+}
+
+// NewRooms makes the handlers of tier 1; without a client (nil) there is no tier 1, and no room ever.
+func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
+	h := &Rooms{state: state, tokens: tokens, cookies: cookies}
+	if vwr == nil {
+		return h
+	}
+	h.assign = perRoom(assignTimeout, batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+		return &vwrv1.AssignRequest{Items: items}
+	}, (*vwrv1.AssignResult).GetAssigned))
+	h.check = batch.NewItems(grouping(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
+		return &vwrv1.CheckRequest{Items: items}
+	}, (*vwrv1.CheckResult).GetChecked))
+	return h
+}
+
+// Assign gives the visitor a position. For an event without a room it answers without a call, unless the state may be old.
+func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {
+		return errs.ErrVWRInactive
+	}
+	a, err := h.assign.Do(r.Context(), event, &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, http.StatusOK, a)
+}
+
+// Check tells whether the position is served. Who still waits and has the signed ticket is answered from memory; who is served, or has
+// lost the ticket, by vwr. Where the event's sale stands is added here.
+func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	if h.check == nil {
+		return errs.ErrVWRInactive
+	}
+	event, request := q.Param("event_id"), q.Param("request_id")
+	t, ticket, ok := h.tokens.Ticket(q.Header, event, q.Anon)
+	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
+		ok = false
+	}
+	s := h.state.Get(event)
+	if ok {
+		switch {
+		case t.Round < s.Started:
+			return errs.ErrVWRRequestUnknown // of a round that has ended: an old position jumps no line
+		case t.Round == s.Started && s.Active && t.Position > s.Serving:
+			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
+			return nil
+		}
+	} else {
+		ticket = ""
+	}
+	c, err := h.check.Do(r.Context(), &vwrv1.CheckItem{Caller: q.Caller(), EventId: event, RequestId: request, Ticket: ticket})
+	if err != nil {
+		return err
+	}
+	if s.Sale != "" {
+		c.SaleStatus = &s.Sale
+	}
+	if tok := c.GetToken(); tok != "" {
+		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
+	}
+	return writeMessage(w, http.StatusOK, c)
+}
+
+// appendWaiting writes what vwr would answer for a position that is not served yet; a test compares with the message's own form.
+func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
+	ahead := position - s.Serving
+	b = append(b, `{"admitted":false,"position":`...)
+	b = strconv.AppendInt(b, position, 10)
+	b = append(b, `,"servingCounter":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"ahead":`...)
+	b = strconv.AppendInt(b, ahead, 10)
+	b = append(b, `,"estimatedWait":`...)
+	b = strconv.AppendInt(b, tier1.EstimatedWait(ahead, s.Rate, s.Configured), 10)
+	b = append(b, `,"nextPoll":`...)
+	b = strconv.AppendInt(b, tier1.NextPoll(ahead, rand.Float64()), 10)
+	return append(append(b, s.SaleJSON...), '}')
+}
+
+// Serving is the poll of the static page: the same for everybody, so that a CDN answers most of it.
+func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	s := h.state.Get(q.Param("event_id"))
+	w.Header()["Etag"] = []string{s.ETag}
+	if unchanged(q.Header, s.ETag) {
+		w.Header()["Cache-Control"] = shared
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	writeJSON(w, http.StatusOK, shared, s.ServingJSON)
+	return nil
+}
+
+// Status is the public view of an event's room.
+func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+	event := q.Param("event_id") // of a form that needs no escaping
+	s := h.state.Get(event)
+	b := append(make([]byte, 0, 192), `{"eventId":"`...)
+	b = append(b, event...)
+	b = append(b, `","isActive":`...)
+	b = strconv.AppendBool(b, s.Active)
+	b = append(b, `,"totalInQueue":`...)
+	b = strconv.AppendInt(b, s.Issued, 10)
+	b = append(b, `,"serving":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"waitingCount":`...)
+	b = strconv.AppendInt(b, s.Waiting(), 10)
+	writeJSON(w, http.StatusOK, shared, append(append(b, s.SaleJSON...), '}'))
+	return nil
+}
+
+// Close waits for the calls under way.
+func (h *Rooms) Close(ctx context.Context) error {
+	if h.assign == nil {
+		return nil
+	}
+	return closeAll(ctx, h.assign, h.check)
+}

@@ -1,0 +1,42 @@
+package handlers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/roomstate"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// TestWaitingIsWhatVWRWouldSay: the hand-written answer is the message's own form.
+func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
+	t.Parallel()
+	rooms := roomstate.New()
+	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
+	for _, sale := range []*string{nil, new("SOLD_OUT")} {
+		if sale != nil {
+			rooms.Sales(map[string]string{"e": *sale})
+		}
+		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
+		m := &vwrv1.Checked{}
+		require.NoError(t, wire.Unmarshal(got, m))
+		require.Empty(t, cmp.Diff(&vwrv1.Checked{
+			Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: 334, NextPoll: m.GetNextPoll(), SaleStatus: sale,
+		}, m, protocmp.Transform()))
+		want, err := wire.Marshal(m)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
+}
+
+func TestProviderNames(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{"sandbox": true, "toss-2": true, "Sandbox": false, "a_b": false, "a/b": false, "": true, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": false} {
+		require.Equal(t, ok, providerName(name), name)
+	}
+}

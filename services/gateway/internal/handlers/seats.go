@@ -1,0 +1,170 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/rpc/batchrpc"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+const (
+	// A layout changes only while its sale has not opened; gateways hear of it after at most layoutLife.
+	layoutLife  = 5 * time.Second
+	layoutsKept = 256
+	bitmapType  = "application/octet-stream"
+)
+
+// read is one request's wish to read something of its event, with the right to.
+type read struct {
+	event  string
+	caller *commonv1.Caller
+}
+
+type layout struct {
+	etag string
+	body []byte
+}
+
+// Seats serves the seat map and makes holds.
+type Seats struct {
+	layouts   *otter.Cache[string, layout]
+	maps      *batch.Coalescer[read, *ticketv1.SeatMap]
+	available *batch.Coalescer[read, *ticketv1.Availability]
+	named     *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
+	best      *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
+}
+
+// NewSeats makes the handlers of seats and holds.
+func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClient) (*Seats, error) {
+	cache, err := otter.New(&otter.Options[string, layout]{
+		MaximumSize: layoutsKept, ExpiryCalculator: otter.ExpiryWriting[string, layout](layoutLife),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Seats{
+		layouts: cache,
+		maps: perEvent(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
+			return events.GetSeatMap(ctx, &ticketv1.GetSeatMapRequest{EventId: event})
+		}),
+		available: perEvent(func(ctx context.Context, event string) (*ticketv1.Availability, error) {
+			return events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
+		}),
+		named: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+			return &ticketv1.HoldSeatsRequest{Items: items}
+		}, (*ticketv1.HoldResult).GetReservation)),
+		best: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+			return &ticketv1.HoldBestRequest{Items: items}
+		}, (*ticketv1.HoldResult).GetReservation)),
+	}, nil
+}
+
+// Layout answers with the seat map's layout.
+func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	l, ok := h.layouts.GetIfPresent(q.Event)
+	if !ok {
+		m, err := h.maps.Do(r.Context(), read{q.Event, q.Caller()})
+		if err != nil {
+			return err
+		}
+		body, err := wire.Marshal(m)
+		if err != nil {
+			return err
+		}
+		l = layout{etag: quoted(m.GetEtag(), ""), body: body}
+		h.layouts.Set(q.Event, l)
+	}
+	w.Header().Set("ETag", l.etag)
+	if unchanged(q.Header, l.etag) {
+		w.Header()["Cache-Control"] = layoutCache
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	writeJSON(w, http.StatusOK, layoutCache, l.body)
+	return nil
+}
+
+// What a browser may keep: a layout does not change, what is free has to be asked for again.
+var (
+	layoutCache = []string{"private, max-age=3600, immutable"}
+	freeCache   = []string{"private, no-cache"}
+)
+
+// Forget drops the layout of an event that an operator has changed through this gateway.
+func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
+
+// Availability answers which seats are free: the bare bitmap to who accepts application/octet-stream, else JSON.
+func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	a, err := h.available.Do(r.Context(), read{q.Event, q.Caller()})
+	if err != nil {
+		return err
+	}
+	bits := strings.Contains(r.Header.Get("Accept"), bitmapType)
+	suffix := "-j"
+	if bits {
+		suffix = ""
+	}
+	etag := quoted(a.GetEtag(), suffix)
+	w.Header().Set("ETag", etag)
+	w.Header().Set("Vary", "Accept")
+	switch {
+	case unchanged(q.Header, etag):
+		w.Header()["Cache-Control"] = freeCache
+		w.WriteHeader(http.StatusNotModified)
+	case bits:
+		w.Header()["Cache-Control"] = freeCache
+		w.Header().Set("Content-Type", bitmapType)
+		_, _ = w.Write(a.GetBitmap()) // a client that has gone is no error of ours
+	default:
+		body, err := wire.Marshal(a)
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, freeCache, body)
+	}
+	return nil
+}
+
+func quoted(etag, suffix string) string {
+	return `"` + strings.Trim(etag, `"`) + suffix + `"`
+}
+
+// Reserve holds the named seats.
+func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
+	item.Caller = q.Caller()
+	res, err := h.named.Do(r.Context(), item)
+	return held(w, res, withRedirect(err, q.Event))
+}
+
+// Best holds the best seats available, or a number of general admissions.
+func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
+	item.Caller = q.Caller()
+	res, err := h.best.Do(r.Context(), item)
+	return held(w, res, withRedirect(err, q.Event))
+}
+
+// held answers with a reservation. Its address is the one under /my: checkout outlives the slot.
+func held(w http.ResponseWriter, res *ticketv1.Reservation, err error) error {
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/v1/my/reservations/"+res.GetReservationId())
+	return writeMessage(w, http.StatusCreated, res)
+}
+
+// Close waits for the calls under way.
+func (h *Seats) Close(ctx context.Context) error {
+	return closeAll(ctx, h.maps, h.available, h.named, h.best)
+}

@@ -1,0 +1,36 @@
+package handlers
+
+import (
+	"context"
+
+	"urr.guru/pkg/rpc/batchrpc"
+	"urr.guru/services/gateway/internal/edge"
+
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+)
+
+// Slots asks queue whether slots still live.
+type Slots struct {
+	verify *apart[*queuev1.SlotItem, bool]
+}
+
+var _ edge.Slots = (*Slots)(nil)
+
+// NewSlots makes Slots.
+func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
+	return &Slots{verify: lineGroups(known, batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
+		return &queuev1.VerifySlotsRequest{Items: items}
+	}, (*queuev1.SlotResult).GetActive))}
+}
+
+// Active implements edge.Slots.
+func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error) {
+	active, err := s.verify.Do(ctx, event, &queuev1.SlotItem{EventId: event, UserId: user, SlotId: slot, Epoch: epoch})
+	if err != nil {
+		return false, withRedirect(err, event)
+	}
+	return active, nil
+}
+
+// Close waits for the calls under way.
+func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }

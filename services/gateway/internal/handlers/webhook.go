@@ -1,0 +1,68 @@
+package handlers
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/identity"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+)
+
+// maxWebhookHeaders bounds what is passed on, in bytes of names and values; providers send a handful.
+const maxWebhookHeaders = 8 << 10
+
+// Webhooks passes payment providers' calls on as they came, since their signatures cover the bytes.
+type Webhooks struct {
+	Payments paymentv1.PaymentServiceClient
+}
+
+// Handle passes one call on.
+func (h *Webhooks) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	provider := q.Param("provider")
+	if !providerName(provider) {
+		return errs.ErrProviderUnknown
+	}
+	headers, err := webhookHeaders(q.Header)
+	if err != nil {
+		return err
+	}
+	in := &paymentv1.HandleWebhookRequest{Provider: provider, Headers: headers, Body: q.Body}
+	if _, err := h.Payments.HandleWebhook(caller.With(r.Context(), &commonv1.Caller{}), in); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, noStore, []byte("{}"))
+	return nil
+}
+
+func providerName(s string) bool {
+	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// ownHeaders are what clients say to the edge; none of them is a provider's.
+var ownHeaders = []string{
+	"Authorization", "Cookie", "Proxy-Authorization",
+	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader,
+}
+
+// webhookHeaders are the request's, in lower case, without those that are the edge's business.
+func webhookHeaders(h http.Header) (map[string]string, error) {
+	out := make(map[string]string, len(h))
+	size := 0
+	for name, values := range h {
+		if slices.Contains(ownHeaders, name) {
+			continue
+		}
+		v := strings.ToValidUTF8(strings.Join(values, ", "), "�")
+		if size += len(name) + len(v); size > maxWebhookHeaders {
+			return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "headers", Message: "are too large"})
+		}
+		out[strings.ToLower(name)] = v
+	}
+	return out, nil
+}

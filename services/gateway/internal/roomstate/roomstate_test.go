@@ -1,0 +1,197 @@
+package roomstate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/services/gateway/internal/roomstate"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+func counter(active bool, round, serving, issued int64) *vwrv1.Counter {
+	return &vwrv1.Counter{EventId: "e", Active: active, Round: round, Serving: serving, Issued: issued}
+}
+
+func TestNeverBackwardsWithinARound(t *testing.T) {
+	t.Parallel()
+	r := roomstate.New()
+	require.Zero(t, r.Round("e"))
+	for _, step := range []struct {
+		heard           *vwrv1.Counter
+		round           int64
+		serving, issued int64
+	}{
+		{counter(true, 10, 5, 20), 10, 5, 20},
+		{counter(true, 10, 3, 30), 10, 5, 30}, // a replica that is behind in one counter and ahead in the other
+		{counter(true, 9, 100, 100), 10, 5, 30},
+		{counter(false, 10, 6, 30), 0, 6, 30},
+		{counter(true, 10, 7, 30), 0, 7, 30}, // shut once is shut for this round
+		{counter(true, 11, 0, 2), 11, 0, 2},  // a new round begins at 0
+		{counter(false, 10, 9, 9), 11, 0, 2},
+	} {
+		r.Apply(step.heard)
+		require.Equal(t, step.round, r.Round("e"), "%v", step.heard)
+		require.Equal(t, step.serving, r.Get("e").Serving, "%v", step.heard)
+		require.Equal(t, step.issued, r.Get("e").Issued, "%v", step.heard)
+	}
+	require.Zero(t, r.Round("another"))
+}
+
+func TestServingAnswer(t *testing.T) {
+	t.Parallel()
+	r := roomstate.New()
+	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, string(r.Get("e").ServingJSON))
+	seen := map[string]bool{r.Get("e").ETag: true}
+	for _, c := range []*vwrv1.Counter{counter(true, 10, 5, 20), counter(true, 10, 6, 20), counter(false, 10, 6, 20), counter(true, 11, 0, 0)} {
+		r.Apply(c)
+		tag := r.Get("e").ETag
+		require.False(t, seen[tag], tag)
+		seen[tag] = true
+	}
+	before := r.Get("e")
+	r.Apply(counter(true, 11, 0, 0))
+	require.Same(t, before, r.Get("e"), "no change, no new answer")
+}
+
+// source is a vwr whose streams the test holds.
+type source struct {
+	mu      sync.Mutex
+	opened  int
+	streams chan *stream
+	asked   [][]string
+	counter *vwrv1.Counter
+}
+
+type stream struct {
+	grpc.ClientStream
+
+	ctx  context.Context //nolint:containedctx // the stream's own
+	msgs chan *vwrv1.WatchCountersResponse
+	fail chan error
+}
+
+func (s *stream) Recv() (*vwrv1.WatchCountersResponse, error) {
+	select {
+	case m := <-s.msgs:
+		return m, nil
+	case err := <-s.fail:
+		return nil, err
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+func (s *source) WatchCounters(ctx context.Context, _ *vwrv1.WatchCountersRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[vwrv1.WatchCountersResponse], error) {
+	s.mu.Lock()
+	s.opened++
+	s.mu.Unlock()
+	st := &stream{ctx: ctx, msgs: make(chan *vwrv1.WatchCountersResponse), fail: make(chan error)}
+	select {
+	case s.streams <- st:
+		return st, nil
+	default:
+		return nil, errors.New("vwr is down")
+	}
+}
+
+func (s *source) GetCounters(_ context.Context, in *vwrv1.GetCountersRequest, _ ...grpc.CallOption) (*vwrv1.GetCountersResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, in.GetEventIds())
+	out := &vwrv1.GetCountersResponse{}
+	if s.counter != nil && slices.Contains(in.GetEventIds(), s.counter.GetEventId()) {
+		out.Counters = append(out.Counters, s.counter)
+	}
+	return out, nil
+}
+
+func (s *source) questions() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// watched runs Watch over src within a synctest bubble until the test ends.
+func watched(t *testing.T, src *source) *roomstate.Rooms {
+	t.Helper()
+	r := roomstate.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return r
+}
+
+func snapshot(counters ...*vwrv1.Counter) *vwrv1.WatchCountersResponse {
+	return &vwrv1.WatchCountersResponse{Snapshot: true, Counters: counters}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, src := roomstate.New(), &source{streams: make(chan *stream, 1), counter: counter(true, 10, 80, 100)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Watch(ctx, src, slog.New(slog.DiscardHandler)) }()
+		first := <-src.streams
+		require.False(t, r.Ready())
+		first.msgs <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{counter(true, 10, 5, 100)}}
+		synctest.Wait()
+		require.False(t, r.Ready(), "only a snapshot tells every room")
+		first.msgs <- &vwrv1.WatchCountersResponse{Snapshot: true}
+		synctest.Wait()
+		require.True(t, r.Ready())
+		require.True(t, r.Connected())
+
+		// The stream breaks: what is known stays in force, and what is asked for is fetched once a second, for all together.
+		src.streams <- nil // full: nobody answers
+		first.fail <- io.EOF
+		synctest.Wait()
+		require.True(t, r.Ready())
+		require.False(t, r.Connected())
+		require.Equal(t, int64(10), r.Round("e"))
+		for range 50 {
+			for range 1000 {
+				r.Get("e")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		src.mu.Lock()
+		require.InDelta(t, 5, len(src.asked), 1)
+		require.Equal(t, []string{"e"}, src.asked[0])
+		require.Less(t, src.opened, 12, "attempts back off")
+		src.mu.Unlock()
+		require.Equal(t, int64(80), r.Get("e").Serving)
+
+		// It comes back.
+		<-src.streams
+		second := <-src.streams
+		second.msgs <- &vwrv1.WatchCountersResponse{Snapshot: true, Counters: []*vwrv1.Counter{counter(true, 10, 90, 100)}}
+		synctest.Wait()
+		require.True(t, r.Connected())
+		require.Equal(t, int64(90), r.Get("e").Serving)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+func TestOff(t *testing.T) {
+	t.Parallel()
+	r := roomstate.Off()
+	require.True(t, r.Ready())
+	require.Zero(t, r.Round("e"))
+}
