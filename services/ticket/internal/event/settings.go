@@ -52,8 +52,8 @@ func (s *Settings) ETag() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Match is what a client demands of the settings that its PUT replaces (If-Match, RFC 9110
-// §13.1.1).
+// Match is what a client demands of the settings that its PUT replaces (If-Match,
+// RFC 9110 §13.1.1).
 type Match struct {
 	// Any: that they are there at all.
 	Any   bool
