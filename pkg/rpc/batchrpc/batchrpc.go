@@ -19,30 +19,29 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Each answers every item with one call of handle; the calls run concurrently. A panic of handle is that item's errs.ErrInternal. result
-// makes the item's result of the value or the error; it may run concurrently too.
+// Each answers every item with one call of handle; the calls run concurrently. result makes the item's result of the value or the
+// error. A panic of either is that item's errs.ErrInternal.
 func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
 	results := make([]R, len(items))
+	answer := func(i int) {
+		defer func() { // no interceptor sees a panic of another goroutine, so that it would end the process
+			if p := recover(); p != nil {
+				var none O
+				results[i] = result(none, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+			}
+		}()
+		results[i] = result(handle(ctx, items[i]))
+	}
 	if len(items) == 1 { // needs no goroutine
-		results[0] = result(recovered(ctx, items[0], handle))
+		answer(0)
 		return results
 	}
 	var wg sync.WaitGroup
-	for i, item := range items {
-		wg.Go(func() { results[i] = result(recovered(ctx, item, handle)) })
+	for i := range items {
+		wg.Go(func() { answer(i) })
 	}
 	wg.Wait()
 	return results
-}
-
-// recovered turns a panic into an error: no interceptor sees a panic of another goroutine, so that it would end the process.
-func recovered[I, O any](ctx context.Context, item I, handle func(context.Context, I) (O, error)) (out O, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
-	return handle(ctx, item)
 }
 
 // Together answers all items with one call of handle. Items that convert refuses are not passed to handle; if it refuses all, handle is

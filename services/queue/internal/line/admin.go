@@ -149,7 +149,7 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return fmt.Errorf("settings of %s: %w", eventID, err)
 	}
 	if set.NeverOpened { // begun by the previous release, or while ticket did not answer
-		if _, err := s.events.MarkOpened(ctx, eventID); err != nil {
+		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
 	}
@@ -158,6 +158,7 @@ func (s *Service) refresh(ctx context.Context, eventID string) error {
 		return err
 	}
 	s.cache.Observe(eventID, st)
+	s.cache.follow(eventID)
 	return nil
 }
 
@@ -181,7 +182,25 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	defer cancel()
 	if err := s.refresh(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "line settings not read", "event", eventID, "unread", st.SettingsAt == 0, "error", err)
+		p.mu.Lock()
+		p.settingsTriedAt = now.Add(settingsRetry - settingsFor)
+		p.mu.Unlock()
 	}
+}
+
+// catchUp reads the settings of a line before visitors are admitted to it, if this replica has not followed them for a while, as when
+// nobody came to the line. A crowd that comes together waits for one reading; one that fails leaves the settings as they are.
+func (s *Service) catchUp(ctx context.Context, eventID string) {
+	if s.cache.follows(eventID) {
+		return
+	}
+	_, _, _ = s.catchUps.Do(eventID, func() (any, error) {
+		if !s.cache.follows(eventID) {
+			s.readSettings(context.WithoutCancel(ctx), eventID)
+			s.cache.follow(eventID)
+		}
+		return nil, nil //nolint:nilnil // there is nothing to share
+	})
 }
 
 // Event titles are read again after infoFor, an unknown event's after infoRetry; a visitor waits for them at most infoTimeout.

@@ -41,6 +41,7 @@ type entry struct {
 	infoAt          time.Time // the last attempt, whether it brought something or not
 	infoKnown       bool
 	settingsTriedAt time.Time // the last attempt to read the settings
+	followedAt      time.Time // when this replica last knew whether the settings had changed
 	// mayOpenUntil is until when this replica may open the line; zero = it may not.
 	mayOpenUntil time.Time
 	listed       time.Time // the last time that the registry named it without there being a line

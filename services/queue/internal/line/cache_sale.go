@@ -36,11 +36,31 @@ func (c *LineCache) SetSale(eventID string, word Sale) {
 	}
 }
 
+// follow notes that this replica knows the line's settings, or cannot know more for now.
+func (c *LineCache) follow(eventID string) {
+	e := c.entry(eventID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.followedAt = c.now()
+}
+
+// follows reports whether this replica has followed the line's settings within the last minute. There are none to follow without a line.
+func (c *LineCache) follows(eventID string) bool {
+	e := c.find(eventID)
+	if e == nil {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.state.Exists() || c.now().Sub(e.followedAt) <= contactFor
+}
+
 // settingsChanged lets the line's settings be read at once, unless they are of that version.
 func (c *LineCache) settingsChanged(eventID string, version int64) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.followedAt = c.now()
 	if e.settingsVersion != version {
 		e.settingsVersion, e.settingsTriedAt = version, time.Time{}
 	}

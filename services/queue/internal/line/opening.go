@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// openTimeout bounds the opening of a line; its first visitors wait for it.
-	openTimeout = 500 * time.Millisecond
+	// openTimeout bounds each of the two steps that open a line: recording it at ticket, and opening it in Redis. The line's first
+	// visitors wait for both.
+	openTimeout = time.Second
 	// openWithin is how long after recording that it opens a line a replica may do so. Later the line may have been used, and lost.
 	openWithin = 5 * time.Second
 )
@@ -19,8 +20,7 @@ const (
 // same time; for a line that was opened before it does nothing.
 func (s *Service) open(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
-		defer cancel()
+		ctx := context.WithoutCancel(ctx)
 		may, err := s.mayOpen(ctx, eventID)
 		if err != nil || !may {
 			return nil, err
@@ -33,12 +33,14 @@ func (s *Service) open(ctx context.Context, eventID string) error {
 
 // mayOpen reports whether this replica has recorded at ticket, now or a moment ago, that it opens the line.
 func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
 	if !set.NeverOpened {
-		return s.cache.mayOpen(eventID), nil // its last attempt may have failed at the store
+		return s.cache.openingPermitted(eventID), nil // its last attempt may have failed at the store
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
 	if first {
@@ -47,7 +49,10 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
+// openLine opens the line in Redis, also one that has just begun with a recovery and that nobody has used.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	st, err := s.store.Open(ctx, eventID, s.cache.Snapshot(eventID))
 	if err != nil {
 		return err
@@ -57,7 +62,8 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	if err := s.store.Add(ctx, eventID); err != nil {
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
 	}
-	return s.refresh(ctx, eventID)
+	s.readSettings(ctx, eventID)
+	return nil
 }
 
 // permitOpening notes that this replica is the one that opens a line.
@@ -68,12 +74,13 @@ func (c *LineCache) permitOpening(eventID string) {
 	e.mayOpenUntil = c.now().Add(openWithin)
 }
 
-func (c *LineCache) mayOpen(eventID string) bool {
+// openingPermitted reports whether this replica may still open the line.
+func (c *LineCache) openingPermitted(eventID string) bool {
 	e := c.find(eventID)
 	if e == nil {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.state.Exists() && c.now().Before(e.mayOpenUntil)
+	return c.now().Before(e.mayOpenUntil)
 }

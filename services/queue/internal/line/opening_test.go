@@ -57,7 +57,7 @@ type lateStore struct {
 
 func (s lateStore) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
 	<-s.open
-	return s.Store.Open(ctx, eventID, m)
+	return s.Store.Open(context.WithoutCancel(ctx), eventID, m) // however late
 }
 
 // Only one of two replicas may open a new line. The other may begin it before: the line is open for both then.
@@ -115,6 +115,16 @@ func (s flakyStore) Open(ctx context.Context, eventID string, m line.Memory) (li
 		return line.State{}, errLost
 	}
 	return s.Store.Open(ctx, eventID, m)
+}
+
+// A line whose opening failed begins with a recovery, which ends at once if the second attempt succeeds.
+func TestAFailedOpeningIsRepeatedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	r := w.replicaOn(flakyStore{w.store(), new(bool)})
+	require.NoError(t, r.check(t.Context(), w.event, "u").Err)
+	require.False(t, w.recovers())
+	w.second(r)
+	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
 }
 
 // A replica that knows that it recorded the opening tries again, but not when the line may have been used meanwhile.
@@ -192,4 +202,17 @@ func TestChangedSettingsAreReadAtOnce(t *testing.T) {
 		r.worker.Refresh(t.Context())
 	}
 	require.Equal(t, read, tickets.settingsRead(), "no change, no reading")
+}
+
+// Nobody follows the settings of a line to which nobody comes. They are read before the next visitor is admitted.
+func TestSettingsOfAnIdleLineAreReadFirst(t *testing.T) {
+	w, tickets := saleWorld(t, line.OnSale)
+	r := w.asking(tickets)
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
+	w.clock.Advance(2 * time.Minute)
+	tickets.setThreshold(w.event, 2)
+	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "second").Place.Status)
+	read := tickets.settingsRead()
+	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "third").Place.Status)
+	require.Equal(t, read, tickets.settingsRead(), "they are followed again")
 }

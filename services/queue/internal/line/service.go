@@ -3,7 +3,9 @@ package line
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,7 @@ type Service struct {
 	sales                 Sales
 	asking                singleflight.Group // about the sales of lines that begin
 	openings              singleflight.Group // of lines
+	catchUps              singleflight.Group // with the settings of lines
 	salesUnsupportedSince atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
 	salesFailing          atomic.Bool
 }
@@ -100,23 +103,31 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 	var known, unknown errgroup.Group
 	known.SetLimit(knownAtOnce)
 	unknown.SetLimit(unknownAtOnce)
-	var ask []string
+	ask := func(eventID string, positions []int) {
+		defer func() { // in a goroutine of its own a panic would end the process
+			if p := recover(); p != nil {
+				do(eventID, positions, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+			}
+		}()
+		do(eventID, positions, nil)
+	}
+	var later []string
 	for eventID, at := range lines {
 		if s.cache.find(eventID) == nil {
-			ask = append(ask, eventID)
+			later = append(later, eventID)
 			continue
 		}
 		known.Go(func() error {
-			do(eventID, at, nil)
+			ask(eventID, at)
 			return nil
 		})
 	}
-	for _, eventID := range ask {
+	for _, eventID := range later {
 		unknown.Go(func() error {
 			select {
 			case s.unknown <- struct{}{}:
 				defer func() { <-s.unknown }()
-				do(eventID, lines[eventID], nil)
+				ask(eventID, lines[eventID])
 			case <-ctx.Done():
 				do(eventID, lines[eventID], errs.ErrUnavailable.Wrap(ctx.Err()).WithRetry(time.Second))
 			}
@@ -139,6 +150,9 @@ func (s *Service) askPiece(ctx context.Context, eventID string, reqs []Request, 
 	claims := make([]Claim, len(positions))
 	for k, i := range positions {
 		claims[k] = s.claim(reqs[i], join)
+	}
+	if join {
+		s.catchUp(ctx, eventID)
 	}
 	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
@@ -197,13 +211,21 @@ func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, joi
 	if s.cache.sale(eventID).Over() {
 		return State{}, make([]Outcome, len(claims)), nil
 	}
-	if err := s.open(ctx, eventID); err != nil { // the line recovers when it begins
-		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
+	failed := s.open(ctx, eventID)
+	if failed != nil {
+		s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", failed)
 	}
 	for i := range claims {
 		claims[i].Begin = true
 	}
-	return s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
+	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
+	// A line that was not opened has just begun with a recovery. That ends at once if ticket has recorded that this replica opens it.
+	if failed != nil && err == nil && s.cache.openingPermitted(eventID) {
+		if err := s.openLine(ctx, eventID); err != nil {
+			s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
+		}
+	}
+	return state, outcomes, err
 }
 
 func (s *Service) claim(r Request, join bool) Claim {
