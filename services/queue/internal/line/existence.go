@@ -66,15 +66,15 @@ func (r *eventExistenceCache) has(ctx context.Context, eventID string) error {
 	return err
 }
 
-// hint is has without waiting: nil while the answer is not known. It then asks for it in the background.
-func (r *eventExistenceCache) hint(ctx context.Context, eventID string) error {
+// hint is has without waiting: it reports whether the event is known to exist, and asks in the background while nothing is known.
+func (r *eventExistenceCache) hint(ctx context.Context, eventID string) (exists bool, err error) {
 	if v, ok := r.kept(eventID); ok {
-		return v.err
+		return v.err == nil, v.err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.inBackground[eventID] || len(r.inBackground) >= backgroundLimit {
-		return nil
+		return false, nil
 	}
 	r.inBackground[eventID] = true
 	ctx = context.WithoutCancel(ctx) // has bounds it
@@ -84,7 +84,7 @@ func (r *eventExistenceCache) hint(ctx context.Context, eventID string) error {
 		defer r.mu.Unlock()
 		delete(r.inBackground, eventID)
 	})
-	return nil
+	return false, nil
 }
 
 // wait returns when no question is under way for which nobody waits.

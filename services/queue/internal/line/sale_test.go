@@ -376,3 +376,16 @@ func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
 	b.service.AskSales(t.Context())
 	require.Equal(t, [][]string{{w.event}}, tickets.asked(), "for as long as the registry names it")
 }
+
+// Who only looks at a line to which nobody has come yet is soon told where its sale stands: a page joins the line only then.
+func TestStatusWithoutALineTellsTheSale(t *testing.T) {
+	w, tickets := saleWorld(t, line.OnSale)
+	tickets.says(w.event, line.OnSale, w.clock.Now().Add(time.Hour))
+	r := w.asking(tickets)
+	waittest.Until(t, func() bool {
+		w.second(r)
+		return r.status(t.Context(), w.event, "u").Sale == line.Scheduled
+	}, "the sale's status")
+	requirePlace(t, line.StatusNone, line.Scheduled, r.status(t.Context(), w.event, "u"))
+	require.Empty(t, r.status(t.Context(), "made-up", "u").Sale)
+}

@@ -199,7 +199,7 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 // was lost.
 func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
-		if err := s.existence.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+		if _, err := s.existence.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 			return State{}, nil, err
 		}
 		return State{}, make([]Outcome, len(claims)), nil

@@ -65,8 +65,12 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 // event at all. While ticket has not said so, the first is true anyway, so that nobody waits for
 // ticket.
 func (s *Service) absent(ctx context.Context, r Request, st lineView) Answer {
-	if err := s.existence.hint(ctx, r.EventID); errors.Is(err, ErrEventUnknown) {
+	exists, err := s.existence.hint(ctx, r.EventID)
+	if errors.Is(err, ErrEventUnknown) {
 		return Answer{Err: err}
+	}
+	if exists {
+		s.cache.FirstContact(r.EventID) // so that ticket is asked about the sale, for the next answer
 	}
 	return s.answer(r, st.State, Outcome{}, st.info)
 }

@@ -26,6 +26,10 @@ const announceMs = 20_000;
 const saleEvery = 10;
 // Seconds between two questions to a line that says that its sale is over while the event does not.
 const doubtSeconds = 5;
+// A line to which nobody has come yet learns of its sale by the first question, and says it soon after. One that has not
+// said it after so many questions, so many seconds apart, is of an older release.
+const silentAnswers = 10;
+const silentSeconds = 2;
 
 const clampPoll = (seconds: number): number => Math.min(60, Math.max(1, Number.isFinite(seconds) ? seconds : 3));
 
@@ -73,13 +77,16 @@ async function confirmed(place: Place, signal: AbortSignal): Promise<Place> {
 function stand(show: Show, signal: AbortSignal): Promise<void> {
   let join = true;
   let answers = 0;
+  let silent = 0;
   return repeat(
     async () => {
       const event = answers % saleEvery === 0 ? await sale(signal) : undefined;
       if (event) {
         show.sale(event);
         if (isOver(event.status)) return undefined;
-        if (event.status === "SCHEDULED" && join && !(await keepsPlaces(signal))) return untilChange(event);
+        if (event.status === "SCHEDULED" && join && !(await keepsPlaces(signal))) {
+          return ++silent < silentAnswers ? silentSeconds : untilChange(event);
+        }
       }
       const place = await confirmed(await (join ? line.check(signal) : line.status(signal)), signal);
       answers++;
