@@ -32,7 +32,7 @@ type Services struct {
 // rooms are the waiting rooms that Watch will fill, or none for ever without tier 1.
 func (s Services) rooms() *roomstate.Rooms {
 	if s.VWR == nil {
-		return roomstate.Off()
+		return roomstate.Disabled()
 	}
 	return roomstate.New()
 }

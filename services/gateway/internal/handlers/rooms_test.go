@@ -20,7 +20,7 @@ func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
 	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
 	for _, sale := range []*string{nil, new("SOLD_OUT")} {
 		if sale != nil {
-			rooms.Sales(map[string]string{"e": *sale})
+			rooms.SetSaleStatuses(map[string]string{"e": *sale})
 		}
 		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
 		m := &vwrv1.Checked{}
