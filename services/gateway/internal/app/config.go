@@ -60,8 +60,8 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits are requests per second and bursts. What changes something is counted over all gateways,
-// polls by each.
+// Limits are requests per second and bursts. Mutations are counted over all gateways, polls by
+// each.
 type Limits struct {
 	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one) that change something; 0: no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
