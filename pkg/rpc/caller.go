@@ -32,7 +32,8 @@ func UserFrom(msg any) (string, error) {
 // HasRole reports whether the caller has a role ("staff", "admin").
 func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
 
-// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or errs.ErrRoleRequired.
+// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or
+// errs.ErrRoleRequired.
 func RequireRole(msg any, role string) (string, error) {
 	user, err := UserFrom(msg)
 	if err != nil {

@@ -26,11 +26,14 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
-// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named field with `env:", prefix=TICKET_"`.
+// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named
+// field with `env:", prefix=TICKET_"`.
 type Peer struct {
-	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty: the service is not there.
+	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty:
+	// the service is not there.
 	Addr string `env:"ADDR"`
-	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the first signs.
+	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the
+	// first signs.
 	Key config.Secret `env:"RPC_KEY"`
 }
 

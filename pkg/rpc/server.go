@@ -23,7 +23,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is the largest, at about 3 MB.
+// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is
+// the largest, at about 3 MB.
 const maxMessage = 16 << 20
 
 // Connections end after this age, so that clients find new replicas. Streams get the grace to end
@@ -38,13 +39,14 @@ const cutGrace = 100 * time.Millisecond
 
 // ServerConfig says who may call.
 type ServerConfig struct {
-	// Accept holds the keys of each pair caller → this service, caller:key[|key…][,caller:key[|key…]…],
-	// at least 32 bytes each; all of them verify. Its file may be a folder with a file per caller.
+	// Accept holds the keys of each pair caller → this service,
+	// caller:key[|key…][,caller:key[|key…]…], at least 32 bytes each; all of them verify. Its file
+	// may be a folder with a file per caller.
 	Accept map[string]config.Secret `env:"RPC_ACCEPT"`
 }
 
-// Server is a gRPC server with health, reflection and every interceptor. Register services on it, then hand it to
-// lifecycle.App.GRPC.
+// Server is a gRPC server with health, reflection and every interceptor. Register services on it,
+// then hand it to lifecycle.App.GRPC.
 type Server struct {
 	name     string
 	grpc     *grpc.Server

@@ -22,11 +22,12 @@ import (
 // A call is signed with the key of its pair caller → callee, so that a compromised service cannot
 // forge calls between others. The metadata key `urr-auth` has the value
 //
-//	v1 <caller> <unix seconds> <base64url of HMAC-SHA256 over version, caller, callee, full method, seconds>
+//	v1 <caller> <unix seconds> <mac>
 //
-// Each part except the seconds (u64, big-endian) is preceded by its length. The body is not
-// covered: mTLS of the mesh protects it in transit, and the signature only authenticates the caller
-// of the method.
+// where mac is the base64url HMAC-SHA256 of version, caller, callee, full method and seconds. Each
+// part except the seconds (u64, big-endian) is preceded by its length. The body is not covered:
+// mTLS of the mesh protects it in transit, and the signature only authenticates the caller of the
+// method.
 const authKey = "urr-auth"
 
 // maxSkew is how far the clocks of caller and callee may differ, and how long a signature is valid.

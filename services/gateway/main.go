@@ -1,4 +1,5 @@
-// Command gateway serves the HTTP API and the pages, and enforces both waiting rooms in front of them.
+// Command gateway serves the HTTP API and the pages, and enforces both waiting rooms in front of
+// them.
 package main
 
 import (

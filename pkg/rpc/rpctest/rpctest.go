@@ -49,7 +49,8 @@ func WithDial(opts ...rpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
 
-// Serve registers services on a server in memory and returns a connection to it. Both end with the test.
+// Serve registers services on a server in memory and returns a connection to it. Both end with the
+// test.
 func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) grpc.ClientConnInterface {
 	t.Helper()
 	o := options{name: "rpctest", log: slog.New(slog.DiscardHandler)}

@@ -15,7 +15,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Rule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or less means no limit.
+// Rule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or less
+// means no limit.
 type Rule struct {
 	Rate  float64
 	Burst int

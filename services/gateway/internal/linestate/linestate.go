@@ -123,8 +123,9 @@ func (l *Lines) apply(lines []*queuev1.Line) {
 }
 
 // publishSales publishes the sale statuses of a message, and clears those that no message has
-// repeated for saleStatusTTL. The last status counts even if the epoch of its line is old, since the
-// streams of all replicas agree within a second or two. Statuses stay while the stream is broken.
+// repeated for saleStatusTTL. The last status counts even if the epoch of its line is old, since
+// the streams of all replicas agree within a second or two. Statuses stay while the stream is
+// broken.
 func (l *Lines) publishSales(msg *queuev1.WatchLinesResponse) {
 	sales := make(map[string]string, len(msg.GetLines()))
 	for _, ln := range msg.GetLines() {

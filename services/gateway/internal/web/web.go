@@ -22,9 +22,11 @@ type Config struct {
 	DevLogin bool
 }
 
-// Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and answer GET and HEAD.
+// Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and
+// answer GET and HEAD.
 type Pages struct {
-	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a CDN may keep.
+	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a
+	// CDN may keep.
 	WaitingRoom http.Handler
 	// Assets is `/assets/{file}`: immutable scripts and styles, named by their content hash.
 	Assets http.Handler
