@@ -75,7 +75,7 @@ func (b *lineBatches[I, O]) Do(ctx context.Context, event string, item I) (O, er
 	return b.unknown.Do(ctx, item)
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (b *lineBatches[I, O]) Close(ctx context.Context) error {
 	return closeAll(ctx, b.lines, b.unknown)
 }

@@ -149,5 +149,5 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }

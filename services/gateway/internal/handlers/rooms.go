@@ -144,7 +144,7 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	return nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Rooms) Close(ctx context.Context) error {
 	if h.assign == nil {
 		return nil

@@ -166,7 +166,7 @@ func writeReservation(w http.ResponseWriter, res *ticketv1.Reservation, err erro
 	return writeMessage(w, http.StatusCreated, res)
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Seats) Close(ctx context.Context) error {
 	return closeAll(ctx, h.maps, h.available, h.holdSeats, h.holdBest)
 }

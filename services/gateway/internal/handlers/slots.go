@@ -32,5 +32,5 @@ func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int6
 	return active, nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }

@@ -21,7 +21,7 @@ const (
 
 // cookie returns the value of a cookie without parsing the others: every poll does this, and
 // http.Request.Cookie allocates for each cookie. Values are tokens, so quotes have no meaning. The
-// firstValue of several wins, as in net/http.
+// first of several wins, as in net/http.
 func cookie(h http.Header, name string) string {
 	for _, line := range h["Cookie"] {
 		for len(line) > 0 {
