@@ -14,12 +14,14 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// open are the services that need no signature: probes and tools call them, and they tell nothing that is secret.
+// open reports whether a service needs no signature: health and reflection, which probes and tools
+// call and which reveal no secrets.
 func open(service string) bool {
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")
 }
 
-// accessOf reads who may call each method of a service from the option urr.common.v1.access.
+// accessOf returns the allowed callers of each method of a service, from the option
+// urr.common.v1.access.
 func accessOf(desc *grpc.ServiceDesc) (map[string][]string, error) {
 	methods := make(map[string][]string)
 	sd, err := serviceDescriptor(desc.ServiceName)

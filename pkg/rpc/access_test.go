@@ -76,7 +76,7 @@ func dialer(l *bufconn.Listener) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
 }
 
-func TestWhoMayCall(t *testing.T) {
+func TestAccess(t *testing.T) {
 	t.Parallel()
 	dial := start(t, &fakeQueue{})
 	load := func(q queuev1.QueueServiceClient) error {
@@ -90,21 +90,21 @@ func TestWhoMayCall(t *testing.T) {
 	require.NoError(t, load(dial("vwr", "queue", vwrKey)))
 	require.NoError(t, leave(dial("gateway", "queue", gatewayKey)))
 	for name, err := range map[string]error{
-		"a method for others":      leave(dial("vwr", "queue", vwrKey)),
-		"the gateway is no vwr":    load(dial("gateway", "queue", gatewayKey)),
-		"another's name":           leave(dial("gateway", "queue", vwrKey)),
-		"a caller without key":     leave(dial("ticket", "queue", gatewayKey)),
-		"signed for another":       leave(dial("gateway", "ticket", gatewayKey)),
-		"a name that looks nested": leave(dial("gateway v1", "queue", gatewayKey)),
+		"a method for others":        leave(dial("vwr", "queue", vwrKey)),
+		"a method for vwr":           load(dial("gateway", "queue", gatewayKey)),
+		"the name of another caller": leave(dial("gateway", "queue", vwrKey)),
+		"a caller without key":       leave(dial("ticket", "queue", gatewayKey)),
+		"signed for another callee":  leave(dial("gateway", "ticket", gatewayKey)),
+		"a name that looks nested":   leave(dial("gateway v1", "queue", gatewayKey)),
 	} {
-		// What is wrong with our own keys is our fault, never the user's 403.
+		// A misconfigured key is a server error, never a 403 for the user.
 		require.ErrorIs(t, err, errs.ErrInternal, name)
 		require.NotContains(t, err.Error(), "no key", name)
 	}
 }
 
-// raw calls with whatever metadata it is given.
-func raw(t *testing.T, f *fakeQueue) func(md metadata.MD) error {
+// rawCall returns a function that calls Leave with any metadata.
+func rawCall(t *testing.T, f *fakeQueue) func(md metadata.MD) error {
 	t.Helper()
 	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func raw(t *testing.T, f *fakeQueue) func(md metadata.MD) error {
 
 func TestUnsignedCallsAreRefused(t *testing.T) {
 	t.Parallel()
-	call := raw(t, &fakeQueue{})
+	call := rawCall(t, &fakeQueue{})
 	for name, header := range map[string]string{
 		"none": "", "rubbish": "hello", "wrong mac": "v1 gateway 1700000000 AAAA", "no time": "v1 gateway now AAAA", "no mac": "v1 gateway 1700000000",
 		"another version": "v2 gateway 1700000000 AAAA",
@@ -145,8 +145,9 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 	require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(call(metadata.Pairs("urr-auth", "a", "urr-auth", "b"))).Reason)
 }
 
-// A signature is for one method and half a minute: whoever overhears one can do little with it, and not for long.
-func TestASignatureIsForOneMethodAndAShortTime(t *testing.T) {
+// A signature is valid for one method and half a minute, which limits the use of an intercepted
+// one.
+func TestSignatureIsBoundToMethodAndTime(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		method string
@@ -165,7 +166,7 @@ func TestASignatureIsForOneMethodAndAShortTime(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				signed := rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/"+tc.method, time.Now().Add(-tc.age))
-				err := raw(t, &fakeQueue{})(metadata.Pairs("urr-auth", signed))
+				err := rawCall(t, &fakeQueue{})(metadata.Pairs("urr-auth", signed))
 				if tc.good {
 					require.NoError(t, err)
 					return
@@ -174,12 +175,12 @@ func TestASignatureIsForOneMethodAndAShortTime(t *testing.T) {
 			})
 		})
 	}
-	refused := raw(t, &fakeQueue{})(metadata.Pairs("urr-auth",
+	refused := rawCall(t, &fakeQueue{})(metadata.Pairs("urr-auth",
 		rpc.Sign(gatewayKey, "gateway", "queue", "/urr.queue.v1.QueueService/Leave", time.Unix(1<<62, 0))))
 	require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(refused).Reason, "the end of time")
 }
 
-func TestServerRefusesToServe(t *testing.T) {
+func TestInvalidConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	_, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": "short"}}, log)
@@ -228,7 +229,7 @@ func TestServerRefusesToServe(t *testing.T) {
 	}
 }
 
-func TestOnlyTheGatewaysCallerIsBelieved(t *testing.T) {
+func TestCallerIsAcceptedFromTheGatewayOnly(t *testing.T) {
 	t.Parallel()
 	forged := &commonv1.Caller{UserId: "someone-else"}
 	for name, msg := range map[string]proto.Message{
@@ -295,16 +296,17 @@ func TestStopEndsStreamsAndWaitsForCalls(t *testing.T) {
 	go func() { stopped <- s.Stop(t.Context()) }()
 
 	_, err = watch.Recv()
-	require.ErrorIs(t, err, errs.ErrUnavailable, "a stream is told to go elsewhere")
-	require.Empty(t, stopped, "not while a call is running")
+	require.ErrorIs(t, err, errs.ErrUnavailable, "a stream is ended")
+	require.Empty(t, stopped, "Stop waits for running calls")
 	close(release)
 	require.NoError(t, <-left)
 	require.NoError(t, <-stopped)
 	require.NoError(t, <-served)
 }
 
-// holding serves a queue whose calls of Leave wait until hold returns, and makes one. It tells how the call and the serving end.
-func holding(t *testing.T, hold func(context.Context)) (s *rpc.Server, left, served <-chan error) {
+// serveBlockedCall serves a queue whose Leave blocks until hold returns, and calls it. left and
+// served return how the call and Serve end.
+func serveBlockedCall(t *testing.T, hold func(context.Context)) (s *rpc.Server, left, served <-chan error) {
 	t.Helper()
 	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -328,13 +330,13 @@ func holding(t *testing.T, hold func(context.Context)) (s *rpc.Server, left, ser
 	return s, leaving, serving
 }
 
-// A handler that does not heed its context must not hold up the end of the process.
-func TestStopLeavesAHandlerThatHangsBehind(t *testing.T) {
+// A handler that ignores its context must not block the shutdown.
+func TestStopAbandonsAHangingHandler(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s, left, served := holding(t, func(context.Context) { <-release })
+	s, left, served := serveBlockedCall(t, func(context.Context) { <-release })
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // the time is over
+	cancel() // the deadline has passed
 	require.ErrorIs(t, s.Stop(ctx), context.Canceled)
 	close(release)
 	require.Error(t, waittest.Receive(t, left))
@@ -344,12 +346,12 @@ func TestStopLeavesAHandlerThatHangsBehind(t *testing.T) {
 func TestStopHasADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, left, served := holding(t, func(ctx context.Context) { <-ctx.Done() })
+		s, left, served := serveBlockedCall(t, func(ctx context.Context) { <-ctx.Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		begin := time.Now()
 		require.ErrorIs(t, s.Stop(ctx), context.DeadlineExceeded)
-		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, time.Second, time.Since(begin))
 		require.Error(t, <-left)
 		require.NoError(t, <-served)
 		require.True(t, strings.HasPrefix(s.Name(), "queue"))

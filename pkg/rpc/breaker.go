@@ -8,11 +8,12 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// breakerPause is how long an open breaker refuses before it lets one call try.
+// breakerPause is how long an open breaker refuses calls before it lets one through.
 const breakerPause = 2 * time.Second
 
-// WithBreaker makes calls fail at once while the callee is failing: when 10 calls or more, and at least half of all, have ended with
-// UNAVAILABLE, DEADLINE or INTERNAL within 10 s. For what a visitor's path can do without.
+// WithBreaker makes calls fail at once while the callee is failing: when at least 10 calls, and at
+// least half of all, have ended with UNAVAILABLE, DEADLINE or INTERNAL within 10 s. It is for calls
+// that visitors do not depend on.
 func WithBreaker() DialOption {
 	return func(c *dialConfig) {
 		c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
@@ -24,7 +25,7 @@ func WithBreaker() DialOption {
 	}
 }
 
-// allow asks the breaker, if there is one; done must be told how the call ended.
+// allow asks the breaker, if there is one; done must be called with the result of the call.
 func (c *client) allow() (done func(*errs.Error), refused *errs.Error) {
 	if c.cfg.breaker == nil {
 		return func(*errs.Error) {}, nil

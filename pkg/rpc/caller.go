@@ -7,11 +7,11 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Gateway is the only service whose Caller messages are believed.
+// Gateway is the only service whose Caller messages are trusted.
 const Gateway = "gateway"
 
-// CallerFrom returns who asks: the message's member `caller`, never nil. It is what the gateway verified; a Caller from any other
-// service never reaches a handler.
+// CallerFrom returns the member `caller` of the message, never nil. It was verified by the gateway;
+// a Caller from any other service never reaches a handler.
 func CallerFrom(msg any) *commonv1.Caller {
 	if m, ok := msg.(interface{ GetCaller() *commonv1.Caller }); ok {
 		if c := m.GetCaller(); c != nil {
@@ -21,7 +21,7 @@ func CallerFrom(msg any) *commonv1.Caller {
 	return &commonv1.Caller{}
 }
 
-// UserFrom returns the signed-in user who asks; errs.ErrUnauthenticated when there is none.
+// UserFrom returns the signed-in user, or errs.ErrUnauthenticated when there is none.
 func UserFrom(msg any) (string, error) {
 	if id := CallerFrom(msg).GetUserId(); id != "" {
 		return id, nil
@@ -32,7 +32,8 @@ func UserFrom(msg any) (string, error) {
 // HasRole reports whether the caller has a role ("staff", "admin").
 func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
 
-// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or errs.ErrRoleRequired.
+// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or
+// errs.ErrRoleRequired.
 func RequireRole(msg any, role string) (string, error) {
 	user, err := UserFrom(msg)
 	if err != nil {

@@ -17,20 +17,21 @@ import (
 	_ "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Wherever a request of today can carry a Caller, it is found there: a place that is overlooked would let anyone say who asks.
-func TestNoCallerIsOverlooked(t *testing.T) {
+// Every field of the current requests that can carry a Caller is found: a field that is missed
+// would let any service forge one.
+func TestEveryCallerFieldIsFound(t *testing.T) {
 	t.Parallel()
-	places := 0
+	paths := 0
 	eachRequest(func(md protoreflect.MessageDescriptor) {
-		for _, place := range placesOf(md) {
-			places++
+		for _, path := range callerPaths(md) {
+			paths++
 			m := dynamicpb.NewMessage(md)
-			put(m, place)
-			require.Equal(t, jsonPath(place), callers.Find(m), "%s", md.FullName())
+			setCaller(m, path)
+			require.Equal(t, jsonPath(path), callers.Find(m), "%s", md.FullName())
 		}
 		require.Empty(t, callers.Find(dynamicpb.NewMessage(md)), "%s", md.FullName())
 	})
-	require.Greater(t, places, 20)
+	require.Greater(t, paths, 20)
 }
 
 func eachRequest(visit func(protoreflect.MessageDescriptor)) {
@@ -47,39 +48,40 @@ func eachRequest(visit func(protoreflect.MessageDescriptor)) {
 	})
 }
 
-// placesOf lists the paths of fields that end at a Caller. A message that contains itself would not end here: requests have none.
-func placesOf(md protoreflect.MessageDescriptor) (places [][]protoreflect.FieldDescriptor) {
+// callerPaths lists the paths of fields that end at a Caller. It would not terminate for a
+// recursive message; no request is one.
+func callerPaths(md protoreflect.MessageDescriptor) (paths [][]protoreflect.FieldDescriptor) {
 	for i := range md.Fields().Len() {
 		f := md.Fields().Get(i)
 		switch {
 		case f.Message() == nil:
 		case f.Message().FullName() == "urr.common.v1.Caller":
-			places = append(places, []protoreflect.FieldDescriptor{f})
+			paths = append(paths, []protoreflect.FieldDescriptor{f})
 		default:
-			for _, rest := range placesOf(f.Message()) {
-				places = append(places, append([]protoreflect.FieldDescriptor{f}, rest...))
+			for _, rest := range callerPaths(f.Message()) {
+				paths = append(paths, append([]protoreflect.FieldDescriptor{f}, rest...))
 			}
 		}
 	}
-	return places
+	return paths
 }
 
-func put(m protoreflect.Message, place []protoreflect.FieldDescriptor) {
+func setCaller(m protoreflect.Message, path []protoreflect.FieldDescriptor) {
 	var next protoreflect.Message
-	if f := place[0]; f.IsList() {
-		m.Mutable(f).List().AppendMutable() // the first item has none
+	if f := path[0]; f.IsList() {
+		m.Mutable(f).List().AppendMutable() // the first item has no caller
 		next = m.Mutable(f).List().AppendMutable().Message()
 	} else {
 		next = m.Mutable(f).Message()
 	}
-	if len(place) > 1 {
-		put(next, place[1:])
+	if len(path) > 1 {
+		setCaller(next, path[1:])
 	}
 }
 
-func jsonPath(place []protoreflect.FieldDescriptor) string {
-	names := make([]string, len(place))
-	for i, f := range place {
+func jsonPath(path []protoreflect.FieldDescriptor) string {
+	names := make([]string, len(path))
+	for i, f := range path {
 		names[i] = f.JSONName()
 	}
 	return strings.Join(names, ".")

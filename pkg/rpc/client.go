@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// CallTimeout is what a unary call gets whose context has no deadline.
+// CallTimeout is the deadline of a unary call whose context has none.
 const CallTimeout = 3 * time.Second
 
 const (
@@ -26,11 +26,14 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
-// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named field with `env:", prefix=TICKET_"`.
+// Peer is another service: where it is and the key of the pair self → peer. Embed it as a named
+// field with `env:", prefix=TICKET_"`.
 type Peer struct {
-	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty: the service is not there.
+	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty:
+	// the service is not there.
 	Addr string `env:"ADDR"`
-	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the first signs.
+	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the
+	// first signs.
 	Key config.Secret `env:"RPC_KEY"`
 }
 
@@ -46,7 +49,7 @@ type DialOption func(*dialConfig)
 // WithTimeout replaces CallTimeout for calls whose context has no deadline.
 func WithTimeout(d time.Duration) DialOption { return func(c *dialConfig) { c.timeout = d } }
 
-// WithGRPC passes options of grpc itself, as a dialer for tests.
+// WithGRPC passes options to grpc, such as a dialer for tests.
 func WithGRPC(opts ...grpc.DialOption) DialOption {
 	return func(c *dialConfig) { c.extra = append(c.extra, opts...) }
 }
@@ -58,13 +61,13 @@ type Conn struct {
 	signer *signer
 }
 
-// Rekey signs calls with the first key of another set from now on. It refuses, and changes nothing,
+// Rekey signs calls with the first key of another set from now on. It fails, and changes nothing,
 // when a key is too short.
 func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
-// Dial makes a connection from self to callee, lazily: it does not wait for the callee. Calls are signed, spread round-robin, bounded in
-// time, and retried on UNAVAILABLE when their method declares that repeating is harmless. Errors are *errs.Error. Traces are made when
-// telemetry was set up before.
+// Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
+// balanced round-robin, given a deadline, and retried on UNAVAILABLE when their method declares
+// itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)
@@ -81,7 +84,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
-		grpc.WithDisableServiceConfig(), // a TXT record must not change ours
+		grpc.WithDisableServiceConfig(), // a DNS TXT record must not replace it
 		grpc.WithChainUnaryInterceptor(c.unary),
 		grpc.WithChainStreamInterceptor(c.stream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
@@ -125,7 +128,8 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 	return asError(e)
 }
 
-// stream signs and translates; a stream passes by the breaker, since its watcher reconnects with a back-off of its own.
+// stream signs calls and translates errors. Streams bypass the breaker, since their watchers
+// reconnect with back-off.
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	cs, err := streamer(c.outgoing(ctx, method), desc, cc, method, opts...)
 	if err != nil {
@@ -141,7 +145,8 @@ func (c *client) outgoing(ctx context.Context, method string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method))
 }
 
-// fromWire is errs.FromStatus, but for a refusal of this service by the other: that is our configuration's fault, not the user's.
+// fromWire is errs.FromStatus, except that a refused caller becomes an internal error: the
+// configuration is wrong, not the request of the user.
 func fromWire(err error) *errs.Error {
 	e := errs.FromStatus(err)
 	if e != nil && e.Reason == errs.ErrCallerRefused.Reason {

@@ -9,11 +9,12 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxLines is how many lines a second one reason of one method may log: ten thousand SOLD_OUT a second are a figure for the metrics, not
-// ten thousand lines.
+// maxLines is how many lines per second one reason of one method may log: ten thousand SOLD_OUT per
+// second belong in the metrics, not in the log.
 const maxLines = 10
 
-// failureLog writes one line per failed call, within maxLines; what it left out is told by the next line as `suppressed`.
+// failureLog writes one line per failed call, up to maxLines; the next line has the number of
+// omitted ones as `suppressed`.
 type failureLog struct {
 	out *slog.Logger
 
@@ -54,7 +55,8 @@ func (f *failureLog) log(ctx context.Context, level slog.Level, method, peer str
 	f.out.LogAttrs(ctx, level, "call failed", attrs...)
 }
 
-// take reports whether a line may be written now, and how many were not since the last one.
+// take reports whether a line may be written now, and how many lines were omitted since the last
+// one.
 func (f *failureLog) take(key string, sec int64) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// fakeQueue answers by the functions that a test sets; what is not set answers emptily.
+// fakeQueue calls the functions that a test sets; without one it returns an empty message.
 type fakeQueue struct {
 	queuev1.UnimplementedQueueServiceServer
 

@@ -18,17 +18,17 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// requestIDMeta carries the gateway's request id from service to service.
+// requestIDMeta carries the request id of the gateway from service to service.
 const requestIDMeta = "x-request-id"
 
-// pushback tells grpc's own retries when to come back (gRFC A6); negative: not at all.
+// pushback tells the retries of grpc when to retry (gRFC A6); negative: never.
 const pushback = "grpc-retry-pushback-ms"
 
-// DefaultDeadline is what a unary call gets whose caller set none.
+// DefaultDeadline is the deadline of a unary call whose caller set none.
 const DefaultDeadline = 5 * time.Second
 
-// unary is the boundary of every unary call: who calls, until when, is the request valid; then the handler; then, once, metrics, log and
-// the translation of the error.
+// unary wraps every unary call: access, deadline and validation, then the handler, then metrics,
+// log and translation of the error, each once.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
 	if open(serviceOf(info.FullMethod)) {
@@ -51,13 +51,15 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return resp, nil
 	}
 	if e.Kind == errs.Unavailable && e.RetryAfter > 0 {
-		// We know when to come back: an immediate retry would only add to the load. The end client is told by RetryInfo.
+		// The error says when to retry: an immediate retry would only add load. RetryInfo tells the
+		// end client.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, strconv.Itoa(-1)))
 	}
 	return nil, errs.ToStatus(e)
 }
 
-// stream is unary's counterpart; a stream has no default deadline, since it may live as long as its watcher.
+// stream is unary for streams. A stream has no default deadline, since it lives as long as its
+// watcher.
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	start := time.Now()
 	if open(serviceOf(info.FullMethod)) {
@@ -85,7 +87,8 @@ func asError(e *errs.Error) error {
 	return e
 }
 
-// admit finds who calls and whether the method lets them in. Neither answer goes into detail: that is the log's.
+// admit returns the caller and checks that the method allows it. Details go to the log, not to the
+// caller.
 func (s *Server) admit(ctx context.Context, method string) (string, error) {
 	allowed, ok := s.access[method]
 	if !ok {
@@ -103,7 +106,7 @@ func (s *Server) admit(ctx context.Context, method string) (string, error) {
 	return peer, errs.ErrCallerRefused.Wrap(fmt.Errorf("%s may not call %s", peer, method))
 }
 
-// check refuses what the handler must never see.
+// check refuses messages that handlers must not see.
 func check(req any, peer string) error {
 	m, ok := req.(proto.Message)
 	if !ok {
@@ -115,7 +118,7 @@ func check(req any, peer string) error {
 	return Validate(m)
 }
 
-// finish is the one place where a call is measured and a failure logged.
+// finish measures a call and logs its failure; nothing else does.
 func (s *Server) finish(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
 	e := errs.From(err)
 	observeServer(method, start, e)
@@ -140,18 +143,18 @@ func guardStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err
 	return handler(srv, ss)
 }
 
-// recovered turns a panic into INTERNAL: one call fails, the process serves on.
+// recovered turns a panic into INTERNAL: the call fails, the process goes on.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
 }
 
-// checkedStream validates what comes in; its context ends with the server.
+// checkedStream validates received messages; its context ends with the server.
 type checkedStream struct {
 	grpc.ServerStream
 
-	ctx  context.Context //nolint:containedctx // grpc.ServerStream hands it out
+	ctx  context.Context //nolint:containedctx // returned by Context
 	peer string
 }
 

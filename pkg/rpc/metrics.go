@@ -9,7 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Rate, errors and duration per method: the count of the histogram is the rate, its label kind ("ok" or an errs.Kind) the errors.
+// Rate, errors and duration per method: the count of the histogram is the rate, and its label kind
+// ("ok" or an errs.Kind) gives the errors.
 var (
 	serverSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_rpc_server_seconds", Help: "Time a server took to answer a call (streams: until they ended).",

@@ -6,10 +6,10 @@ import (
 	"google.golang.org/grpc/resolver/dns"
 )
 
-// resolveAgain is how soon after a look-up the next one may be.
-const resolveAgain = time.Second
+// minResolveInterval is the least time between two look-ups.
+const minResolveInterval = time.Second
 
-// ResolveOften lets clients look replicas up again a second after the last time; grpc's default is 30 s. A rollout replaces every replica
-// within less: who looked them up at its beginning would be left with addresses none of which answers. Call it before anything dials;
-// lifecycle.Main does.
-func ResolveOften() { dns.SetMinResolutionInterval(resolveAgain) }
+// ResolveOften lets clients look up replicas a second after the last look-up; the default of grpc
+// is 30 s. A rollout replaces every replica within less: a client that looked them up at its start
+// would be left with dead addresses only. It must be called before any Dial; lifecycle.Main does.
+func ResolveOften() { dns.SetMinResolutionInterval(minResolveInterval) }

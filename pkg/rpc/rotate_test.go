@@ -15,14 +15,14 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// A pair's key is a set on both sides: the first signs, all verify. So it is replaced by adding the
-// new one behind, then putting it in front, then dropping the old one, each on both sides in any
-// order.
-func TestKeysOfAPairRotate(t *testing.T) {
+// The key of a pair is a set on both sides: the first signs, all verify. To replace a key, the new
+// one is added behind the old, then moved to the front, then the old one is removed, in any order
+// of the two sides.
+func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	steps := []config.Secret{oldKey, oldKey + "|" + newKey, newKey + "|" + oldKey, newKey}
 	call := func(caller, callee config.Secret) error {
-		s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: accepting(callee)}, slog.New(slog.DiscardHandler))
+		s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: acceptedKeys(callee)}, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		queuev1.RegisterQueueServiceServer(s, &fakeQueue{})
 		l := bufconn.Listen(1 << 16)
@@ -39,7 +39,7 @@ func TestKeysOfAPairRotate(t *testing.T) {
 	for i, caller := range steps {
 		for j, callee := range steps {
 			err := call(caller, callee)
-			if i-j <= 1 && j-i <= 1 { // neighbouring steps stand beside each other while a step is rolled out
+			if i-j <= 1 && j-i <= 1 { // neighbouring steps coexist during a rollout
 				require.NoError(t, err, "caller at step %d, callee at step %d", i, j)
 			}
 		}
@@ -48,7 +48,7 @@ func TestKeysOfAPairRotate(t *testing.T) {
 	require.Error(t, call(newKey, oldKey))
 }
 
-func TestShortKeysOfASetAreRefused(t *testing.T) {
+func TestShortKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, set := range []config.Secret{gatewayKey + "|short", "short|" + gatewayKey, gatewayKey + "|"} {
 		_, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": set}}, slog.New(slog.DiscardHandler))
@@ -66,15 +66,15 @@ const (
 	newKey = "the-new-key-of-the-pair-32-bytes"
 )
 
-// accepting are the callers of the queue service when the gateway's key is set.
-func accepting(set config.Secret) map[string]config.Secret {
+// acceptedKeys are the keys of queue for its callers, with the given set for the gateway.
+func acceptedKeys(set config.Secret) map[string]config.Secret {
 	return map[string]config.Secret{"gateway": set, "vwr": vwrKey}
 }
 
-// runningPair is a gateway that calls queue over one connection, both with oldKey.
+// runningPair returns a queue and a gateway that calls it over one connection, both with oldKey.
 func runningPair(t *testing.T) (s *rpc.Server, conn *rpc.Conn, call func() error) {
 	t.Helper()
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: accepting(oldKey)}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: acceptedKeys(oldKey)}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(s, &fakeQueue{})
 	l := bufconn.Listen(1 << 16)
@@ -93,7 +93,7 @@ func runningPair(t *testing.T) (s *rpc.Server, conn *rpc.Conn, call func() error
 	}
 }
 
-// callInParallel calls without a pause until stop, which returns an error of any call.
+// callInParallel calls without pause until stop, which returns an error of any of the calls.
 func callInParallel(call func() error) (stop func() error) {
 	var callers sync.WaitGroup
 	var refused atomic.Pointer[error]
@@ -122,26 +122,26 @@ func callInParallel(call func() error) (stop func() error) {
 	}
 }
 
-// The same while both sides run: a key is exchanged under calls, and none is refused.
-func TestKeysOfAPairRotateWhileCallsAreMade(t *testing.T) {
+// Keys are replaced on running services without refusing a call.
+func TestKeyRotationUnderCalls(t *testing.T) {
 	t.Parallel()
 	s, conn, call := runningPair(t)
 	stop := callInParallel(call)
 	step := func(set config.Secret) {
-		require.NoError(t, s.Rekey(accepting(set)))
+		require.NoError(t, s.Rekey(acceptedKeys(set)))
 		require.NoError(t, call())
 		require.NoError(t, conn.Rekey(set))
 		require.NoError(t, call())
 	}
 	step(oldKey + "|" + newKey)
 	step(newKey + "|" + oldKey)
-	require.NoError(t, stop()) // no signature of the old key is on its way any more
+	require.NoError(t, stop()) // no signature of the old key is in flight
 	step(newKey)
 
 	require.ErrorContains(t, conn.Rekey("short"), "gateway → queue")
-	require.ErrorContains(t, s.Rekey(accepting("short")), "gateway")
+	require.ErrorContains(t, s.Rekey(acceptedKeys("short")), "gateway")
 	require.ErrorContains(t, s.Rekey(map[string]config.Secret{"gateway": newKey}), `lets "vwr" in`)
-	require.NoError(t, call(), "what is refused changes nothing")
-	require.NoError(t, s.Rekey(accepting(oldKey)))
-	require.Error(t, call(), "the key that was dropped opens nothing any more, not even a signature seen before")
+	require.NoError(t, call(), "a failed Rekey changes nothing")
+	require.NoError(t, s.Rekey(acceptedKeys(oldKey)))
+	require.Error(t, call(), "a removed key is refused, even for a signature that was verified before")
 }

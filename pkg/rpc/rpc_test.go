@@ -62,7 +62,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 			}})
 			_, err := q.OpenLine(t.Context(), &queuev1.OpenLineRequest{EventId: "demo"})
 			require.ErrorIs(t, err, tc.want)
-			require.NotContains(t, err.Error(), "10.0.0.7", "causes stay inside")
+			require.NotContains(t, err.Error(), "10.0.0.7", "causes are not sent")
 			got, sent := errs.From(err), errs.From(tc.sent)
 			require.Equal(t, sent.Kind, got.Kind)
 			require.Equal(t, sent.RetryAfter, got.RetryAfter)
@@ -88,7 +88,7 @@ func TestPanicFailsOneCall(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrInternal)
 
 	_, err = q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
-	require.NoError(t, err, "the process serves on")
+	require.NoError(t, err, "the server still serves")
 	lines := out.lines(t)
 	require.Len(t, lines, 2)
 	require.Equal(t, "ERROR", lines[0]["level"])
@@ -113,8 +113,8 @@ func TestFailuresAreLoggedOnceAtTheirLevel(t *testing.T) {
 	require.Equal(t, "/urr.queue.v1.QueueService/OpenLine", lines[0]["method"])
 }
 
-// In each second ten lines of a kind are written; the next one tells how many were not.
-func TestFloodOfFailuresIsNotAFloodOfLines(t *testing.T) {
+// Ten lines of a kind are written per second; the next line has the number of omitted ones.
+func TestFailureLogIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out logs
@@ -144,7 +144,7 @@ func TestRequestsAreValidated(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrInvalidRequest)
 	fields := errs.From(err).Fields
 	require.Len(t, fields, 1)
-	require.Equal(t, "items[1].eventId", fields[0].Path, "as the client spells it")
+	require.Equal(t, "items[1].eventId", fields[0].Path, "named as in the API")
 	require.NotEmpty(t, fields[0].Message)
 
 	_, err = q.Check(t.Context(), &queuev1.LineRequest{})
@@ -171,7 +171,7 @@ func TestDeadlines(t *testing.T) {
 		defer cancel()
 		_, err = q.Leave(ctx, &queuev1.LeaveRequest{EventId: "demo"})
 		require.NoError(t, err)
-		require.Equal(t, time.Minute, <-left, "the caller's own deadline counts")
+		require.Equal(t, time.Minute, <-left, "the deadline of the caller is used")
 	})
 }
 
@@ -182,10 +182,10 @@ func TestSlowCallEndsAtItsDeadline(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}, rpctest.WithDial(rpc.WithTimeout(20*time.Millisecond)))
-		begun := time.Now()
+		start := time.Now()
 		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 		require.ErrorIs(t, err, errs.ErrDeadline)
-		require.Equal(t, 20*time.Millisecond, time.Since(begun))
+		require.Equal(t, 20*time.Millisecond, time.Since(start))
 	})
 }
 
@@ -216,8 +216,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Retries have a budget: an outage must not meet three times the load.
-func TestRetriesEndWhenTheCalleeIsDown(t *testing.T) {
+// Retries have a budget, so that an outage does not multiply the load.
+func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	const calls = 100
 	var n atomic.Int32
@@ -231,11 +231,12 @@ func TestRetriesEndWhenTheCalleeIsDown(t *testing.T) {
 		_, err := queuev1.NewQueueServiceClient(conn).Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 	}
-	require.Greater(t, n.Load(), int32(calls), "the first are tried again")
+	require.Greater(t, n.Load(), int32(calls), "the first calls are retried")
 	require.Less(t, n.Load(), int32(calls*120/100))
 }
 
-// A method that does not declare itself idempotent is never repeated: it may have taken effect.
+// A method that does not declare itself idempotent is never retried, since it may have taken
+// effect.
 func TestOnlyIdempotentMethodsAreRetried(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int32
@@ -257,7 +258,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 			if down.Load() {
 				return nil, errs.ErrInternal
 			}
-			return nil, errs.ErrSoldOut // a client's fault says nothing about the callee's health
+			return nil, errs.ErrSoldOut // client errors do not count as failures
 		}}, rpctest.WithDial(rpc.WithBreaker()))
 		call := func() error {
 			_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
@@ -270,17 +271,17 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 		pause := errs.From(err).RetryAfter
 		require.Positive(t, pause)
-		require.EqualValues(t, 10, n.Load(), "an open breaker asks nobody")
+		require.EqualValues(t, 10, n.Load(), "an open breaker makes no calls")
 
 		down.Store(false)
 		<-time.After(pause + time.Millisecond)
-		require.ErrorIs(t, call(), errs.ErrSoldOut, "it tries again when it said")
+		require.ErrorIs(t, call(), errs.ErrSoldOut, "it lets a call through after the pause")
 		require.ErrorIs(t, call(), errs.ErrSoldOut, "closed again")
 	})
 }
 
-// A callee that answers most calls is not cut off for the few that it fails.
-func TestBreakerBearsAFewFailures(t *testing.T) {
+// A callee that fails a minority of the calls is not cut off.
+func TestBreakerToleratesAFewFailures(t *testing.T) {
 	t.Parallel()
 	var n int
 	q := serve(t, &fakeQueue{leave: func(context.Context, *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {

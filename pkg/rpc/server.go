@@ -1,5 +1,5 @@
-// Package rpc is the one way services call each other: gRPC with signed callers, validated requests, deadlines, retries where they are
-// harmless, and errors of package errs on both ends.
+// Package rpc is how services call each other: gRPC with signed callers, validated requests,
+// deadlines, retries of idempotent methods, and errors of package errs on both ends.
 package rpc
 
 import (
@@ -23,28 +23,30 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is the largest, at about 3 MB.
+// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is
+// the largest, at about 3 MB.
 const maxMessage = 16 << 20
 
-// Connections end after this age, so that clients find replicas that were added since; streams on them get the grace to end by
-// themselves, then their watchers reconnect.
+// Connections end after this age, so that clients find new replicas. Streams get the grace to end
+// by themselves; then their watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
 	maxConnectionAgeGrace = 30 * time.Second
 )
 
-// cutGrace is how long calls may take to end that were cut off.
+// cutGrace is how long calls may take to end after they were cut off.
 const cutGrace = 100 * time.Millisecond
 
 // ServerConfig says who may call.
 type ServerConfig struct {
-	// Accept holds the keys of each pair caller → this service, caller:key[|key…][,caller:key[|key…]…],
-	// at least 32 bytes each; all of them verify. Its file may be a folder with a file per caller.
+	// Accept holds the keys of each pair caller → this service,
+	// caller:key[|key…][,caller:key[|key…]…], at least 32 bytes each; all of them verify. Its file
+	// may be a folder with a file per caller.
 	Accept map[string]config.Secret `env:"RPC_ACCEPT"`
 }
 
-// Server is a gRPC server with health, reflection and every interceptor. Register services on it, then hand it to
-// lifecycle.App.GRPC.
+// Server is a gRPC server with health, reflection and every interceptor. Register services on it,
+// then hand it to lifecycle.App.GRPC.
 type Server struct {
 	name     string
 	grpc     *grpc.Server
@@ -54,12 +56,13 @@ type Server struct {
 	failures *failureLog
 	problems []error
 
-	// stopping ends when Stop begins: streams, which have no end of their own, end with it.
-	stopping context.Context //nolint:containedctx // the server's life, not a request's
+	// stopping is cancelled when Stop begins, which ends the streams.
+	stopping context.Context //nolint:containedctx // the lifetime of the server, not of a request
 	stop     context.CancelFunc
 }
 
-// NewServer makes the server of the service name; traces are made when telemetry was set up before. It fails when a key is too short.
+// NewServer makes the server of the named service. Calls are traced if telemetry was set up before.
+// It fails when a key is too short.
 func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	v, err := newVerifier(name, cfg.Accept)
 	if err != nil {
@@ -93,7 +96,8 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
 
-// RegisterService implements grpc.ServiceRegistrar. What is wrong with the service's declaration is reported by Serve.
+// RegisterService implements grpc.ServiceRegistrar. Serve reports errors in the declaration of the
+// service.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	methods, err := accessOf(desc)
 	if err != nil {
@@ -111,8 +115,8 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.grpc.RegisterService(desc, impl)
 }
 
-// Rekey accepts other keys from now on, as ServerConfig.Accept has them. It refuses, and changes
-// nothing, when a key is too short, or when one is missing of a caller whom a method lets in.
+// Rekey replaces the accepted keys, in the form of ServerConfig.Accept. It fails, and changes
+// nothing, when a key is too short, or missing for a caller that a method allows.
 func (s *Server) Rekey(accept map[string]config.Secret) error {
 	for method, callers := range s.access {
 		for _, c := range callers {
@@ -124,14 +128,14 @@ func (s *Server) Rekey(accept map[string]config.Secret) error {
 	return s.verifier.rekey(accept)
 }
 
-// Name is the service's.
+// Name returns the name of the service.
 func (s *Server) Name() string { return s.name }
 
-// Check reports what keeps the server from serving: a method without the option urr.common.v1.access, or one that names a caller whose
-// key is missing.
+// Check reports why the server cannot serve: a method without the option urr.common.v1.access, or
+// one that names a caller without a key.
 func (s *Server) Check() error { return errors.Join(s.problems...) }
 
-// Serve answers calls on l until Stop. It refuses to begin when Check fails.
+// Serve serves calls on l until Stop. It fails when Check does.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.Check(); err != nil {
 		return errors.Join(err, l.Close())
@@ -142,7 +146,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetServing is what gRPC health answers from now on.
+// SetServing sets the status of gRPC health.
 func (s *Server) SetServing(ok bool) {
 	st := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if ok {
@@ -151,8 +155,9 @@ func (s *Server) SetServing(ok bool) {
 	s.health.SetServingStatus("", st)
 }
 
-// Stop ends streams (their clients see UNAVAILABLE and go to another replica) and lets running calls end, but no longer than ctx; then
-// it cuts them off and returns the context's error. A handler that does not heed even that is left behind.
+// Stop ends streams (their clients see UNAVAILABLE and reconnect to another replica) and waits for
+// running calls until ctx ends; then it cuts them off and returns the error of ctx. A handler that
+// ignores that too is abandoned.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stop()
 	done := make(chan struct{})
@@ -166,7 +171,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		go s.grpc.Stop() // cuts the connections, which ends the contexts of their calls
 		select {
-		case <-done: // both wait for every handler
+		case <-done: // GracefulStop and Stop both wait for every handler
 		case <-time.After(cutGrace):
 		}
 		return ctx.Err()

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// A replica that restarts is back within seconds; waiting longer between attempts would only prolong the outage.
+// A restarted replica is back within seconds; a longer back-off would only prolong the outage.
 var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -34,9 +34,10 @@ type methodConfig struct {
 	Retry retryPolicy  `json:"retryPolicy"`
 }
 
-// serviceConfig spreads calls over every replica and retries UNAVAILABLE, with grpc's jitter, for the methods of the package
-// urr.<callee>.v1 that declare themselves idempotent. The budget is grpc's throttle: half of 20 tokens gone (a failure costs 1, a success
-// gives 0.1 back) and nothing is retried, so that an outage meets at most about one call in ten more.
+// serviceConfig balances calls over all replicas and retries UNAVAILABLE, with the jitter of grpc,
+// for the methods of the package urr.<callee>.v1 that declare themselves idempotent. The budget is
+// the retry throttle of grpc: it starts with 20 tokens, a failure costs 1, a success returns 0.1,
+// and with less than half there are no retries. So an outage adds about one call in ten at most.
 func serviceConfig(callee string) string {
 	cfg := map[string]any{
 		"loadBalancingConfig": []any{map[string]any{"round_robin": map[string]any{}}},
@@ -49,7 +50,7 @@ func serviceConfig(callee string) string {
 		}}}
 	}
 	b, err := json.Marshal(cfg)
-	if err != nil { // nothing in it can fail to marshal
+	if err != nil { // all its parts can be marshalled
 		panic("rpc: service config: " + err.Error())
 	}
 	return string(b)

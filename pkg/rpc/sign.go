@@ -19,23 +19,26 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// A call is signed with the key of its pair caller → callee, so that a captured service can forge nothing to others. Metadata key
-// `urr-auth` carries
+// A call is signed with the key of its pair caller → callee, so that a compromised service cannot
+// forge calls between others. The metadata key `urr-auth` has the value
 //
-//	v1 <caller> <unix seconds> <base64url of HMAC-SHA256 over version, caller, callee, full method, seconds>
+//	v1 <caller> <unix seconds> <mac>
 //
-// each part but the seconds (u64, big-endian) preceded by its length. The body is not covered: the mesh's mTLS protects it on the wire,
-// the signature says who may call what.
+// where mac is the base64url HMAC-SHA256 of version, caller, callee, full method and seconds. Each
+// part except the seconds (u64, big-endian) is preceded by its length. The body is not covered:
+// mTLS of the mesh protects it in transit, and the signature only authenticates the caller of the
+// method.
 const authKey = "urr-auth"
 
-// maxSkew is how far the clocks of caller and callee may differ, and how long a signature can be used.
+// maxSkew is how far the clocks of caller and callee may differ, and how long a signature is valid.
 const maxSkew = 30 * time.Second
 
 // minKey is the shortest key of a pair, in bytes.
 const minKey = 32
 
-// keySet reads the keys of a pair, key[|key…]: the first signs, all verify, so that keys are
-// replaced while both sides run. A comma would end the caller's entry in RPC_ACCEPT.
+// keySet parses the keys of a pair, key[|key…]: the first signs, all verify, so that keys can be
+// replaced while both sides run. The separator is not a comma, which would end the entry of the
+// caller in RPC_ACCEPT.
 func keySet(s config.Secret) ([][]byte, error) {
 	var keys [][]byte
 	for key := range strings.SplitSeq(s.Reveal(), "|") {
@@ -61,16 +64,16 @@ func signature(key []byte, caller, callee, method string, sec int64) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signer signs the calls of one connection. A signature holds for a second and a method, so it is
-// made once for all calls of that second.
+// signer signs the calls of one connection. A signature is bound to a method and a second, so it is
+// computed once per second and method.
 type signer struct {
 	self, callee string
 	now          func() time.Time
-	inForce      atomic.Pointer[signing]
+	current      atomic.Pointer[signingKey]
 }
 
-// signing is a key with what it has signed.
-type signing struct {
+// signingKey is a key with its latest signatures.
+type signingKey struct {
 	key  []byte
 	last sync.Map // full method → *signed
 }
@@ -91,12 +94,12 @@ func (s *signer) rekey(key config.Secret) error {
 	if err != nil {
 		return fmt.Errorf("rpc: %s → %s: %w", s.self, s.callee, err)
 	}
-	s.inForce.Store(&signing{key: keys[0]})
+	s.current.Store(&signingKey{key: keys[0]})
 	return nil
 }
 
 func (s *signer) header(method string) string {
-	k, sec := s.inForce.Load(), s.now().Unix()
+	k, sec := s.current.Load(), s.now().Unix()
 	if v, ok := k.last.Load(method); ok {
 		if l := v.(*signed); l.sec == sec { //nolint:forcetypeassert // the map's only type
 			return l.header
@@ -111,13 +114,13 @@ func (s *signer) header(method string) string {
 type verifier struct {
 	callee  string
 	now     func() time.Time
-	inForce atomic.Pointer[accepting]
+	current atomic.Pointer[acceptedKeys]
 }
 
-// accepting are the keys by caller, with what they have verified.
-type accepting struct {
+// acceptedKeys are the keys by caller, with their latest verified headers.
+type acceptedKeys struct {
 	keys map[string][][]byte
-	last sync.Map // full method and caller → *signed, the last header found good
+	last sync.Map // full method and caller → *signed, the last verified header
 }
 
 func newVerifier(callee string, accept map[string]config.Secret) (*verifier, error) {
@@ -125,9 +128,9 @@ func newVerifier(callee string, accept map[string]config.Secret) (*verifier, err
 	return v, v.rekey(accept)
 }
 
-// rekey verifies with other keys from now on: all callers' at once, or none of them.
+// rekey replaces the keys of all callers at once, or fails and replaces none.
 func (v *verifier) rekey(accept map[string]config.Secret) error {
-	next := &accepting{keys: make(map[string][][]byte, len(accept))}
+	next := &acceptedKeys{keys: make(map[string][][]byte, len(accept))}
 	for caller, set := range accept {
 		keys, err := keySet(set)
 		if err != nil {
@@ -135,16 +138,16 @@ func (v *verifier) rekey(accept map[string]config.Secret) error {
 		}
 		next.keys[caller] = keys
 	}
-	v.inForce.Store(next)
+	v.current.Store(next)
 	return nil
 }
 
 func (v *verifier) knows(caller string) bool {
-	_, ok := v.inForce.Load().keys[caller]
+	_, ok := v.current.Load().keys[caller]
 	return ok
 }
 
-// caller returns who made the call, when its signature is right.
+// caller returns who made the call, if the signature is valid.
 func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	got := md.Get(authKey)
@@ -156,7 +159,7 @@ func (v *verifier) caller(ctx context.Context, method string) (string, error) {
 		return "", fmt.Errorf("a signature of an unknown form")
 	}
 	name := parts[1]
-	accepted := v.inForce.Load()
+	accepted := v.current.Load()
 	keys, ok := accepted.keys[name]
 	if !ok {
 		return "", fmt.Errorf("no key for caller %q", name)

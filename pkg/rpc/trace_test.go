@@ -14,7 +14,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Not parallel: the provider of traces is the process's.
+// Not parallel: the tracer provider is global.
 func TestTraceCrossesTheWire(t *testing.T) {
 	_, err := telemetry.Setup(t.Context(), "rpctest", "", slog.New(slog.DiscardHandler)) // the propagator
 	require.NoError(t, err)

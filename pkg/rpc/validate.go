@@ -10,8 +10,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Validate checks a message against its buf.validate rules; a violation becomes errs.ErrInvalidRequest with one field per rule broken.
-// The gateway and the servers share it, so that a rule is written once, in the proto.
+// Validate checks a message against its buf.validate rules; a violation becomes
+// errs.ErrInvalidRequest with one field per violated rule. The gateway and the servers share it, so
+// that each rule is written once, in the proto.
 func Validate(m proto.Message) error {
 	err := protovalidate.Validate(m)
 	if err == nil {
@@ -28,7 +29,8 @@ func Validate(m proto.Message) error {
 	return errs.ErrInvalidRequest.WithFields(fields...)
 }
 
-// lowerCamel turns a path of proto names into the JSON names that clients wrote: sections[0].seats_per_row → sections[0].seatsPerRow.
+// lowerCamel turns a path of proto names into the JSON names that clients use:
+// sections[0].seats_per_row → sections[0].seatsPerRow.
 func lowerCamel(path string) string {
 	if !strings.Contains(path, "_") {
 		return path

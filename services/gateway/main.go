@@ -1,4 +1,5 @@
-// Command gateway is the platform's face: the HTTP API, the pages, and the edge checks of both waiting rooms.
+// Command gateway serves the HTTP API and the pages, and enforces both waiting rooms in front of
+// them.
 package main
 
 import (

@@ -1,8 +1,9 @@
-// Package batchrpc is both sides of a batched RPC: a request with repeated items, answered with as many results in the same order, each
-// a value or a Problem (proto/README.md, "Batches"). The gRPC status concerns the whole call only.
+// Package batchrpc has both sides of a batched RPC: a request with repeated items, and a response
+// with one result per item in the same order, each a value or a Problem (proto/README.md,
+// "Batches"). The gRPC status concerns the whole call only.
 //
-// A server answers with Each when items are independent, or with Together when the domain takes the whole batch. A client turns a
-// method into the function of a batch.Coalescer with Call.
+// A server uses Each when items are independent, or Together when the domain takes the whole batch.
+// A client uses Call to turn a method into the function of a batch.Coalescer.
 package batchrpc
 
 import (
@@ -19,12 +20,12 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Each answers every item with one call of handle; the calls run concurrently. result makes the item's result of the value or the
-// error. A panic of either is that item's errs.ErrInternal.
+// Each calls handle once per item, concurrently. result makes the result of an item from the value or
+// the error; it may run concurrently too. A panic of either becomes the errs.ErrInternal of the item.
 func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
 	results := make([]R, len(items))
 	answer := func(i int) {
-		defer func() { // no interceptor sees a panic of another goroutine, so that it would end the process
+		defer func() { // interceptors do not see panics of other goroutines, which would end the process
 			if p := recover(); p != nil {
 				var none O
 				results[i] = result(none, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
@@ -44,9 +45,10 @@ func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Conte
 	return results
 }
 
-// Together answers all items with one call of handle. Items that convert refuses are not passed to handle; if it refuses all, handle is
-// not called. handle returns one answer for each converted item, in order; if it returns another number, all of them fail with
-// errs.ErrInternal. result makes an item's result of its answer, or of the error that refused it.
+// Together calls handle once for all items. Items that convert refuses are not passed to handle; if
+// it refuses all, handle is not called. handle returns one answer per converted item, in order; if
+// it returns another number, all of them fail with errs.ErrInternal. result makes the result of an
+// item from its answer, or from the error of convert.
 func Together[I, V, A, R any](
 	ctx context.Context, items []I, convert func(I) (V, error), handle func(context.Context, []V) []A, result func(A, error) R,
 ) []R {
@@ -94,8 +96,8 @@ type Response[R any] interface{ GetResults() []R }
 // Result is the result of one item.
 type Result interface{ GetProblem() *commonv1.Problem }
 
-// Call makes the function that batch.NewItems and batch.NewGroups take: it sends the items in one request, and returns for each the value
-// of its result or its Problem as an error.
+// Call makes the function that batch.NewItems and batch.NewGroups take: it sends the items in one
+// request, and returns the value of each result or its Problem as an error.
 func Call[I, O, Req any, R Result, Res Response[R]](
 	method Method[Req, Res], request func([]I) Req, value func(R) O,
 ) func(context.Context, []I) ([]batch.Result[O], error) {

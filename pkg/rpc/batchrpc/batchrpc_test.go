@@ -20,7 +20,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// The messages of a batched RPC, as the generated ones are.
+// The messages of a batched RPC, like generated ones.
 type (
 	request  struct{ items []string }
 	response struct{ results []*result }
@@ -44,7 +44,7 @@ func convert(s string) (int, error) {
 	return n, nil
 }
 
-// outcome is what a caller sees of a result.
+// outcome is a result as seen by the caller.
 type outcome struct {
 	Value  int
 	Reason string
@@ -58,7 +58,7 @@ func outcomes(results []*result) []outcome {
 	return out
 }
 
-func TestEachAnswersInOrder(t *testing.T) {
+func TestEachKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		items []string

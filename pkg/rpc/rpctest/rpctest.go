@@ -1,5 +1,5 @@
-// Package rpctest serves a service in memory with the production interceptors, so that a test meets validation, access and errors as a
-// caller does.
+// Package rpctest serves a service in memory with the production interceptors, so that tests
+// include validation, access and errors.
 package rpctest
 
 import (
@@ -31,24 +31,26 @@ type options struct {
 	dial   []rpc.DialOption
 }
 
-// Option changes how Serve serves.
+// Option configures Serve.
 type Option func(*options)
 
-// As makes every call in the name of one service; the default is the first caller that each method lets in.
+// As makes every call as one service; the default is the first allowed caller of each method.
 func As(caller string) Option { return func(o *options) { o.caller = caller } }
 
-// Named gives the server the name of a real service: the client then has that service's retries.
+// Named gives the server the name of a real service: the client then has the retries of that
+// service.
 func Named(name string) Option { return func(o *options) { o.name = name } }
 
-// WithLogger sees what the server logs.
+// WithLogger sets the logger of the server.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithDial adds options to the client's side.
+// WithDial adds options to the client.
 func WithDial(opts ...rpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
 
-// Serve registers services on a server in memory and returns a connection to it. Both end with the test.
+// Serve registers services on a server in memory and returns a connection to it. Both end with the
+// test.
 func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) grpc.ClientConnInterface {
 	t.Helper()
 	o := options{name: "rpctest", log: slog.New(slog.DiscardHandler)}
@@ -77,7 +79,7 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = s.Stop(ctx) // a stream that the test left open is cut
+		_ = s.Stop(ctx) // streams that the test left open are ended
 		if err := <-served; err != nil {
 			t.Errorf("rpctest: %v", err)
 		}
@@ -109,7 +111,7 @@ func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.D
 	return conn
 }
 
-// router sends each method over the connection of the caller it lets in.
+// router sends each method over the connection of a caller that it allows.
 type router map[string]*rpc.Conn
 
 var _ grpc.ClientConnInterface = router(nil)
@@ -124,13 +126,13 @@ func (r router) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return r[method].NewStream(ctx, desc, method, opts...)
 }
 
-// services notes what is registered.
+// services records the registered services.
 type services []string
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
 
-// callers maps each full method to the first caller it lets in.
+// callers maps each full method to its first allowed caller.
 func (s *services) callers(t testing.TB) map[string]string {
 	t.Helper()
 	callers := make(map[string]string)

@@ -41,8 +41,9 @@ func (Marshaler) Unmarshal(b []byte, v any) error {
 // ContentType implements runtime.Marshaler.
 func (Marshaler) ContentType(any) string { return "application/json" }
 
-// NewDecoder implements runtime.Marshaler. The reader is the request's body, which is in memory already; an error is noted at the
-// request, because the generated code keeps only its text.
+// NewDecoder implements runtime.Marshaler. The reader is the body of the request, which is in
+// memory already. An error is also stored in the request, because the generated code keeps only its
+// text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		m, ok := v.(proto.Message)
@@ -51,15 +52,15 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 			return errNoMessage
 		}
 		if len(b.q.Body) == 0 {
-			return io.EOF // no body: every member absent
+			return io.EOF // no body: no member is set
 		}
-		b.q.BodyErr = read(b.q, m)
+		b.q.BodyErr = parse(b.q, m)
 		return b.q.BodyErr
 	})
 }
 
-// read reads the body, which has no members that stand in the path: nobody could tell which of the two is meant.
-func read(q *edge.Request, m proto.Message) error {
+// parse parses the body. It refuses members that are also in the path, since the two could differ.
+func parse(q *edge.Request, m proto.Message) error {
 	if err := wire.Unmarshal(q.Body, m); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func read(q *edge.Request, m proto.Message) error {
 	return nil
 }
 
-// NewEncoder implements runtime.Marshaler; it serves streams, which no route has.
+// NewEncoder implements runtime.Marshaler. It is for streams, which no route has.
 func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	return runtime.EncoderFunc(func(v any) error {
 		b, err := m.Marshal(v)
@@ -84,7 +85,8 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// body hands a request's body to NewDecoder. As a reader it is empty: nobody else needs it.
+// body passes the body of a request to NewDecoder. As a reader it is empty, since nothing else
+// reads it.
 type body struct{ q *edge.Request }
 
 func (*body) Read([]byte) (int, error) { return 0, io.EOF }

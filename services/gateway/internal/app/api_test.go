@@ -19,7 +19,7 @@ import (
 
 func TestPassThrough(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/api/v1/my/tickets/"+requestID, "", w.session(alice, "staff"))
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 	who := w.ticket.of("GetMyTicket")[0].caller
@@ -48,11 +48,10 @@ func TestPassThrough(t *testing.T) {
 	require.Equal(t, "존재하지 않는 공연입니다.", problemOf(t, rec)["detail"])
 }
 
-// TestHeadersStayOutside: nothing that a client sends in its header becomes metadata or a deadline
-// of a call.
-func TestHeadersStayOutside(t *testing.T) {
+// No client header becomes metadata or the deadline of a call.
+func TestClientHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/api/v1/my/tickets", "", w.session(alice).with("Grpc-Timeout", "1n").
 		with("Grpc-Metadata-X-Urr-Caller", "gateway").with("X-User-Id", "root").with("Te", "trailers"))
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
@@ -62,9 +61,9 @@ func TestHeadersStayOutside(t *testing.T) {
 	}
 }
 
-func TestEventsTellTheirWaitingRoom(t *testing.T) {
+func TestEventsIncludeTheirWaitingRoom(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	var list struct {
 		Items []struct {
 			EventID     string `json:"eventId"`
@@ -80,10 +79,10 @@ func TestEventsTellTheirWaitingRoom(t *testing.T) {
 	require.Equal(t, map[string]any{"active": true}, one["waitingRoom"])
 }
 
-// What an operator puts reaches ticket under the id of the path.
+// A PUT by an operator reaches ticket with the id of the path.
 func TestOperatorsPutEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	admin := w.session(alice, "admin")
 	for _, r := range w.gateway.Routes() {
 		switch r.ID {
@@ -97,17 +96,18 @@ func TestOperatorsPutEvents(t *testing.T) {
 	require.Equal(t, calm, put.GetEventId())
 }
 
-// An operator reads the settings back with their ETag, and puts them on the condition that nobody changed them meanwhile.
-func TestSettingsAreReadBackAndPutOnCondition(t *testing.T) {
+// An operator reads the settings with their ETag, and replaces them on condition that they have not
+// changed.
+func TestEventSettingsWithIfMatch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	admin := w.session(alice, "admin")
 	rec := w.do(http.MethodGet, "/api/v1/admin/events/calm", "", admin)
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 	require.Equal(t, `"settings1"`, rec.Header().Get("ETag"))
 	got := jsonOf(t, rec)
 	require.EqualValues(t, 5, got["threshold"])
-	require.NotContains(t, got, "etag", "it could not be put back")
+	require.NotContains(t, got, "etag", "it is not a member of the settings")
 	require.NotContains(t, got, "slotSeconds", "the default is in force")
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/events/calm", "", w.session(alice)).Code)
 
@@ -139,14 +139,14 @@ func TestSettingsAreReadBackAndPutOnCondition(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, rec.Code)
 	}
 	one := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/calm", "", nil))
-	require.NotContains(t, one, "threshold", "the public's answer has no settings")
+	require.NotContains(t, one, "threshold", "the public event has no settings")
 	require.NotContains(t, one, "etag")
 }
 
-// TestOperatorsSeeTheirActsAtOnce: this gateway does not wait for the stream.
-func TestOperatorsSeeTheirActsAtOnce(t *testing.T) {
+// This gateway does not wait for the stream.
+func TestOperatorChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	admin := w.session(alice, "admin")
 	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/vwr/activate/calm", `{"batch":10}`, admin).Code)
 	require.Equal(t, http.StatusFound, w.do(http.MethodGet, "/events/calm", "", nil).Code)
@@ -156,7 +156,7 @@ func TestOperatorsSeeTheirActsAtOnce(t *testing.T) {
 
 func TestWebhook(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := "{\"raw\": \xff not json"
 	rec := w.do(http.MethodPost, "/api/v1/payments/webhooks/sandbox", body, credentials{
 		"Content-Type": "application/x-anything", "Stripe-Signature": "t=1,v1=ab", "Cookie": "urr-session=secret", "Authorization": "Bearer secret",
@@ -175,7 +175,7 @@ func TestWebhook(t *testing.T) {
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodPost, "/api/auth/dev-login", `{"userId":"bob@example.com","roles":["staff"]}`, nil)
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 	m := jsonOf(t, rec)
@@ -206,7 +206,7 @@ func TestSessions(t *testing.T) {
 
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []credentials{{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "same-site"}} {
 		rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", c)
 		require.Equal(t, http.StatusForbidden, rec.Code)
@@ -220,7 +220,7 @@ func TestCrossOrigin(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/api/v1/events", "", nil)
 	require.Len(t, rec.Header().Get("X-Request-Id"), 36)
 	require.Equal(t, "nosniff", rec.Header().Get("X-Content-Type-Options"))
@@ -231,18 +231,18 @@ func TestHeaders(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, w.do(http.MethodGet, "/health", "", nil).Body.String())
 }
 
-// TestAnswersAreAsDocumented reads what each route answers as strictly as a request.
-func TestAnswersAreAsDocumented(t *testing.T) {
+// The response of each route is parsed as strictly as a request.
+func TestResponsesMatchTheirMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	read := 0
 	for _, r := range w.gateway.Routes() {
 		if r.Answer == nil {
 			continue
 		}
-		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), rightFor(w, r))
+		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), validCredentials(w, r))
 		if r.ID == "vwr.assign" || r.ID == "vwr.check" {
-			rec = w.do(r.Method, target(r, busy), "", rightFor(w, r))
+			rec = w.do(r.Method, target(r, busy), "", validCredentials(w, r))
 		}
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, rec.Code, "%s: %s", r, rec.Body)
 		require.NoError(t, wire.Unmarshal(rec.Body.Bytes(), r.Answer.ProtoReflect().New().Interface()), "%s: %s", r, rec.Body)

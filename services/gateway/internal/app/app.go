@@ -15,7 +15,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Time-outs of the listener. The write time-out covers the handler too, so it is above the slowest request.
+// Time-outs of the listener. The write time-out includes the handler, so it exceeds the slowest
+// request.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -63,7 +64,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// server has a time-out for everything.
+// server returns an HTTP server with all time-outs set.
 func server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,

@@ -18,15 +18,15 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// TestBlindGatewayLetsNobodyPast: a gateway that has just started knows no waiting room. Until it
-// does it must not take a busy event for an open one, whatever stands in front of it sends.
-func TestBlindGatewayLetsNobodyPast(t *testing.T) {
+// A gateway that has just started knows no waiting room. Until it does, it must not treat an event
+// with an active room as open.
+func TestUnreadyGatewayRefusesRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	unready := w.assemble(t)
 	require.Error(t, unready.Ready(t.Context()))
 	for _, r := range unready.Routes() {
-		r0 := w.request(r.Method, target(r, busy), bodyFor(r, busy), rightFor(w, r))
+		r0 := w.request(r.Method, target(r, busy), bodyFor(r, busy), validCredentials(w, r))
 		rec := httptest.NewRecorder()
 		unready.Handler.ServeHTTP(rec, r0)
 		if r.Page && r.Event == edge.None || r.Who == edge.Admin {
@@ -39,10 +39,10 @@ func TestBlindGatewayLetsNobodyPast(t *testing.T) {
 	}
 }
 
-// TestEveryMethodOfEveryPath: what is not declared does not exist, and says what does.
-func TestEveryMethodOfEveryPath(t *testing.T) {
+// Undeclared methods are refused, with the declared ones in Allow.
+func TestUndeclaredMethodsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	declared := map[string][]string{}
 	for _, r := range w.gateway.Routes() {
 		p := target(r, calm)
@@ -73,10 +73,10 @@ func TestEveryMethodOfEveryPath(t *testing.T) {
 	}
 }
 
-// TestHeadIsGetWithoutABody walks every GET route with HEAD, by who may and who may not.
+// HEAD has the status of GET on every route, with and without credentials.
 func TestHeadIsGetWithoutABody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	srv := httptest.NewServer(w.gateway.Handler)
 	t.Cleanup(srv.Close)
 	client := srv.Client()
@@ -85,7 +85,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 		if r.Method != http.MethodGet {
 			continue
 		}
-		for _, c := range []credentials{nil, rightFor(w, r)} {
+		for _, c := range []credentials{nil, validCredentials(w, r)} {
 			status := map[string]int{}
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+target(r, calm), http.NoBody)
@@ -103,10 +103,10 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	}
 }
 
-// TestQueriesDoNotRedirectTheCall: what stands in the path cannot be said again in the query.
-func TestQueriesDoNotRedirectTheCall(t *testing.T) {
+// A parameter of the path cannot be overridden by the query.
+func TestQueryCannotOverrideThePath(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const other = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
 	for _, q := range []string{"ticketId=" + other, "ticket_id=" + other, "ticketId=" + other + "&ticketId=" + other, "ticketId[x]=" + other, "ticketId.x=1"} {
 		w.do(http.MethodGet, "/api/v1/my/tickets/"+requestID+"?"+q, "", w.session(alice))
@@ -123,11 +123,10 @@ func TestQueriesDoNotRedirectTheCall(t *testing.T) {
 	}
 }
 
-// TestWebhooksCarryNoSecretOfOurs: what is passed on to payment is the provider's, not what the
-// edge reads.
-func TestWebhooksCarryNoSecretOfOurs(t *testing.T) {
+// Webhooks forward the headers of the provider, but not the credentials that the edge reads.
+func TestWebhooksForwardNoCredentials(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	secret := credentials{
 		"Cookie": "urr-session=s", "Authorization": "Bearer s", "Proxy-Authorization": "Basic s", "X-Cloudfront-Verified": "cdn-secret",
 		"X-Queue-Entry-Token": "s", "X-Queue-Ticket": "s", "X-Vwr-Ticket": "s", "X-Sandbox-Signature": "t=1",
@@ -144,32 +143,32 @@ func TestWebhooksCarryNoSecretOfOurs(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreArmed: also what has no route, and what a hot route refuses, is a document that a
-// browser neither runs nor frames, and so is the page that a person gets instead.
-func TestRefusalsAreArmed(t *testing.T) {
+// Errors have security headers, also on unknown paths and fast-path routes, both as documents and
+// as pages.
+func TestErrorsHaveSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.SecureCookies, c.DevLogin = true, false })
+	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.SecureCookies, c.DevLogin = true, false })
 	for path, status := range map[string]int{
 		"/nothing": http.StatusNotFound, "/api/v1/seats/a%7Bb": http.StatusBadRequest, "/api/v1/auth/me": http.StatusUnauthorized,
 		"/vwr-api/vwr/check/busy/" + requestID: http.StatusUnauthorized, "/api/v1/auth/logout": http.StatusMethodNotAllowed,
 	} {
 		rec := w.do(http.MethodGet, path, "", credentials{"X-Request-Id": "mine"})
 		require.Equal(t, status, rec.Code, path)
-		requireArmed(t, rec)
+		requireSecurityHeaders(t, rec)
 		require.Equal(t, "default-src 'none'; frame-ancestors 'none'", rec.Header().Get("Content-Security-Policy"), path)
 		require.Equal(t, problemOf(t, rec)["requestId"], rec.Header().Get("X-Request-Id"), path)
 
 		rec = w.do(http.MethodGet, path, "", credentials{"X-Request-Id": "mine", "Accept": "text/html", "Sec-Fetch-Mode": "navigate"})
 		require.Equal(t, status, rec.Code, path)
-		requireArmed(t, rec)
+		requireSecurityHeaders(t, rec)
 	}
 }
 
-func requireArmed(t testing.TB, rec *httptest.ResponseRecorder) {
+func requireSecurityHeaders(t testing.TB, rec *httptest.ResponseRecorder) {
 	t.Helper()
 	h := rec.Header()
 	require.NotEmpty(t, h.Get("X-Request-Id"))
-	require.NotEqual(t, "mine", h.Get("X-Request-Id"), "ids are ours")
+	require.NotEqual(t, "mine", h.Get("X-Request-Id"), "request ids are not taken from clients")
 	require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
 	require.Equal(t, "no-store", h.Get("Cache-Control"))
 	require.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'")
@@ -178,10 +177,10 @@ func requireArmed(t testing.TB, rec *httptest.ResponseRecorder) {
 	require.NotEmpty(t, h.Get("Strict-Transport-Security"))
 }
 
-// TestTooMany: limits hold through the whole handler, whatever a client writes about its address.
-func TestTooMany(t *testing.T) {
+// Limits hold through the whole handler, whatever a client claims about its address.
+func TestRateLimits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) {
+	w := newFixture(t, func(c *app.Config, _ *app.Services) {
 		c.Limits = app.Limits{Keys: 1000, NetworkRate: 0.01, NetworkBurst: 3, UserRate: 0.01, UserBurst: 2}
 	})
 	send := func(from, forwarded string, c credentials) *httptest.ResponseRecorder {

@@ -23,15 +23,15 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// BenchmarkBesideBare measures what the polls that are answered from memory cost in CPU time, from
-// socket to socket, beside a net/http handler that writes the same answer and does nothing else. A
-// round is pollsOfRound requests to each, in turns; reported are the medians over the rounds, and
-// that of their ratios, of which at least 0.85 is wanted. The crowd is a process of its own, so
-// that what it costs is not counted.
+// BenchmarkBesideBare measures the CPU time of polls that are answered from memory, from socket to
+// socket, relative to a net/http handler that only writes the same response. A round is
+// pollsPerRound requests to each, alternating. It reports the medians over the rounds and the
+// median ratio, which should be at least 0.85. The clients run in a process of their own, so that
+// their CPU time is not counted.
 //
 //	go test ./internal/app -run '^$' -bench BesideBare -benchtime 101x
 func BenchmarkBesideBare(b *testing.B) {
-	w := newWorld(b, generous)
+	w := newFixture(b, highLimits)
 	c, id := w.visitor()
 	c = c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 500)).
 		with("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36").
@@ -64,17 +64,17 @@ func BenchmarkBesideBare(b *testing.B) {
 }
 
 const (
-	pollsOfRound = 1600
-	connections  = 16
+	pollsPerRound = 1600
+	connections   = 16
 )
 
-// generous counts every poll, as in production, and refuses none.
-func generous(c *app.Config, _ *app.Services) {
+// highLimits counts every poll, as in production, and refuses none.
+func highLimits(c *app.Config, _ *app.Services) {
 	c.Limits.PollNetworkRate, c.Limits.PollNetworkBurst = 1e6, 1e6
 	c.Limits.PollVisitorRate, c.Limits.PollVisitorBurst = 1e6, 1e6
 }
 
-// bare answers everything with what was recorded.
+// bare always writes the recorded response.
 func bare(rec *httptest.ResponseRecorder) http.HandlerFunc {
 	body := rec.Body.Bytes()
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -97,14 +97,14 @@ type crowd struct {
 	answers  *bufio.Reader
 }
 
-// sameForAll is a body up to the advised pace, which differs from poll to poll.
-func sameForAll(body []byte) []byte {
+// stablePart is a body up to the advised poll interval, which differs per poll.
+func stablePart(body []byte) []byte {
 	same, _, _ := bytes.Cut(body, []byte(`"nextPoll"`))
 	return same
 }
 
-// newCrowd serves h as the gateway does, and starts a crowd that sends it one request again and
-// again and expects one body.
+// newCrowd serves h as the gateway does, and starts a crowd that repeats one request and expects
+// one body.
 func newCrowd(b *testing.B, h http.Handler, target string, c credentials, body []byte) *crowd {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -132,22 +132,22 @@ func newCrowd(b *testing.B, h http.Handler, target string, c credentials, body [
 		require.NoError(b, cmd.Wait())
 	})
 	cr := &crowd{commands: in, answers: bufio.NewReader(out)}
-	_, err = fmt.Fprintf(in, "%q %q\n", request+"\r\n", sameForAll(body))
+	_, err = fmt.Fprintf(in, "%q %q\n", request+"\r\n", stablePart(body))
 	require.NoError(b, err)
 	cr.round(b) // warms up
 	return cr
 }
 
-// round lets the crowd poll, and returns the CPU time of this process per request in ns.
+// round runs one round of polls, and returns the CPU time of this process per request in ns.
 func (c *crowd) round(b *testing.B) float64 {
 	b.Helper()
 	before := cpu(b)
-	_, err := fmt.Fprintln(c.commands, pollsOfRound)
+	_, err := fmt.Fprintln(c.commands, pollsPerRound)
 	require.NoError(b, err)
 	answer, err := c.answers.ReadString('\n')
 	require.NoError(b, err)
 	require.Equal(b, "ok\n", answer)
-	return float64(cpu(b)-before) / pollsOfRound
+	return float64(cpu(b)-before) / pollsPerRound
 }
 
 func cpu(b *testing.B) time.Duration {
@@ -167,8 +167,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// poll is the crowd's program, with the address of the gateway: on its input the request and the
-// begin of the expected body first, then how many requests to send, once a line.
+// poll is the program of the crowd, given the address of the gateway. Its input is the request and
+// the start of the expected body, then one line per round with the number of requests.
 func poll(addr string, in io.Reader, out io.Writer) error {
 	var request, body string
 	if _, err := fmt.Fscanf(in, "%q %q\n", &request, &body); err != nil {
@@ -193,7 +193,7 @@ func poll(addr string, in io.Reader, out io.Writer) error {
 		var work sync.WaitGroup
 		failed := make(chan error, connections)
 		for _, c := range conns {
-			work.Go(func() { failed <- pollOver(c, []byte(request), body, n/connections) })
+			work.Go(func() { failed <- pollConn(c, []byte(request), body, n/connections) })
 		}
 		work.Wait()
 		answer := "ok"
@@ -206,7 +206,7 @@ func poll(addr string, in io.Reader, out io.Writer) error {
 	}
 }
 
-func pollOver(c net.Conn, request []byte, want string, n int) error {
+func pollConn(c net.Conn, request []byte, want string, n int) error {
 	in, body := bufio.NewReader(c), new(bytes.Buffer)
 	for range n {
 		if _, err := c.Write(request); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// discard is a ResponseWriter that keeps nothing, so that the handler's own cost is seen.
+// discard is a ResponseWriter that stores nothing, to measure the handler alone.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }
@@ -15,7 +15,7 @@ func (d discard) WriteHeader(int)             {}
 
 // BenchmarkPolls measures the polls that are answered from memory, as a waiting visitor sends them.
 func BenchmarkPolls(b *testing.B) {
-	w := newWorld(b)
+	w := newFixture(b)
 	c, id := w.visitor()
 	c = c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 4000))
 	for _, poll := range []string{"check/busy/" + requestID, "serving/busy", "status/busy"} {

@@ -31,8 +31,8 @@ type Config struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
 	TrustedOrigins []string `env:"TRUSTED_ORIGINS"`
-	// CloudFrontSecret are the values of X-CloudFront-Verified that the CDN sends, ≥ 32 bytes each and
-	// separated by commas; empty: requests need not come through it.
+	// CloudFrontSecret are the values of X-CloudFront-Verified that the CDN sends, ≥ 32 bytes each
+	// and separated by commas; empty: requests need not come through it.
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
 	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
 	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
@@ -41,8 +41,8 @@ type Config struct {
 	// TokenCache is how many verified tokens of each kind are kept, about 700 bytes each.
 	TokenCache int `env:"TOKEN_CACHE, default=300000" min:"1" max:"10000000"`
 
-	// SessionSecret signs sessions and visitors' cookies: kid:secret[,kid:secret…], at least 32 bytes
-	// each; the first signs, all verify.
+	// SessionSecret signs sessions and visitors' cookies: kid:secret[,kid:secret…], at least 32
+	// bytes each; the first signs, all verify.
 	SessionSecret config.Secret `env:"SESSION_SECRET, required"`
 	// EntryTokenSecret is the one of queue.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
@@ -60,10 +60,11 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits are requests per second and bursts. What changes something is counted over all gateways,
-// polls by each.
+// Limits are requests per second and bursts. Mutations are counted over all gateways, polls by
+// each.
 type Limits struct {
-	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one) that change something; 0: no limit.
+	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one)
+	// that change something; 0: no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
 	// NetworkBurst is what may come at once.
 	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1"`
@@ -76,21 +77,24 @@ type Limits struct {
 	// UserBurst is what may come at once.
 	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1"`
 
-	// PollNetworkRate is the requests a second of a network that change nothing, at each replica; 0: no limit.
+	// PollNetworkRate is the requests a second of a network that change nothing, at each replica;
+	// 0: no limit.
 	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
 	// PollNetworkBurst is what may come at once.
 	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1"`
-	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica; 0: no limit.
+	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica;
+	// 0: no limit.
 	PollVisitorRate float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
 	// PollVisitorBurst is what may come at once.
 	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1"`
-	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no limit.
+	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no
+	// limit.
 	PollUserRate float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
 	// PollUserBurst is what may come at once.
 	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1"`
 
-	// NewVisitorRate is how many visitors a second a network may become, four times that per /56 and
-	// sixteen times per /48; 0: no limit.
+	// NewVisitorRate is how many visitors a second a network may become, four times that per /56
+	// and sixteen times per /48; 0: no limit.
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
 	// NewVisitorBurst is how many it may become at once.
 	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1"`

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The settings of the chart must be those that the service reads.
 func TestChartForDevelopment(t *testing.T) {
 	t.Parallel()
 	dev := charttest.Development[app.Config](t, "gateway")

@@ -66,11 +66,10 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err, "tier 2 alone")
 }
 
-// TestSecureCookies: outside development every cookie is for https only, and browsers are told to
-// stay there.
+// Outside development all cookies are Secure, and HSTS is sent.
 func TestSecureCookies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
+	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.DevLogin, c.SecureCookies = false, true })
 	rec := w.do("POST", "/vwr-api/vwr/assign/busy", "", nil)
 	require.True(t, cookieOf(rec, "urr-anon").Secure)
 	require.NotEmpty(t, rec.Header().Get("Strict-Transport-Security"))
@@ -79,7 +78,7 @@ func TestSecureCookies(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) {
+	w := newFixture(t, func(c *app.Config, _ *app.Services) {
 		c.Limits.UserRate, c.Limits.UserBurst = 0.01, 2
 		c.Limits.PollVisitorRate, c.Limits.PollVisitorBurst = 0.01, 3
 	})
@@ -90,7 +89,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 429, rec.Code)
 	require.Equal(t, "RATE_LIMITED", problemOf(t, rec)["code"])
 	require.NotEmpty(t, rec.Header().Get("Retry-After"))
-	require.Equal(t, 200, w.do("POST", "/api/v1/queue/heartbeat/calm", "", w.session(alice)).Code, "a heartbeat is no purchase")
+	require.Equal(t, 200, w.do("POST", "/api/v1/queue/heartbeat/calm", "", w.session(alice)).Code, "heartbeats are limited as polls")
 	require.Equal(t, 200, w.do("POST", "/api/v1/queue/check/calm", "", w.session(mallory)).Code)
 
 	c, _ := w.visitor()
@@ -100,13 +99,13 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 429, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code)
 	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", nil).Code)
 	w.clock.Advance(100 * time.Second)
-	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code, "the allowance comes back")
+	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code, "the allowance is refilled")
 }
 
-// A network becomes so many new visitors and no more; those it has become are not held up.
+// The number of new visitors per network is bounded; existing visitors are not affected.
 func TestNewVisitors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) {
+	w := newFixture(t, func(c *app.Config, _ *app.Services) {
 		c.Limits.NewVisitorRate, c.Limits.NewVisitorBurst = 0.1, 3
 		c.TrustedProxies = []string{"192.0.2.1"} // the address of httptest's requests
 	})
@@ -120,7 +119,7 @@ func TestNewVisitors(t *testing.T) {
 	require.Equal(t, 429, rec.Code)
 	require.Equal(t, "RATE_LIMITED", problemOf(t, rec)["code"])
 	require.Equal(t, "10", rec.Header().Get("Retry-After"))
-	require.Nil(t, cookieOf(rec, "urr-anon"), "who is refused gets no id")
+	require.Nil(t, cookieOf(rec, "urr-anon"), "a refused request gets no id")
 	require.Equal(t, 429, assign("198.51.100.1", credentials{"Cookie": "urr-anon=forged"}).Code)
 	known, _ := w.visitor()
 	require.Equal(t, 200, assign("198.51.100.1", known).Code)

@@ -13,10 +13,10 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// TestDocumentIsValid reads /docs/openapi.json as OpenAPI 3 and finds every route of the API in it.
+// /docs/openapi.json is valid OpenAPI 3 and has every route of the API.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
 	doc, err := openapi3.NewLoader().LoadFromData(rec.Body.Bytes())
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestDocumentIsValid(t *testing.T) {
 		if r.Page {
 			continue
 		}
-		path := doc.Paths.Value(documented(r))
+		path := doc.Paths.Value(documentedPath(r))
 		require.NotNil(t, path, "%s", r)
 		op := path.GetOperation(r.Method)
 		require.NotNil(t, op, "%s", r)
@@ -47,10 +47,10 @@ func TestDocumentIsValid(t *testing.T) {
 	require.JSONEq(t, `{"type": "integer", "format": "int64"}`, string(place))
 }
 
-// TestDocsPageLoadsItsRenderer: the page names own files only, which exist, and its policy lets them in.
-func TestDocsPageLoadsItsRenderer(t *testing.T) {
+// The page loads only existing files of this origin, and its policy allows them.
+func TestDocsPageLoadsTheRenderer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	page := w.do(http.MethodGet, "/docs", "", nil)
 	require.Equal(t, http.StatusOK, page.Code)
 	body := page.Body.String()

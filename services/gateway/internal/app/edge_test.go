@@ -25,10 +25,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestRoutes keeps the whole table in one readable file: what is public is seen in a review.
+// The golden file shows the whole table, so that a review sees what is public.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	var b strings.Builder
 	for _, r := range w.gateway.Routes() {
 		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s\n", r.Method, r.Pattern, r.Who, string(r.Event), r.ID)
@@ -41,123 +41,123 @@ func TestRoutes(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), b.String()))
 }
 
-// credential is one way to come, with what it is good for.
+// credential is one set of credentials, with what it gives access to.
 type credential struct {
 	name string
-	// carried for requests about this event.
-	carried func(w *world, event string) credentials
+	// headers returns the credentials for a request about an event.
+	headers func(w *fixture, event string) credentials
 	session, staff, admin, visitor,
 	tier1, entry bool
-	// names: a token that is genuine but refused still tells the event.
-	names bool
-	// invalid: what is there instead of a session is none.
+	// namesEvent: the token is genuine but refused, and still names the event.
+	namesEvent bool
+	// invalid: the session is invalid, not absent.
 	invalid bool
-	// elsewhere: the entry token is of another event, which alone it opens.
-	elsewhere bool
+	// otherEvent: the entry token is for another event.
+	otherEvent bool
 }
 
-func walk() []credential { return slices.Concat(visitors(), sessions(), entries()) }
+func allCredentials() []credential { return slices.Concat(visitors(), sessions(), entries()) }
 
-// pass is a visitor's, with a tier-1 token.
-func pass(w *world, k token.KeySet, round int64, forEvent string, at time.Time) credentials {
+// tier1Credentials are those of a visitor with a tier-1 token.
+func tier1Credentials(w *fixture, k token.KeySet, round int64, forEvent string, at time.Time) credentials {
 	c, id := w.visitor()
 	return c.with("Cookie", "urr-vwr-token="+w.sign(k, claims.NewTier1(forEvent, id, requestID, round, 7, at)))
 }
 
-// visitors are who has no session.
+// visitors are credentials without a session.
 func visitors() []credential {
 	return []credential{
-		{name: "nothing", carried: func(*world, string) credentials { return nil }},
-		{name: "garbage", invalid: true, carried: func(*world, string) credentials {
+		{name: "nothing", headers: func(*fixture, string) credentials { return nil }},
+		{name: "garbage", invalid: true, headers: func(*fixture, string) credentials {
 			return credentials{"Authorization": "Bearer x.y.z", "Cookie": "urr-session=x; urr-anon=y; urr-vwr-token=z; urr-entry-token=w", "X-Queue-Entry-Token": "v"}
 		}},
-		{name: "visitor", visitor: true, carried: func(w *world, _ string) credentials { c, _ := w.visitor(); return c }},
-		{name: "tier 1", visitor: true, tier1: true, carried: func(w *world, e string) credentials { return pass(w, w.tier1, round, e, w.now()) }},
-		{name: "tier 1 of another event", visitor: true, carried: func(w *world, _ string) credentials {
-			return pass(w, w.tier1, round, "other", w.now())
+		{name: "visitor", visitor: true, headers: func(w *fixture, _ string) credentials { c, _ := w.visitor(); return c }},
+		{name: "tier 1", visitor: true, tier1: true, headers: func(w *fixture, e string) credentials { return tier1Credentials(w, w.tier1, round, e, w.now()) }},
+		{name: "tier 1 of another event", visitor: true, headers: func(w *fixture, _ string) credentials {
+			return tier1Credentials(w, w.tier1, round, "other", w.now())
 		}},
-		{name: "tier 1 of another round", visitor: true, carried: func(w *world, e string) credentials { return pass(w, w.tier1, round-1, e, w.now()) }},
-		{name: "expired tier 1", visitor: true, carried: func(w *world, e string) credentials {
-			return pass(w, w.tier1, round, e, w.now().Add(-claims.Tier1Life))
+		{name: "tier 1 of another round", visitor: true, headers: func(w *fixture, e string) credentials { return tier1Credentials(w, w.tier1, round-1, e, w.now()) }},
+		{name: "expired tier 1", visitor: true, headers: func(w *fixture, e string) credentials {
+			return tier1Credentials(w, w.tier1, round, e, w.now().Add(-claims.Tier1Life))
 		}},
-		{name: "tier 1 by another key", visitor: true, carried: func(w *world, e string) credentials {
-			return pass(w, keys(w.t, foreignSecret), round, e, w.now())
+		{name: "tier 1 by another key", visitor: true, headers: func(w *fixture, e string) credentials {
+			return tier1Credentials(w, keys(w.t, foreignSecret), round, e, w.now())
 		}},
-		{name: "visitor by another key", carried: func(w *world, _ string) credentials {
+		{name: "visitor by another key", headers: func(w *fixture, _ string) credentials {
 			return credentials{"Cookie": "urr-anon=" + claims.NewAnon().Seal(keys(w.t, foreignSecret).Derive(claims.LabelAnon))}
 		}},
-		{name: "tier 1 of another visitor", visitor: true, carried: func(w *world, e string) credentials {
+		{name: "tier 1 of another visitor", visitor: true, headers: func(w *fixture, e string) credentials {
 			c, _ := w.visitor()
 			return c.with("Cookie", "urr-vwr-token="+w.tier1Token(e, "someone-else"))
 		}},
 	}
 }
 
-// sessions are who is signed in, or says so.
+// sessions are credentials with a valid or invalid session.
 func sessions() []credential {
 	return []credential{
-		{name: "session", session: true, carried: func(w *world, _ string) credentials { return w.session(alice) }},
-		{name: "session cookie", session: true, carried: func(w *world, _ string) credentials {
+		{name: "session", session: true, headers: func(w *fixture, _ string) credentials { return w.session(alice) }},
+		{name: "session cookie", session: true, headers: func(w *fixture, _ string) credentials {
 			return credentials{"Cookie": "urr-session=" + strings.TrimPrefix(w.session(alice)["Authorization"], "Bearer ")}
 		}},
-		{name: "expired session", invalid: true, carried: func(w *world, _ string) credentials {
+		{name: "expired session", invalid: true, headers: func(w *fixture, _ string) credentials {
 			return credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewSession(alice, []string{"admin"}, w.now().Add(-2*time.Hour), w.now().Add(-time.Hour)))}
 		}},
-		{name: "session by another key", invalid: true, carried: func(w *world, e string) credentials {
+		{name: "session by another key", invalid: true, headers: func(w *fixture, e string) credentials {
 			forged := w.sign(keys(w.t, foreignSecret), claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour)))
 			return credentials{"Authorization": "Bearer " + forged, "X-Queue-Entry-Token": w.entryToken(e, alice)}
 		}},
-		{name: "staff", session: true, staff: true, carried: func(w *world, _ string) credentials { return w.session(alice, "staff") }},
-		{name: "admin", session: true, staff: true, admin: true, carried: func(w *world, _ string) credentials { return w.session(alice, "admin") }},
+		{name: "staff", session: true, staff: true, headers: func(w *fixture, _ string) credentials { return w.session(alice, "staff") }},
+		{name: "admin", session: true, staff: true, admin: true, headers: func(w *fixture, _ string) credentials { return w.session(alice, "admin") }},
 	}
 }
 
-// entries are who holds a slot, or says so.
+// entries are credentials with a valid or invalid entry token.
 func entries() []credential {
 	return []credential{
-		{name: "entry", session: true, entry: true, carried: func(w *world, e string) credentials { return w.buyer(e) }},
-		{name: "entry cookie", session: true, entry: true, carried: func(w *world, e string) credentials {
+		{name: "entry", session: true, entry: true, headers: func(w *fixture, e string) credentials { return w.buyer(e) }},
+		{name: "entry cookie", session: true, entry: true, headers: func(w *fixture, e string) credentials {
 			return w.session(alice).with("Cookie", "urr-entry-token="+w.entryToken(e, alice))
 		}},
-		{name: "entry without session", carried: func(w *world, e string) credentials {
+		{name: "entry without session", headers: func(w *fixture, e string) credentials {
 			return credentials{"X-Queue-Entry-Token": w.entryToken(e, alice)}
 		}},
-		{name: "entry of another user", session: true, carried: func(w *world, e string) credentials {
+		{name: "entry of another user", session: true, headers: func(w *fixture, e string) credentials {
 			return w.session(mallory).with("X-Queue-Entry-Token", w.entryToken(e, alice))
 		}},
-		{name: "expired entry", session: true, carried: func(w *world, e string) credentials {
+		{name: "expired entry", session: true, headers: func(w *fixture, e string) credentials {
 			past := w.now().Add(-claims.EntryLife)
 			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch, w.now().Add(time.Minute), past)))
 		}},
-		{name: "entry by another key", session: true, carried: func(w *world, e string) credentials {
+		{name: "entry by another key", session: true, headers: func(w *fixture, e string) credentials {
 			forged := w.sign(keys(w.t, foreignSecret), claims.NewEntry(e, alice, slot, epoch, w.now().Add(time.Minute), w.now()))
 			return w.session(alice).with("X-Queue-Entry-Token", forged)
 		}},
-		{name: "entry of another event", session: true, elsewhere: true, carried: func(w *world, _ string) credentials { return w.buyer("other") }},
-		{name: "entry of the epoch before", session: true, names: true, carried: func(w *world, e string) credentials {
+		{name: "entry of another event", session: true, otherEvent: true, headers: func(w *fixture, _ string) credentials { return w.buyer("other") }},
+		{name: "entry of the epoch before", session: true, namesEvent: true, headers: func(w *fixture, e string) credentials {
 			return w.session(alice).with("X-Queue-Entry-Token", w.sign(w.entries, claims.NewEntry(e, alice, slot, epoch-1, w.now().Add(time.Minute), w.now())))
 		}},
-		{name: "entry and old tier 1", session: true, visitor: true, entry: true, carried: func(w *world, e string) credentials {
-			c := pass(w, w.tier1, round-1, e, w.now())
+		{name: "entry and old tier 1", session: true, visitor: true, entry: true, headers: func(w *fixture, e string) credentials {
+			c := tier1Credentials(w, w.tier1, round-1, e, w.now())
 			return w.buyer(e).with("Cookie", c["Cookie"])
 		}},
 	}
 }
 
-// TestMatrix walks every route with every credential, for an event without and one with an active
-// waiting room.
+// Every route is called with every credential, for an event without and one with an active waiting
+// room.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, r := range w.gateway.Routes() {
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()
 			events := []string{calm, busy}
 			if r.Who == edge.Admin {
-				events = []string{"third"} // what operators do to it must not change the others' event
+				events = []string{"third"} // admin routes change the event
 			}
 			for _, event := range events {
-				for _, c := range walk() {
+				for _, c := range allCredentials() {
 					t.Run(event+"/"+c.name, func(t *testing.T) { c.try(t, w, r, event) })
 				}
 			}
@@ -166,9 +166,9 @@ func TestMatrix(t *testing.T) {
 }
 
 // try sends one route's request with the credential.
-func (c credential) try(t *testing.T, w *world, r *edge.Route, event string) {
+func (c credential) try(t *testing.T, w *fixture, r *edge.Route, event string) {
 	t.Helper()
-	rec := w.do(r.Method, target(r, event), bodyFor(r, event), c.carried(w, event))
+	rec := w.do(r.Method, target(r, event), bodyFor(r, event), c.headers(w, event))
 	status, code, redirect := expected(r, event, c)
 	if status == 0 {
 		require.NotContains(t, []int{301, 302, 303, 307, 308, 401, 403, 405, 500}, rec.Code, "%s", rec.Body)
@@ -186,8 +186,8 @@ func (c credential) try(t *testing.T, w *world, r *edge.Route, event string) {
 	}
 }
 
-// expected is what the route's declaration demands, worked out a second time: 0 means that the
-// request passes.
+// expected derives the outcome from the declaration of the route, independently of the code under
+// test: 0 means that the request passes.
 func expected(r *edge.Route, event string, c credential) (status int, code, redirect string) {
 	unauthenticated := "UNAUTHENTICATED"
 	if c.invalid {
@@ -214,11 +214,11 @@ func expected(r *edge.Route, event string, c credential) (status int, code, redi
 	case edge.Public, edge.Entry:
 	}
 	switch {
-	case r.Event == edge.None, r.Event == edge.FromToken && c.elsewhere:
+	case r.Event == edge.None, r.Event == edge.FromToken && c.otherEvent:
 		return 0, "", ""
 	case r.Event == edge.FromToken && !c.session:
 		return http.StatusUnauthorized, unauthenticated, ""
-	case r.Event == edge.FromToken && !c.entry && !c.names:
+	case r.Event == edge.FromToken && !c.entry && !c.namesEvent:
 		return refuse("QUEUE_TOKEN_REQUIRED", "/")
 	case event == busy && !c.tier1 && !c.entry:
 		return refuse("VWR_TOKEN_REQUIRED", "/vwr/"+event)
@@ -248,7 +248,7 @@ func target(r *edge.Route, event string) string {
 	return strings.Join(segs, "/")
 }
 
-// bodyFor is a valid body of every route that takes one.
+// bodyFor returns a valid body for every route that takes one.
 func bodyFor(r *edge.Route, event string) string {
 	sale := `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 		"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
@@ -285,11 +285,10 @@ func problemOf(t testing.TB, rec *httptest.ResponseRecorder) map[string]any {
 	return doc
 }
 
-// TestPathTricks writes protected paths in other ways: each is the same route or none at all, never
-// an open door.
-func TestPathTricks(t *testing.T) {
+// Variants of protected paths reach the same route or none, never an unchecked one.
+func TestPathVariantsCannotBypassChecks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	guarded := []string{
 		"/api/seats/calm", "/api//seats/calm", "/api/v1//seats//calm", "//api/v1/seats/calm", "/api/v1/seats/calm/",
 		"/api/v1/%73eats/calm", "/api/v1/se%61ts/c%61lm", "/api/%76%31/seats/calm", "/%61pi/seats/calm",
@@ -316,7 +315,7 @@ func TestPathTricks(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodPatch, "/api/v1/seats/calm", "", w.buyer(calm))
 	require.Equal(t, http.StatusMethodNotAllowed, rec.Code)
 	require.Equal(t, "GET, HEAD", rec.Header().Get("Allow"))
@@ -324,18 +323,18 @@ func TestMethods(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.do(http.MethodHead, "/api/v1/seats/calm", "", w.buyer(calm)).Code)
 	require.Equal(t, http.StatusOK, w.do(http.MethodHead, "/api/v1/events", "", nil).Code)
 
-	// The header by which some routers let a POST be another method means nothing here.
+	// X-Http-Method-Override, by which some routers change the method, is ignored.
 	rec = w.do(http.MethodPost, "/api/v1/my/tickets", "limit=1", w.session(alice).
 		with("X-Http-Method-Override", "GET").with("Content-Type", "application/x-www-form-urlencoded"))
 	require.Equal(t, http.StatusMethodNotAllowed, rec.Code)
 }
 
-// TestOriginGuard: with a secret, nobody comes around the CDN that knows it; the header opens nothing
-// else, and without a secret it means nothing.
+// With a secret only requests with the header of the CDN pass. The header replaces no other check,
+// and without a secret it is ignored.
 func TestOriginGuard(t *testing.T) {
 	t.Parallel()
 	const current, next = "the-secret-of-the-cdn-is-32-bytes-long", "the-next-secret-of-the-cdn-32-bytes-long"
-	guarded := newWorld(t, func(c *app.Config, _ *app.Services) { c.CloudFrontSecret = current + "," + next })
+	guarded := newFixture(t, func(c *app.Config, _ *app.Services) { c.CloudFrontSecret = current + "," + next })
 	for _, path := range []string{"/", "/api/v1/events", "/vwr-api/vwr/serving/busy", "/no/such/path", "/events/calm/seats"} {
 		for name, c := range map[string]credentials{
 			"no header": {}, "empty": {"X-CloudFront-Verified": ""}, "another": {"X-CloudFront-Verified": "true"},
@@ -346,11 +345,11 @@ func TestOriginGuard(t *testing.T) {
 			require.Equal(t, "ORIGIN_REQUIRED", problemOf(t, rec)["code"])
 		}
 	}
-	for _, said := range []string{current, next} {
-		require.Equal(t, http.StatusOK, guarded.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"X-CloudFront-Verified": said}).Code)
+	for _, secret := range []string{current, next} {
+		require.Equal(t, http.StatusOK, guarded.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"X-CloudFront-Verified": secret}).Code)
 	}
 
-	// It never stands for a token: not for one with a foreign signature, and not for a missing one.
+	// It replaces no token, neither one with a foreign signature nor a missing one.
 	c, id := guarded.visitor()
 	foreign := c.with("Cookie", "urr-vwr-token="+guarded.sign(keys(t, foreignSecret), claims.NewTier1(busy, id, requestID, round, 7, guarded.now()))).
 		with("X-CloudFront-Verified", current)
@@ -358,16 +357,16 @@ func TestOriginGuard(t *testing.T) {
 	rec := guarded.do(http.MethodGet, "/api/v1/seats/calm", "", guarded.session(alice).with("X-CloudFront-Verified", current))
 	require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, rec)["code"])
 
-	open := newWorld(t)
-	for _, said := range []string{"", current, "true"} {
-		c := credentials{"X-CloudFront-Verified": said}
+	open := newFixture(t)
+	for _, secret := range []string{"", current, "true"} {
+		c := credentials{"X-CloudFront-Verified": secret}
 		require.Equal(t, http.StatusOK, open.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", c).Code)
 	}
 }
 
-func TestPagesAndPrograms(t *testing.T) {
+func TestRefusedPagesRedirectBrowsers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, accept := range []string{"text/html,application/xhtml+xml", "*/*", ""} {
 		rec := w.do(http.MethodGet, "/events/calm/seats", "", credentials{"Accept": accept})
 		require.Equal(t, http.StatusFound, rec.Code, accept)
@@ -379,7 +378,7 @@ func TestPagesAndPrograms(t *testing.T) {
 	require.Equal(t, "Queue entry token required", problemOf(t, rec)["error"])
 }
 
-func TestEveryRouteIsPlacedOnce(t *testing.T) {
+func TestContradictoryRoutesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := edge.NewTable(
 		&edge.Route{ID: "a", Method: "GET", Pattern: "/x/{event_id}", Who: edge.Public},
@@ -399,10 +398,10 @@ func TestEveryRouteIsPlacedOnce(t *testing.T) {
 	}
 }
 
-// TestDevLoginExistsOnlyWhereConfigured: without the setting, the route is not in the table.
+// Without the setting the route is not in the table.
 func TestDevLoginExistsOnlyWhereConfigured(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, configured := range []bool{true, false} {
 		cfg := *w.cfg
 		cfg.DevLogin = configured

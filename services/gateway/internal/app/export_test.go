@@ -1,4 +1,4 @@
 package app
 
-// Server is the listener's, with its time-outs.
+// Server makes the HTTP server with its time-outs.
 var Server = server

@@ -19,8 +19,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// record notes who asked what. Its zero value is ready.
-type record struct {
+// callLog records calls and their callers. Its zero value is ready.
+type callLog struct {
 	mu    sync.Mutex
 	calls []call
 }
@@ -31,14 +31,14 @@ type call struct {
 	msg    any
 }
 
-func (r *record) add(method string, c *commonv1.Caller, msg any) {
+func (r *callLog) add(method string, c *commonv1.Caller, msg any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, call{method, c, msg})
 }
 
 // of returns the calls of one method so far.
-func (r *record) of(method string) []call {
+func (r *callLog) of(method string) []call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []call
@@ -50,8 +50,8 @@ func (r *record) of(method string) []call {
 	return out
 }
 
-// methods are all calls so far, by name.
-func (r *record) methods() []string {
+// methods returns the names of all calls so far.
+func (r *callLog) methods() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []string
@@ -61,15 +61,14 @@ func (r *record) methods() []string {
 	return out
 }
 
-// fakeVWR answers as a waiting room whose positions are 7 and whose tokens are what the test gives
-// it.
+// fakeVWR assigns position 7 to everybody and answers checks with the function of the test.
 type fakeVWR struct {
 	vwrv1.UnimplementedVwrServiceServer
 	vwrv1.UnimplementedVwrAdminServiceServer
-	record
+	callLog
 
 	first *vwrv1.WatchCountersResponse
-	// changes go to the gateway; nil breaks its stream, and down keeps it broken.
+	// changes are sent to the gateway; nil breaks its stream, and down keeps it broken.
 	changes chan *vwrv1.WatchCountersResponse
 	down    atomic.Bool
 	checked func(*vwrv1.CheckItem) *vwrv1.CheckResult
@@ -135,13 +134,13 @@ func (f *fakeVWR) GetStatus(_ context.Context, in *vwrv1.GetStatusRequest) (*vwr
 	return f.status("GetStatus", in.GetCaller(), in.GetEventId(), in.GetEventId() == busy)
 }
 
-// fakeQueue holds slots: those in ended are over.
+// fakeQueue has slots; those in ended are over.
 type fakeQueue struct {
 	queuev1.UnimplementedQueueServiceServer
 	queuev1.UnimplementedQueueAdminServiceServer
-	record
+	callLog
 
-	// lines go to the gateway; nil breaks its stream.
+	// lines are sent to the gateway; nil breaks its stream.
 	lines chan *queuev1.WatchLinesResponse
 	place func(*queuev1.LineItem) *queuev1.LineResult
 	// endedMu guards ended.
@@ -208,7 +207,7 @@ func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStream
 			if err := s.Send(l); err != nil {
 				return err
 			}
-		case <-time.After(time.Second): // as queue does, so that a slow test is no silence
+		case <-time.After(time.Second): // a heartbeat, as queue sends it
 			if err := s.Send(&queuev1.WatchLinesResponse{}); err != nil {
 				return err
 			}
@@ -226,14 +225,15 @@ func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*que
 	return &queuev1.LineStatus{EventId: in.GetEventId()}, nil
 }
 
-// fakeTicket knows every event but "absent", until an operator puts one, and every reservation; holds succeed unless hold says otherwise.
+// fakeTicket knows every reservation and every event but "absent", which exists after a PUT. Holds
+// succeed unless hold says otherwise.
 type fakeTicket struct {
 	ticketv1.UnimplementedEventServiceServer
 	ticketv1.UnimplementedEventAdminServiceServer
 	ticketv1.UnimplementedHoldServiceServer
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
-	record
+	callLog
 
 	hold func(event string) *ticketv1.HoldResult
 	// down makes GetEventInfo fail.
@@ -344,7 +344,7 @@ func (f *fakeTicket) GetMyTicket(_ context.Context, in *ticketv1.GetMyTicketRequ
 
 type fakePayment struct {
 	paymentv1.UnimplementedPaymentServiceServer
-	record
+	callLog
 }
 
 func (f *fakePayment) Prepare(_ context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
@@ -369,7 +369,7 @@ func (f *fakePayment) HandleWebhook(_ context.Context, in *paymentv1.HandleWebho
 
 type fakeStats struct {
 	statsv1.UnimplementedStatsServiceServer
-	record
+	callLog
 }
 
 func (f *fakeStats) GetEventStats(_ context.Context, in *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// refusedTokens is how many tokens of a kind were refused for a reason, by all tests so far.
+// refusedTokens returns how many tokens of a kind were refused for a reason, by all tests so far.
 func refusedTokens(t *testing.T, kind, reason string) float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
@@ -34,10 +34,10 @@ func refusedTokens(t *testing.T, kind, reason string) float64 {
 	return total
 }
 
-// Whoever tries forged, expired or revoked credentials leaves a trace in the metrics.
-func TestForgedTokensAreCounted(t *testing.T) {
+// Forged, expired and revoked credentials are counted in the metrics.
+func TestRefusedTokensAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	foreign, buyer := keys(t, foreignSecret), w.session(alice)
 	out := w.login(alice)
 	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", out).Code)
@@ -47,7 +47,7 @@ func TestForgedTokensAreCounted(t *testing.T) {
 	visitor, id := w.visitor()
 	for name, c := range map[string]struct {
 		kind, reason, path string
-		carried            credentials
+		headers            credentials
 	}{
 		"a forged session":      {"session", "invalid", "/api/v1/auth/me", credentials{"Authorization": "Bearer x.y.z"}},
 		"an expired session":    {"session", "expired", "/api/v1/auth/me", session(claims.NewSession(alice, nil, w.now().Add(-time.Hour), w.now()))},
@@ -60,7 +60,7 @@ func TestForgedTokensAreCounted(t *testing.T) {
 			w.sign(foreign, claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now())))},
 	} {
 		before := refusedTokens(t, c.kind, c.reason)
-		w.do(http.MethodGet, c.path, "", c.carried)
+		w.do(http.MethodGet, c.path, "", c.headers)
 		require.Greater(t, refusedTokens(t, c.kind, c.reason), before, name)
 	}
 }

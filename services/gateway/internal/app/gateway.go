@@ -43,7 +43,8 @@ type Gateway struct {
 	closers    []func(context.Context) error
 }
 
-// Assemble makes a Gateway. Its state is filled by Watch; until then no waiting room is known, and readiness is false.
+// Assemble makes a Gateway. Watch fills its state; until then no waiting room is known, and the
+// gateway is not ready.
 func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalClient, log *slog.Logger, now func() time.Time) (*Gateway, error) {
 	keys, err := cfg.keys()
 	if err != nil {
@@ -91,7 +92,7 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 	return g, nil
 }
 
-// rekey signs and verifies by the secrets of another configuration from now on.
+// rekey replaces the secrets for signing and verifying.
 func (g *Gateway) rekey(cfg *Config) error {
 	keys, err := cfg.keys()
 	if err != nil {
@@ -134,12 +135,12 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	return e, nil
 }
 
-// table joins the hand-written routes and those that pass through to a service.
+// table joins the hand-written routes and the pass-through routes.
 func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
-	answers := &answered{rooms: g.Rooms, seats: e.seats, existence: e.existence}
+	completer := &responseCompleter{rooms: g.Rooms, seats: e.seats, existence: e.existence}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
-	}, answers.fill)
+	}, completer.complete)
 	passed, err := g.services.passThrough(ctx, pass)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) 
 	return edge.NewTable(append(e.routes(), passed...)...)
 }
 
-// Routes are all that the gateway serves, in the order of their declaration.
+// Routes returns all routes, in the order of declaration.
 func (g *Gateway) Routes() []*edge.Route { return g.routes }
 
 // Ready fails until the state of the waiting rooms is known: before that, no room would be guarded.
@@ -158,7 +159,7 @@ func (g *Gateway) Ready(context.Context) error {
 	return nil
 }
 
-// Close waits for the calls under way, in the reverse order of their making.
+// Close waits for the calls in flight, in reverse order of construction.
 func (g *Gateway) Close(ctx context.Context) error {
 	var all []error
 	for i := len(g.closers) - 1; i >= 0; i-- {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// reference is what the tests need of /docs/openapi.json: the parameters and members of every
+// reference is the part of /docs/openapi.json that the tests need: parameters and members of every
 // route.
 type reference struct {
 	Paths      map[string]map[string]operation
@@ -37,15 +37,15 @@ type schema struct {
 	Properties map[string]schema
 }
 
-// described is a route as the platform itself describes it.
+// described is a route as described by the reference.
 type described struct {
 	// members of the body, nil where the route takes none.
 	members map[string]schema
-	// numbers are the query's parameters that are integers.
+	// numbers are the integer parameters of the query.
 	numbers []string
 }
 
-func readReference(t *testing.T, w *world) reference {
+func readReference(t *testing.T, w *fixture) reference {
 	t.Helper()
 	var doc reference
 	rec := w.do(http.MethodGet, "/docs/openapi.json", "", nil)
@@ -54,15 +54,15 @@ func readReference(t *testing.T, w *world) reference {
 	return doc
 }
 
-// documented is a route's path as the reference writes it.
-func documented(r *edge.Route) string {
+// documentedPath returns the path of a route as written in the reference.
+func documentedPath(r *edge.Route) string {
 	return strings.NewReplacer("event_id", "eventId", "request_id", "requestId", "reservation_id", "reservationId",
 		"ticket_id", "ticketId", "payment_id", "paymentId").Replace(r.Pattern)
 }
 
 func (d reference) describe(r *edge.Route) described {
 	var out described
-	op := d.Paths[documented(r)][strings.ToLower(r.Method)]
+	op := d.Paths[documentedPath(r)][strings.ToLower(r.Method)]
 	if op.RequestBody != nil {
 		if out.members = d.resolve(op.RequestBody.Content["application/json"].Schema).Properties; out.members == nil {
 			out.members = map[string]schema{}
@@ -83,16 +83,16 @@ func (d reference) resolve(s schema) schema {
 	return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 }
 
-// misfit is a value of another type than a member has, with the path of what is wrong inside it.
-type misfit struct{ value, path string }
+// wrongType is a value of the wrong type for a member, with the path of the wrong part inside it.
+type wrongType struct{ value, path string }
 
-// misfits are values that a member of this schema cannot have.
-func (d reference) misfits(s schema) []misfit {
+// wrongTypes returns values that do not fit a schema.
+func (d reference) wrongTypes(s schema) []wrongType {
 	s = d.resolve(s)
-	scalars := func(values ...string) []misfit {
-		out := make([]misfit, len(values))
+	scalars := func(values ...string) []wrongType {
+		out := make([]wrongType, len(values))
 		for i, v := range values {
-			out[i] = misfit{value: v}
+			out[i] = wrongType{value: v}
 		}
 		return out
 	}
@@ -107,15 +107,15 @@ func (d reference) misfits(s schema) []misfit {
 		return scalars(`7`, `true`, `["x"]`, `{}`)
 	case "array":
 		out := scalars(`"x"`, `7`, `{"0":"x"}`)
-		for _, m := range d.misfits(*s.Items) {
-			out = append(out, misfit{"[" + m.value + "]", "[0]" + m.path})
+		for _, m := range d.wrongTypes(*s.Items) {
+			out = append(out, wrongType{"[" + m.value + "]", "[0]" + m.path})
 		}
 		return out
 	default: // an object
 		out := scalars(`"x"`, `7`, `[]`)
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			for _, m := range d.misfits(s.Properties[name]) {
-				out = append(out, misfit{`{"` + name + `":` + m.value + `}`, "." + name + m.path})
+			for _, m := range d.wrongTypes(s.Properties[name]) {
+				out = append(out, wrongType{`{"` + name + `":` + m.value + `}`, "." + name + m.path})
 			}
 		}
 		return out

@@ -2,20 +2,20 @@ package app_test
 
 import "strings"
 
-// input is what a route's input must be like beyond the types of its members, which the API's
-// reference tells.
+// input has the rules for the input of a route beyond the types of its members, which are in the
+// API reference.
 type input struct {
-	// required members, with the code of the refusal when one is absent or null.
+	// required members, with the error code when one is absent or null.
 	required map[string]string
 	// bad values of the right type.
 	bad []badValue
-	// queries that the route refuses, with the code.
+	// queries that the route refuses, with the error code.
 	queries map[string]string
 }
 
 type badValue struct {
 	member, value, code string
-	path                string // what is named as wrong; "": the member
+	path                string // path in the error; "": the member
 }
 
 var (
@@ -48,8 +48,7 @@ var (
 	}
 )
 
-// inputs has a row for every route that takes JSON, and for those that read more of a query than
-// the others.
+// inputs has a row for every route that takes JSON, and for routes with query rules of their own.
 var inputs = map[string]input{
 	"auth.dev-login": {
 		required: map[string]string{"userId": "INVALID_ID"},
@@ -99,7 +98,7 @@ var inputs = map[string]input{
 	"EventAdminService.CreateEvent": sale,
 	"EventAdminService.PutEvent": {
 		required: sale.required,
-		bad:      append([]badValue{{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}}, sale.bad...), // it stands in the path
+		bad:      append([]badValue{{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}}, sale.bad...), // it is in the path
 	},
 	"QueueAdminService.SetThreshold": {
 		required: map[string]string{"threshold": "INVALID_REQUEST"},

@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// rightFor is a credential that every check of the route accepts.
-func rightFor(w *world, r *edge.Route) credentials {
+// validCredentials returns credentials that pass every check of the route.
+func validCredentials(w *fixture, r *edge.Route) credentials {
 	switch r.Who {
 	case edge.Admin, edge.Staff:
 		return w.session(alice, "admin")
@@ -32,28 +32,28 @@ func rightFor(w *world, r *edge.Route) credentials {
 	}
 }
 
-// attempt is one bad request with the refusal that it must get.
+// attempt is one bad request with the expected error.
 type attempt struct {
 	name, target, body string
 	header             credentials // besides the credentials
 	status             int         // 0: 400
 	code               string
-	path               string // of the member that is named as wrong; "": not looked at
+	path               string // of the member in the error; "": not checked
 }
 
-// TestBadInput sends every route everything that the gateway refuses by itself or by the rules
-// written in the messages, whoever asks. No service hears of it. What only the services can judge
-// is tested on the whole platform, in scripts/e2e.
+// TestBadInput sends to every route everything that the gateway itself or the rules of the messages
+// refuse. No call reaches a service. Input that only services can judge is tested on the whole
+// platform, in scripts/e2e.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	doc := readReference(t, w)
 	for _, r := range w.gateway.Routes() {
-		c := asker{route: r, input: inputs[r.ID], doc: doc, described: doc.describe(r), valid: bodyFor(r, calm)}
+		c := attemptBuilder{route: r, input: inputs[r.ID], doc: doc, described: doc.describe(r), valid: bodyFor(r, calm)}
 		if c.valid == "" {
 			c.valid = "{}"
 		}
-		right := rightFor(w, r)
+		right := validCredentials(w, r)
 		for _, a := range c.attempts(t) {
 			t.Run(r.ID+"/"+a.name, func(t *testing.T) {
 				cred := right
@@ -65,7 +65,7 @@ func TestBadInput(t *testing.T) {
 			})
 		}
 	}
-	require.Empty(t, w.heard(), "what the services were asked")
+	require.Empty(t, w.serviceCalls(), "no call reaches a service")
 }
 
 func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
@@ -77,7 +77,7 @@ func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
 	require.Equal(t, want, rec.Code, "%s %s", a.target, rec.Body)
 	doc := problemOf(t, rec)
 	require.Equal(t, a.code, doc["code"], "%s", rec.Body)
-	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), "a refusal is nobody else's")
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"), "errors are not cached")
 	if a.path != "" {
 		fields, _ := doc["fields"].([]any)
 		require.NotEmpty(t, fields, "%s", rec.Body)
@@ -86,20 +86,20 @@ func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
 	}
 }
 
-// TestGoodInput: what TestBadInput spoils is accepted as it is, and so is what clients and trackers
-// may add.
+// The valid bodies that TestBadInput modifies are accepted, and so is what clients and trackers may
+// add.
 func TestGoodInput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	routes := 0
 	for _, r := range w.gateway.Routes() {
 		if !r.Body.JSON {
 			continue
 		}
-		require.Contains(t, inputs, r.ID, "every route that takes JSON has its row")
+		require.Contains(t, inputs, r.ID, "every route that takes JSON needs a row")
 		routes++
 		body := bodyFor(r, calm)
-		for _, c := range []credentials{rightFor(w, r), rightFor(w, r).with("Content-Type", "application/json; charset=UTF-8")} {
+		for _, c := range []credentials{validCredentials(w, r), validCredentials(w, r).with("Content-Type", "application/json; charset=UTF-8")} {
 			rec := w.do(r.Method, target(r, calm), body, c)
 			if r.ID == "vwr.assign" {
 				rec = w.do(r.Method, target(r, busy), `{"userId":"anon-1"}`, c)
@@ -115,8 +115,8 @@ func TestGoodInput(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 }
 
-// asker makes the attempts for one route.
-type asker struct {
+// attemptBuilder makes the attempts for one route.
+type attemptBuilder struct {
 	route *edge.Route
 	input input
 	doc   reference
@@ -124,7 +124,7 @@ type asker struct {
 	valid string // body
 }
 
-func (c asker) attempts(t *testing.T) []attempt {
+func (c attemptBuilder) attempts(t *testing.T) []attempt {
 	t.Helper()
 	out := slices.Concat(c.paths(), c.queries())
 	if c.route.Body.Raw {
@@ -137,17 +137,17 @@ func (c asker) attempts(t *testing.T) []attempt {
 	return out
 }
 
-// badIDs are segments that are no id of any kind, as they are written in a path.
+// badIDs are path segments that are not an id of any kind.
 var badIDs = map[string]string{
 	strings.Repeat("a", 65): "INVALID_ID", strings.Repeat("a", 3000): "INVALID_ID", "a%20b": "INVALID_ID", "a:b": "INVALID_ID", "a%23b": "INVALID_ID",
 	"%7Ba%7D": "INVALID_ID", "a;b": "INVALID_ID", "%C3%A9": "INVALID_ID", "%ff": "INVALID_UTF8", "%00": "INVALID_REQUEST", "%5c": "INVALID_REQUEST",
 }
 
-// badUUIDs could be ids of events; ours are UUIDs in their one form.
+// badUUIDs are valid event ids, but not UUIDs in canonical form.
 var badUUIDs = []string{"42", strings.ToUpper(requestID), requestID + "0", "%7B" + requestID + "%7D"}
 
-// paths writes each parameter of the path wrongly.
-func (c asker) paths() []attempt {
+// paths replaces each parameter of the path by bad values.
+func (c attemptBuilder) paths() []attempt {
 	var out []attempt
 	add := func(param, value, code string, status int) {
 		spoiled := *c.route
@@ -175,16 +175,16 @@ func (c asker) paths() []attempt {
 	return out
 }
 
-// queries are refused whatever the route reads of them; names that mean nothing are ignored.
+// queries are refused on all routes; unknown names are ignored.
 var queries = map[string]string{
 	"x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
 	"caller=x": "UNKNOWN_FIELD", "caller.userId=root": "UNKNOWN_FIELD", "caller.roles=admin": "UNKNOWN_FIELD",
 	"%63aller.user_id=root": "UNKNOWN_FIELD", "caller%5BuserId%5D=root": "UNKNOWN_FIELD",
 }
 
-func (c asker) queries() []attempt {
+func (c attemptBuilder) queries() []attempt {
 	if c.route.Page {
-		return nil // see TestPagesOpenWhateverTheirQuery
+		return nil // see TestPagesAcceptAnyQuery
 	}
 	bad := maps.Clone(queries)
 	maps.Copy(bad, c.input.queries)
@@ -201,9 +201,9 @@ func (c asker) queries() []attempt {
 	return out
 }
 
-// bodies are no JSON object in UTF-8, or have a member that the route does not know.
-func (c asker) bodies() []attempt {
-	// with puts one more member into the valid body.
+// bodies are not a JSON object in UTF-8, or have an unknown member.
+func (c attemptBuilder) bodies() []attempt {
+	// with adds a member to the valid body.
 	with := func(member string) string {
 		if c.valid == "{}" {
 			return "{" + member + "}"
@@ -237,16 +237,16 @@ func (c asker) bodies() []attempt {
 	return out
 }
 
-// members changes one member of the valid body at a time: to another type, to nothing, to a value
-// that is refused.
-func (c asker) members(t *testing.T) []attempt {
+// members changes one member of the valid body at a time: to another type, to null or absent, to a
+// refused value.
+func (c attemptBuilder) members(t *testing.T) []attempt {
 	t.Helper()
 	var out []attempt
 	add := func(name, member, value, code, path string) {
 		out = append(out, attempt{name: name, target: target(c.route, calm), body: wiretest.Changed(t, c.valid, member, value), code: code, path: path})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.described.members)) {
-		for _, m := range c.doc.misfits(c.described.members[name]) {
+		for _, m := range c.doc.wrongTypes(c.described.members[name]) {
 			add(name+"="+m.value, name, m.value, "INVALID_REQUEST", name+m.path)
 		}
 	}
@@ -266,7 +266,7 @@ func (c asker) members(t *testing.T) []attempt {
 
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
 	rec := w.do(http.MethodPost, "/api/v1/payments/prepare", body, w.session(alice).with("Idempotency-Key", `"8e03978e-40d5-43dd"`))
 	require.Equal(t, http.StatusCreated, rec.Code, "%s", rec.Body)
@@ -279,27 +279,26 @@ func TestIdempotencyKeys(t *testing.T) {
 	r.Header["Idempotency-Key"] = []string{"one", "two"}
 	two := httptest.NewRecorder()
 	w.gateway.Handler.ServeHTTP(two, r)
-	require.Equal(t, "IDEMPOTENCY_KEY_INVALID", problemOf(t, two)["code"], "nobody could say under which of two it is kept")
+	require.Equal(t, "IDEMPOTENCY_KEY_INVALID", problemOf(t, two)["code"], "two keys are ambiguous")
 	require.Len(t, w.payment.of("Prepare"), 1)
 }
 
-// TestPathsOfNoRoom: a path of tier 1 that lacks a segment is none, and an event without a room has
-// nothing to give.
-func TestPathsOfNoRoom(t *testing.T) {
+// A tier-1 path that lacks a segment does not exist, and an event without a room gives no position.
+func TestUnknownRoomPaths(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, _ := w.visitor()
 	for _, path := range []string{"assign/", "assign"} {
 		requireRefused(t, w.do(http.MethodPost, "/vwr-api/vwr/"+path, "", c), attempt{status: http.StatusNotFound, code: "NOT_FOUND"})
 	}
 	requireRefused(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy", "", c), attempt{status: http.StatusNotFound, code: "NOT_FOUND"})
 	requireRefused(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/unheard-of", "", c), attempt{status: http.StatusNotFound, code: "VWR_INACTIVE"})
-	require.Empty(t, w.heard())
+	require.Empty(t, w.serviceCalls())
 }
 
-func TestPagesOpenWhateverTheirQuery(t *testing.T) {
+func TestPagesAcceptAnyQuery(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for query := range queries {
 		for _, q := range []string{query, "a=1;b=2", "%", "a=1&&=&"} {
 			require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/?"+q, "", credentials{}).Code, q)

@@ -17,7 +17,7 @@ import (
 
 func TestLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, id := w.visitor()
 	tok := w.entryToken(busy, alice)
 	who := w.session(alice).with("Cookie", c["Cookie"]).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id)).
@@ -36,7 +36,7 @@ func TestLine(t *testing.T) {
 	require.Equal(t, round, t1.GetRound())
 	require.Equal(t, requestID, t1.GetRequestId())
 
-	// Another visitor's pass counts for nothing; where no room is active nothing is required.
+	// The token of another visitor does not count; without an active room none is required.
 	theirs := w.session(mallory).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id))
 	w.do(http.MethodGet, "/api/v1/queue/status/busy", "", theirs)
 	t1 = w.queue.of("Status")[0].caller.GetTier1()
@@ -55,9 +55,9 @@ func TestLine(t *testing.T) {
 	require.Equal(t, "/vwr/busy", problemOf(t, rec)["redirectTo"])
 }
 
-func TestEntryTokenIsPassedOnTwice(t *testing.T) {
+func TestEntryTokenInBodyAndCookie(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	tok := w.entryToken(calm, alice)
 	end := w.now().Add(10 * time.Minute).UnixMilli()
 	w.queue.place = func(*queuev1.LineItem) *queuev1.LineResult {
@@ -93,10 +93,10 @@ func TestEntryTokenIsPassedOnTwice(t *testing.T) {
 	require.Nil(t, left.GetEntry())
 }
 
-// What one visitor sends as a ticket must not fail the call that answers others too.
-func TestNoTicketFailsOthers(t *testing.T) {
+// An invalid ticket of one visitor must not fail a call that serves others too.
+func TestInvalidTicketIsDropped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, ticket := range map[string]string{
 		"no UTF-8": "\xff\xfe", "no ASCII": "표", "a space": "a b", "too long": strings.Repeat("a", 257),
 	} {
@@ -113,19 +113,19 @@ func TestNoTicketFailsOthers(t *testing.T) {
 	}
 }
 
-// TestSlotsAndEpochs is step 5: who asks queue, when, and what then.
+// TestSlotsAndEpochs checks when queue is asked about a slot.
 func TestSlotsAndEpochs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	reserve := func() *httptest.ResponseRecorder {
 		return w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, w.buyer(calm))
 	}
-	look := func() *httptest.ResponseRecorder {
+	readSeats := func() *httptest.ResponseRecorder {
 		return w.do(http.MethodGet, "/api/v1/seats/calm", "", w.buyer(calm))
 	}
 
-	require.Equal(t, http.StatusOK, look().Code)
-	require.Empty(t, w.queue.of("VerifySlots"), "reading asks nobody")
+	require.Equal(t, http.StatusOK, readSeats().Code)
+	require.Empty(t, w.queue.of("VerifySlots"), "reading does not ask queue")
 	require.Equal(t, http.StatusCreated, reserve().Code)
 	require.Len(t, w.queue.of("VerifySlots"), 1)
 
@@ -134,19 +134,18 @@ func TestSlotsAndEpochs(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, rec.Code)
 	require.Equal(t, "SLOT_ENDED", problemOf(t, rec)["code"])
 	require.Equal(t, "/queue/calm", problemOf(t, rec)["redirectTo"])
-	require.Equal(t, http.StatusOK, look().Code)
+	require.Equal(t, http.StatusOK, readSeats().Code)
 
-	// A line that began anew: in its pause the old tokens are honoured, afterwards they are not.
+	// After a line was rebuilt, old tokens are accepted during the pause, and refused afterwards.
 	const pause = 5 * time.Second
 	w.line(calm, epoch+1, w.now().Add(pause).UnixMilli())
-	require.Equal(t, http.StatusOK, look().Code)
+	require.Equal(t, http.StatusOK, readSeats().Code)
 	w.clock.Advance(pause)
-	rec = look()
+	rec = readSeats()
 	require.Equal(t, http.StatusForbidden, rec.Code)
 	require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, rec)["code"])
 
-	// Where the gateway knows no line, queue decides every call; and nobody passes who cannot be
-	// asked about.
+	// For an unknown line queue decides every call; while queue is unavailable nobody passes.
 	unknown := w.session(alice).with("X-Queue-Entry-Token", w.entryToken("new-line", alice))
 	rec = w.do(http.MethodGet, "/api/v1/seats/new-line", "", unknown)
 	require.Equal(t, "SLOT_ENDED", problemOf(t, rec)["code"])
@@ -158,7 +157,7 @@ func TestSlotsAndEpochs(t *testing.T) {
 
 func TestVerifySlotsOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *app.Config, _ *app.Services) { c.VerifySlots = false })
+	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.VerifySlots = false })
 	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, w.buyer(calm))
 	require.Equal(t, http.StatusCreated, rec.Code)
 	require.Empty(t, w.queue.of("VerifySlots"))

@@ -9,15 +9,15 @@ import (
 	"urr.guru/services/gateway/internal/web"
 )
 
-// plain makes a route's handler of one that knows no route. It sees the normalised path.
-func plain(h http.Handler) edge.Handler {
+// fromHTTP adapts an http.Handler to a route. The handler sees the normalised path.
+func fromHTTP(h http.Handler) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		h.ServeHTTP(w, atPath(r, q.Path))
 		return nil
 	}
 }
 
-// eventPage is an event's page, or for people the one that says that there is no such event.
+// eventPage serves the page of an event, or to people the page for an unknown event.
 func eventPage(pages *web.Pages, existence *handlers.EventExistence) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
@@ -32,7 +32,7 @@ func eventPage(pages *web.Pages, existence *handlers.EventExistence) edge.Handle
 	}
 }
 
-// atPath gives a page's handler the normalised path.
+// atPath returns the request with the normalised path.
 func atPath(r *http.Request, path string) *http.Request {
 	if r.URL.Path == path && r.URL.RawPath == "" {
 		return r
@@ -42,7 +42,7 @@ func atPath(r *http.Request, path string) *http.Request {
 	return clone
 }
 
-// health says that the process answers; whether it should get traffic is /readyz on the ops port.
+// health reports that the process responds; readiness is /readyz on the ops port.
 func health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

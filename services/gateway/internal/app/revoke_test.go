@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// login signs somebody in as a browser would, and returns the session as a Bearer token.
-func (w *world) login(user string) credentials {
+// login signs a user in and returns the session as a Bearer token.
+func (w *fixture) login(user string) credentials {
 	w.t.Helper()
 	rec := w.do(http.MethodPost, "/api/v1/auth/dev-login", `{"userId":"`+user+`"}`, nil)
 	require.Equal(w.t, http.StatusOK, rec.Code, "%s", rec.Body)
@@ -19,7 +19,7 @@ func (w *world) login(user string) credentials {
 	return credentials{"Authorization": "Bearer " + token}
 }
 
-func (w *world) requireSession(works bool, c credentials, who string) {
+func (w *fixture) requireSession(works bool, c credentials, who string) {
 	w.t.Helper()
 	rec := w.do(http.MethodGet, "/api/v1/auth/me", "", c)
 	if works {
@@ -30,11 +30,11 @@ func (w *world) requireSession(works bool, c credentials, who string) {
 	require.Equal(w.t, "SESSION_INVALID", problemOf(w.t, rec)["code"], who)
 }
 
-// Signing out ends the session itself, not just the browser's cookie: whoever has copied it is out
-// too. Other sessions of the user go on.
+// Signing out revokes the session itself, not only the cookie, so copies of the token end too.
+// Other sessions of the user stay valid.
 func TestLogoutEndsTheSession(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	stolen, other := w.login(alice), w.login(alice)
 	browser := w.login(alice)
 	w.requireSession(true, stolen, "before")
@@ -55,7 +55,7 @@ func TestLogoutEndsTheSession(t *testing.T) {
 // An operator ends all sessions of a user, for example after a change of roles, or a single one.
 func TestOperatorsRevokeSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	admin := w.session("operator", "admin")
 	one, two, old, another := w.login(alice), w.login(alice), w.sessionWithoutID(alice), w.login(mallory)
 	revoke := func(body string, c credentials) int {
@@ -79,7 +79,7 @@ func TestOperatorsRevokeSessions(t *testing.T) {
 }
 
 // sessionWithoutID is a session as the previous release signs it.
-func (w *world) sessionWithoutID(user string) credentials {
+func (w *fixture) sessionWithoutID(user string) credentials {
 	w.t.Helper()
 	c := claims.NewSession(user, nil, w.now(), w.now().Add(time.Hour))
 	c.ID, c.Millis = "", 0

@@ -15,14 +15,14 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-func (w *world) ticketFor(event, visitor string, round, position int64) string {
+func (w *fixture) ticketFor(event, visitor string, round, position int64) string {
 	return claims.VwrTicket{Round: round, RequestID: uuidOf(w.t, requestID), Position: position}.
 		Seal(w.tier1.Derive(claims.LabelVwrTicket), event, visitor)
 }
 
 func TestAssign(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.InDelta(t, 7, jsonOf(t, rec)["position"], 0)
@@ -34,12 +34,12 @@ func TestAssign(t *testing.T) {
 	id := w.vwr.of("Assign")[0].caller.GetAnonId()
 	require.NotEmpty(t, id)
 
-	// The same visitor is the same to vwr, and gets no other cookie.
+	// The same visitor keeps the id and gets no new cookie.
 	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + anon.Value})
 	require.Nil(t, cookieOf(rec, "urr-anon"))
 	require.Equal(t, id, w.vwr.of("Assign")[1].caller.GetAnonId())
 
-	// A forged cookie is no visitor: a new one is made.
+	// A forged cookie counts as none: a new visitor is created.
 	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + anon.Value[:len(anon.Value)-3] + "AAA"})
 	require.NotNil(t, cookieOf(rec, "urr-anon"))
 	require.NotEqual(t, id, w.vwr.of("Assign")[2].caller.GetAnonId())
@@ -52,7 +52,7 @@ func TestAssign(t *testing.T) {
 
 func TestCheckFromMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, id := w.visitor()
 	const path = "/vwr-api/vwr/check/busy/" + requestID
 	rec := w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1100)))
@@ -64,9 +64,9 @@ func TestCheckFromMemory(t *testing.T) {
 	require.InDelta(t, 1000, m["ahead"], 0)
 	require.InDelta(t, 20, m["estimatedWait"], 0) // 1,000 at the measured 50/s
 	require.InDelta(t, 5, m["nextPoll"], 1)
-	require.Empty(t, w.vwr.of("Check"), "who waits costs no call")
+	require.Empty(t, w.vwr.of("Check"), "waiting visitors need no call")
 
-	// One of an earlier round jumps no line.
+	// A position of an earlier round is void.
 	rec = w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round-1, 1)))
 	require.Equal(t, "VWR_REQUEST_UNKNOWN", problemOf(t, rec)["code"])
 	require.Empty(t, w.vwr.of("Check"))
@@ -76,7 +76,7 @@ func TestCheckFromMemory(t *testing.T) {
 
 func TestCheckAsksVWR(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, id := w.visitor()
 	_, other := w.visitor()
 	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
@@ -97,7 +97,7 @@ func TestCheckAsksVWR(t *testing.T) {
 	require.Equal(t, served, item.GetTicket())
 	require.Equal(t, id, item.GetCaller().GetAnonId())
 
-	// What does not verify for this visitor, event and request is not passed on as a ticket; the
+	// A ticket that does not verify for this visitor, event and request is not forwarded; the
 	// record decides.
 	for name, ticket := range map[string]string{
 		"none": "", "another visitor's": w.ticketFor(busy, other, round, 42), "another event's": w.ticketFor(calm, id, round, 42),
@@ -118,7 +118,7 @@ func TestCheckAsksVWR(t *testing.T) {
 
 func TestServingAndStatus(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil)
 	require.JSONEq(t, `{"servingCounter":100,"isActive":true}`, rec.Body.String())
 	require.Contains(t, rec.Header().Get("Cache-Control"), "s-maxage=1")
@@ -138,10 +138,10 @@ func TestServingAndStatus(t *testing.T) {
 	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
 }
 
-// TestTicketOfAnotherRequest: a genuine ticket is good for its own request id alone.
+// A genuine ticket is valid for its own request id only.
 func TestTicketOfAnotherRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, id := w.visitor()
 	const foreign = "01990f5e-7b5a-7c3e-9d1a-000000000000"
 	w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+foreign, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 4000)))
@@ -150,11 +150,11 @@ func TestTicketOfAnotherRequest(t *testing.T) {
 	require.Empty(t, item.GetTicket(), "the record of that request decides")
 }
 
-// TestWhoGetsAVisitorsCookie: only answers that nobody else may keep give one out, else a shared
-// cache would make strangers one visitor.
-func TestWhoGetsAVisitorsCookie(t *testing.T) {
+// Only responses that caches must not keep set the cookie: else a shared cache would give one id to
+// many visitors.
+func TestVisitorCookieOnUncachedResponsesOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, r := range w.gateway.Routes() {
 		rec := w.do(r.Method, target(r, busy), bodyFor(r, busy), nil)
 		if cookieOf(rec, "urr-anon") != nil {
@@ -167,10 +167,10 @@ func TestWhoGetsAVisitorsCookie(t *testing.T) {
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 }
 
-// TestServingIsRevalidated: what a shared cache keeps for a second costs it no body after that.
+// After the second in which a shared cache keeps it, the response is revalidated without a body.
 func TestServingIsRevalidated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const path = "/vwr-api/vwr/serving/busy"
 	first := w.do(http.MethodGet, path, "", nil)
 	tag := first.Header().Get("ETag")
@@ -188,11 +188,10 @@ func TestServingIsRevalidated(t *testing.T) {
 	}
 }
 
-// TestBrokenStream: the last state is served and guards; only vwr knows whether an event has been
-// opened meanwhile.
+// While the stream is broken the last state is served and enforced; only vwr knows about new rooms.
 func TestBrokenStream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	c, id := w.visitor()
 	w.vwr.down.Store(true)
 	w.vwr.changes <- nil
@@ -202,7 +201,7 @@ func TestBrokenStream(t *testing.T) {
 	rec := w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1100)))
 	require.Equal(t, false, jsonOf(t, rec)["admitted"])
 	require.Empty(t, w.vwr.of("Check"))
-	require.Equal(t, http.StatusFound, w.do(http.MethodGet, "/events/busy", "", c).Code, "the room still stands in front")
+	require.Equal(t, http.StatusFound, w.do(http.MethodGet, "/events/busy", "", c).Code, "the room is still enforced")
 	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", c).Code)
 	require.Len(t, w.vwr.of("Assign"), 1)
 
@@ -211,9 +210,9 @@ func TestBrokenStream(t *testing.T) {
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", c))["code"])
 }
 
-func TestWithoutTier1(t *testing.T) {
+func TestTier1Disabled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withoutTier1)
+	w := newFixture(t, withoutTier1)
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil))["code"])
 	c, _ := w.visitor()
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))["code"])

@@ -19,7 +19,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// endpoints have the handlers of the hand-written routes.
+// endpoints has the handlers of the hand-written routes.
 type endpoints struct {
 	devLogin  bool
 	auth      *session.Handlers
@@ -32,8 +32,9 @@ type endpoints struct {
 	reference *docs.Reference
 }
 
-// routes is the table of the hand-written routes: hot polls and batched calls, sign-in, the seat bitmap, webhooks, pages. All others are
-// the HTTP rules of the services, completed by passThroughDetails.
+// routes returns the hand-written routes: frequent polls and batched calls, sign-in, the seat
+// bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
+// passThroughDetails.
 func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.pageRoutes())
 }
@@ -63,7 +64,8 @@ func (e *endpoints) authRoutes() []*edge.Route {
 	return routes
 }
 
-// roomRoutes are tier 1's. They are open while a waiting room is active: they are the way through it.
+// roomRoutes are the routes of tier 1. They stay open while a waiting room is active, since they
+// lead through it.
 func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -87,7 +89,8 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	}
 }
 
-// queueRoutes are tier 2's; queue itself asks newcomers for their tier-1 position while a waiting room is active.
+// queueRoutes are the routes of tier 2. queue itself checks the tier-1 position of new visitors
+// while a waiting room is active.
 func (e *endpoints) queueRoutes() []*edge.Route {
 	headers := []edge.Header{queueTicket, entryToken}
 	return []*edge.Route{
@@ -139,31 +142,31 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 	}
 }
 
-// pageRoutes answer browsers. /vwr/ and /queue/ are open, as they are where the others redirect to.
+// pageRoutes serve browsers. /vwr/ and /queue/ are open, since the others redirect there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	row := func(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: who, Event: event, Handler: handler, Page: true, Poll: true}
 	}
-	page := func(name string) edge.Handler { return plain(e.pages.Page(name)) }
+	page := func(name string) edge.Handler { return fromHTTP(e.pages.Page(name)) }
 	return []*edge.Route{
 		row("page.events", "/", edge.Public, edge.None, page("events")),
 		row("page.event", "/events/{event_id}", edge.Public, edge.FromPath, eventPage(e.pages, e.existence)),
 		row("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, page("seats")),
 		row("page.book", "/events/{event_id}/book", edge.Entry, edge.FromPath, page("book")),
-		row("page.room", "/vwr/{event_id}", edge.Public, edge.None, plain(e.pages.WaitingRoom)),
+		row("page.room", "/vwr/{event_id}", edge.Public, edge.None, fromHTTP(e.pages.WaitingRoom)),
 		row("page.queue", "/queue/{event_id}", edge.Public, edge.None, page("queue")),
 		row("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, page("checkout")),
 		row("page.my", "/my", edge.Public, edge.None, page("my")),
 		row("page.login", "/login", edge.Public, edge.None, page("login")),
-		row("page.docs", "/docs", edge.Public, edge.None, plain(http.HandlerFunc(e.reference.Page))),
-		row("page.openapi", "/docs/openapi.json", edge.Public, edge.None, plain(http.HandlerFunc(e.reference.Document))),
-		row("page.robots", "/robots.txt", edge.Public, edge.None, plain(e.pages.Robots)),
-		row("page.asset", "/assets/{file}", edge.Public, edge.None, plain(e.pages.Assets)),
-		row("page.health", "/health", edge.Public, edge.None, plain(http.HandlerFunc(health))),
+		row("page.docs", "/docs", edge.Public, edge.None, fromHTTP(http.HandlerFunc(e.reference.Page))),
+		row("page.openapi", "/docs/openapi.json", edge.Public, edge.None, fromHTTP(http.HandlerFunc(e.reference.Document))),
+		row("page.robots", "/robots.txt", edge.Public, edge.None, fromHTTP(e.pages.Robots)),
+		row("page.asset", "/assets/{file}", edge.Public, edge.None, fromHTTP(e.pages.Assets)),
+		row("page.health", "/health", edge.Public, edge.None, fromHTTP(http.HandlerFunc(health))),
 	}
 }
 
-// Headers that routes read besides the credentials.
+// Headers that routes read besides credentials.
 var (
 	idempotencyKey = edge.Header{
 		Name: identity.IdempotencyHeader, Description: "1 to 255 visible characters; the same call again with the same key gets the first answer.",
@@ -180,8 +183,8 @@ var (
 	vwrTicket  = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
 )
 
-// passThroughDetails are what the HTTP rules of the services cannot say: a call that creates something answers 201, and a payment provider
-// may need 10 s to answer.
+// passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
+// with 201, and a payment provider may take 10 s.
 var passThroughDetails = map[string]edge.Details{
 	paymentv1.PaymentService_Prepare_FullMethodName:       {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
 	paymentv1.PaymentService_Confirm_FullMethodName:       {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},

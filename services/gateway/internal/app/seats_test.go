@@ -15,7 +15,7 @@ import (
 
 func TestSeats(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	b := w.buyer(calm)
 	rec := w.do(http.MethodGet, "/api/seats/calm", "", b)
 	require.InDelta(t, 12, jsonOf(t, rec)["seats"], 0)
@@ -41,7 +41,7 @@ func TestSeats(t *testing.T) {
 
 func TestReserve(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct{ path, body, method string }{
 		{"/api/v1/seats/reserve", `{"eventId":"calm","seatIds":["A-1-1"]}`, "HoldSeats"},
 		{"/api/reservations", `{"eventId":"calm","section":"A","quantity":2}`, "HoldBest"},
@@ -57,7 +57,7 @@ func TestReserve(t *testing.T) {
 		require.Equal(t, epoch, who.GetEpoch())
 		require.Equal(t, "k1", who.GetIdempotencyKey())
 	}
-	// The event of the body decides which token is needed.
+	// The event in the body decides which token is needed.
 	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"other","seatIds":["A-1-1"]}`, w.buyer(calm))
 	require.Equal(t, "/queue/other", problemOf(t, rec)["redirectTo"])
 
@@ -70,10 +70,10 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, []any{"A-1-1", "A-1-2"}, problemOf(t, rec)["seatIds"])
 }
 
-// TestBatchesKeepCallersApart: calls of different people that meet in one RPC stay theirs.
-func TestBatchesKeepCallersApart(t *testing.T) {
+// Calls of different users in one RPC keep their callers.
+func TestBatchesKeepCallersSeparate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.ticket.hold = func(event string) *ticketv1.HoldResult {
 		if event == "taken" {
 			return &ticketv1.HoldResult{Result: &ticketv1.HoldResult_Problem{Problem: errs.ToProblem(errs.ErrSoldOut)}}

@@ -21,31 +21,31 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// failing is a connection whose calls end as the test says; its streams go on.
-type failing struct {
+// failingConn is a connection whose unary calls are handled by the test; its streams are unchanged.
+type failingConn struct {
 	grpc.ClientConnInterface
 
 	invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error
 }
 
-func (f failing) Invoke(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error {
+func (f failingConn) Invoke(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error {
 	return f.invoke(ctx, method, in, out, opts...)
 }
 
-// words are what a client's library says, which nobody outside is to read.
-const words = `connection error: desc = "transport: Error while dialing: dial tcp 10.1.2.3:9000: connect: connection refused"`
+// libraryText is an error text of a client library, which must not be shown to clients.
+const libraryText = `connection error: desc = "transport: Error while dialing: dial tcp 10.1.2.3:9000: connect: connection refused"`
 
-// failingEverywhere lets the unary calls to every service fail.
-func failingEverywhere(invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error) option {
+// withFailingServices makes the unary calls to every service fail.
+func withFailingServices(invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error) option {
 	return func(_ *app.Config, s *app.Services) {
 		for _, conn := range []*grpc.ClientConnInterface{&s.VWR, &s.Queue, &s.Ticket, &s.Payment, &s.Stats} {
-			*conn = failing{*conn, invoke}
+			*conn = failingConn{*conn, invoke}
 		}
 	}
 }
 
-// requireCatalogueSentences asks every route and holds what refuses to the catalogue.
-func (w *world) requireCatalogueSentences(as string) {
+// requireCatalogueSentences calls every route and compares the errors with the catalogue.
+func (w *fixture) requireCatalogueSentences(as string) {
 	w.t.Helper()
 	visitor, _ := w.visitor()
 	all := w.buyer(calm).with("Cookie", visitor["Cookie"]).with("Idempotency-Key", "key-1").with("Accept", "application/json")
@@ -56,7 +56,7 @@ func (w *world) requireCatalogueSentences(as string) {
 			c = w.session("operator", "admin")
 		}
 		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), c)
-		if rec.Code < 400 || r.ID == "page.asset" { // a file that is not there is said in plain text
+		if rec.Code < 400 || r.ID == "page.asset" { // a missing file gives plain text
 			continue
 		}
 		refusals++
@@ -69,37 +69,36 @@ func (w *world) requireCatalogueSentences(as string) {
 	require.Greater(w.t, refusals, 20, as)
 }
 
-// Whatever a service or its client says, only sentences of the catalogue leave the gateway.
-func TestOnlyCatalogueSentencesLeave(t *testing.T) {
+// Whatever text a service or its client returns, errors have sentences of the catalogue.
+func TestErrorsUseCatalogueSentences(t *testing.T) {
 	t.Parallel()
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		t.Run("grpc's own "+code.String(), func(t *testing.T) {
 			t.Parallel()
-			newWorld(t, failingEverywhere(func(context.Context, string, any, any, ...grpc.CallOption) error {
-				return status.Error(code, words)
+			newFixture(t, withFailingServices(func(context.Context, string, any, any, ...grpc.CallOption) error {
+				return status.Error(code, libraryText)
 			})).requireCatalogueSentences(code.String())
 		})
 		t.Run("a service's "+code.String(), func(t *testing.T) {
 			t.Parallel()
-			// A status passed on by a service keeps its reason, while its text is whatever was
-			// wrapped around it.
-			st, err := status.New(code, words).WithDetails(&errdetails.ErrorInfo{Reason: errs.ErrUnavailable.Reason, Domain: errs.Domain})
+			// A status from a service keeps its reason; its text may be anything.
+			st, err := status.New(code, libraryText).WithDetails(&errdetails.ErrorInfo{Reason: errs.ErrUnavailable.Reason, Domain: errs.Domain})
 			require.NoError(t, err)
-			newWorld(t, failingEverywhere(func(context.Context, string, any, any, ...grpc.CallOption) error {
+			newFixture(t, withFailingServices(func(context.Context, string, any, any, ...grpc.CallOption) error {
 				return fmt.Errorf("list: %w", st.Err())
 			})).requireCatalogueSentences(code.String())
 		})
 	}
 }
 
-// A service that is not there is not described to visitors.
-func TestDeadBackends(t *testing.T) {
+// Clients learn nothing about an unreachable service.
+func TestUnreachableService(t *testing.T) {
 	t.Parallel()
 	dead, err := rpc.Dial(rpc.Gateway, "ticket", rpc.Peer{Addr: "127.0.0.1:1", Key: "a-key-of-at-least-thirty-two-bytes!"},
 		rpc.WithTimeout(time.Second), rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dead.Close() })
-	w := newWorld(t, failingEverywhere(dead.Invoke))
+	w := newFixture(t, withFailingServices(dead.Invoke))
 	w.requireCatalogueSentences("dead")
 	rec := w.do(http.MethodGet, "/api/v1/events/calm", "", credentials{"Accept": "application/json"})
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code)

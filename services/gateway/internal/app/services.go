@@ -23,25 +23,24 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Services are connections to the services behind the gateway, each with the interceptor that writes the Caller. VWR is nil when there is
-// no tier 1.
+// Services are the connections to the services behind the gateway, each with the interceptor that
+// sets the Caller. VWR is nil when there is no tier 1.
 type Services struct {
 	VWR, Queue, Ticket, Payment, Stats grpc.ClientConnInterface
 }
 
-// rooms are the waiting rooms that Watch will fill, or none for ever without tier 1.
+// rooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
 func (s Services) rooms() *roomstate.Rooms {
 	if s.VWR == nil {
-		return roomstate.Off()
+		return roomstate.Disabled()
 	}
 	return roomstate.New()
 }
 
-// connections are those to the services, by name.
+// connections to the services, by name.
 type connections map[string]*rpc.Conn
 
-// dial makes a connection to every service that has an address. Nothing waits for a service to be
-// there.
+// dial makes a connection to every service that has an address, without waiting for the services.
 func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
 	conns := connections{}
 	var failed []error
@@ -56,7 +55,7 @@ func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
 		return c
 	}
 	s := Services{Queue: open("queue"), Ticket: open("ticket"), Payment: open("payment")}
-	s.Stats = open("stats", rpc.WithBreaker()) // figures are what a visitor can do without
+	s.Stats = open("stats", rpc.WithBreaker()) // visitors do not depend on statistics
 	if cfg.VWR.Addr != "" {
 		s.VWR = open("vwr")
 	}
@@ -67,7 +66,7 @@ func (c *Config) peers() map[string]rpc.Peer {
 	return map[string]rpc.Peer{"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats}
 }
 
-// rekey signs with the keys of another configuration from now on.
+// rekey replaces the keys for signing calls.
 func (c connections) rekey(cfg *Config) error {
 	var all []error
 	for name, conn := range c {
@@ -82,7 +81,7 @@ type exposed struct {
 	register   func(context.Context, *runtime.ServeMux) error
 }
 
-// exposed lists every service with HTTP rules.
+// exposed returns every service with HTTP rules.
 func (s Services) exposed() []exposed {
 	service := func(fd protoreflect.FileDescriptor, name protoreflect.Name) protoreflect.ServiceDescriptor {
 		return fd.Services().ByName(name)
@@ -120,7 +119,7 @@ func (s Services) exposed() []exposed {
 	return list
 }
 
-// passThrough registers the services at pass and returns the routes of their HTTP rules.
+// passThrough registers the services on pass and returns the routes of their HTTP rules.
 func (s Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
 	var all []*edge.Route
 	for _, p := range s.exposed() {

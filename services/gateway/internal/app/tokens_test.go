@@ -13,17 +13,16 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// entry is an entry token of alice's for calm, of a slot and an epoch, issued some time ago.
-func (w *world) entry(slot string, epoch int64, ago time.Duration) string {
+// entry is an entry token of alice for calm, with a slot and an epoch, issued some time ago.
+func (w *fixture) entry(slot string, epoch int64, ago time.Duration) string {
 	at := w.now().Add(-ago)
 	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
 }
 
-// TestStaleTokensHideNoGoodOnes: of the tokens in the header and in the cookie the one that opens
-// is used, whatever is wrong with the other.
-func TestStaleTokensHideNoGoodOnes(t *testing.T) {
+// Of the tokens in header and cookie, the valid one is used.
+func TestValidTokenBesideAStaleOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.queue.end("over")
 	good := w.entry(slot, epoch, 0)
 	stale := map[string]string{
@@ -48,15 +47,15 @@ func TestStaleTokensHideNoGoodOnes(t *testing.T) {
 			require.Equal(t, slot, held[len(held)-1].caller.GetSlotId(), "%s in the %s", name, at)
 		}
 		rec := w.do(http.MethodPost, "/api/v1/seats/reserve", reserve, w.session(alice).with("X-Queue-Entry-Token", bad).with("Cookie", "urr-entry-token="+bad))
-		require.Equal(t, http.StatusForbidden, rec.Code, "two bad ones make no good one: %s", name)
+		require.Equal(t, http.StatusForbidden, rec.Code, "two stale tokens are refused: %s", name)
 	}
 }
 
-// TestTokensOfTwoEvents: where the event is the token's, the header's is meant, unless its line has
-// gone on.
+// Where the token names the event, that of the header is used, unless its line has moved to another
+// epoch.
 func TestTokensOfTwoEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	of := func(header, cookie string) string {
 		rec := w.do(http.MethodGet, "/api/v1/reservations/"+requestID, "", w.session(alice).with("X-Queue-Entry-Token", header).with("Cookie", "urr-entry-token="+cookie))
 		require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
@@ -67,17 +66,16 @@ func TestTokensOfTwoEvents(t *testing.T) {
 	require.Equal(t, busy, of(w.entry(slot, epoch-1, 0), w.entryToken(busy, alice)))
 }
 
-// TestLeaveEndsTheSlotsOfWhatIsSent: a page that slept has a token that has expired, of a slot that
-// lives; whoever leaves it leaves it.
-func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
+// The page of a suspended device has an expired token of a live slot; leaving ends that slot.
+func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	other := keys(t, foreignSecret)
 	sign := func(k token.KeySet, event, user string) string {
 		at := w.now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
 	}
-	const waiting = "" // the waiting place is given up
+	const waiting = "" // the waiting place is left
 	for name, c := range map[string]struct {
 		header, cookie string
 		ended          []string
@@ -115,11 +113,10 @@ func TestLeaveEndsTheSlotsOfWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestKeysAndAudiences: a token is good for its own purpose alone, whoever of the platform has
-// signed it.
+// A token is valid for its own purpose only, even if signed by the platform.
 func TestKeysAndAudiences(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	entry := claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now())
 	session := claims.NewSession(alice, nil, w.now(), w.now().Add(time.Hour))
 	for name, tok := range map[string]string{

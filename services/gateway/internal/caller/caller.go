@@ -1,5 +1,6 @@
-// Package caller tells the services who asks. It is the only writer of the member `caller` of outgoing requests: whatever a message holds
-// there is replaced by what the edge verified, or by nothing.
+// Package caller sets who is calling in requests to the services. It is the only writer of the
+// member `caller` of outgoing requests: it replaces whatever a message holds there by what the edge
+// verified, or clears it.
 package caller
 
 import (
@@ -19,21 +20,22 @@ type key struct{}
 
 type value struct {
 	caller *commonv1.Caller
-	rpc    string // the only method that may be called, "" = any
+	rpc    string // the only method that may be called; "" = any
 }
 
-// With returns a context under which c asks.
+// With returns a context whose calls are made on behalf of c.
 func With(ctx context.Context, c *commonv1.Caller) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c})
 }
 
-// WithOnly is With for one method alone, named by the route that was checked: should the pass-through's own router ever read a path
-// differently from the edge, the call fails instead of slipping past the checks of another route.
+// WithOnly is With for a single method, that of the checked route. If the router of the
+// pass-through ever read a path differently from the edge, the call fails and cannot bypass the
+// checks of another route.
 func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
 }
 
-// Unary is the client interceptor that writes the Caller.
+// Unary is the client interceptor that sets the Caller.
 func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	v, _ := ctx.Value(key{}).(value)
 	if v.rpc != "" && v.rpc != method {
@@ -45,7 +47,8 @@ func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// write sets the message's own caller. Items of a batch have one each, from whoever put the item in: their context is not that item's.
+// write sets the caller of the message itself. Items of a batch each have their own, set when the
+// item was added: the context of the batch is not theirs.
 func write(m protoreflect.Message, c *commonv1.Caller) {
 	fd := m.Descriptor().Fields().ByName("caller")
 	if fd == nil || fd.Message() == nil || fd.Message().FullName() != c.ProtoReflect().Descriptor().FullName() {

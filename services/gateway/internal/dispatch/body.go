@@ -12,16 +12,17 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// readBody reads and checks what the route takes, once: q.Body, and q.Message where the route has one.
+// readBody reads and checks the body that the route takes. It sets q.Body, and q.Message where the
+// route has a message.
 func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	b := q.Route.Body
 	switch {
 	case b.Raw:
-		body, err := slurp(w, r, edge.MaxWebhook)
+		body, err := readAll(w, r, edge.MaxWebhook)
 		q.Body = body
 		return err
 	case b.JSON:
-		body, err := slurp(w, r, edge.MaxBody)
+		body, err := readAll(w, r, edge.MaxBody)
 		if err != nil {
 			return err
 		}
@@ -32,8 +33,8 @@ func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	}
 }
 
-func slurp(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit { // said beforehand: do not read it at all
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit { // declared too large: do not read it
 		return nil, errs.ErrBodyTooLarge
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
@@ -61,7 +62,7 @@ func checkJSON(r *http.Request, q *edge.Request) error {
 	return wire.Unmarshal(q.Body, q.Message)
 }
 
-// isJSON accepts application/json, in UTF-8 when it says in what.
+// isJSON accepts application/json, with charset UTF-8 or none.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true

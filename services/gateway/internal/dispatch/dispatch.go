@@ -1,5 +1,6 @@
-// Package dispatch is the gateway's HTTP handler: it finds the route of a request, who asks, whether it may pass, and hands it to the
-// route's handler. Hot polls skip what only the others need.
+// Package dispatch is the HTTP handler of the gateway: it finds the route of a request, identifies
+// the caller, applies limits and checks, and calls the handler of the route. Frequent polls skip
+// the general middleware.
 package dispatch
 
 import (
@@ -32,7 +33,7 @@ const maxIdempotencyKey = 255
 // maxIfMatch bounds the header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
-// Config is what a Dispatcher is made of.
+// Config holds the parts of a Dispatcher.
 type Config struct {
 	Table    *edge.Table
 	Guard    *edge.Guard
@@ -41,12 +42,12 @@ type Config struct {
 	Limits   *limit.Limiter
 	Proxies  limit.Proxies
 	Problems *problem.Writer
-	// OriginSecrets are the values of X-CloudFront-Verified that a CDN may send, separated by commas:
-	// requests with none of them are refused. Empty: requests may come from anywhere.
+	// OriginSecrets are the accepted values of X-CloudFront-Verified, separated by commas. Requests
+	// with none of them are refused. Empty: the header is not required.
 	OriginSecrets config.Secret
-	// Trusted are other origins (as https://shop.example) from which pages may send requests.
+	// Trusted are other origins (such as https://shop.example) whose pages may send requests.
 	Trusted []string
-	// Secure says that browsers come by https only.
+	// Secure is set when browsers use https only.
 	Secure bool
 	Log    *slog.Logger
 }
@@ -78,10 +79,10 @@ func New(cfg Config) (*Dispatcher, error) {
 		}
 	}
 	d.general = otelhttp.NewHandler(http.HandlerFunc(d.serveGeneral), "http",
-		// Clients' trace context is linked to; their baggage, which would travel on with every
-		// call, is not read.
+		// The trace context of a client is only linked. Its baggage is not read, since it would be
+		// sent on with every call.
 		otelhttp.WithPropagators(propagation.TraceContext{}),
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a browser must not choose what is sampled
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a client must not decide what is sampled
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
 	return d, nil
 }
@@ -118,22 +119,22 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveGeneral is what surrounds every route outside the fast path.
+// serveGeneral is the middleware of every route outside the fast path.
 func (d *Dispatcher) serveGeneral(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
 	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(r.Context(), q.ID), q.Route.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	d.headers(w.Header(), q)
+	d.setHeaders(w.Header(), q)
 	defer d.recover(w, r, q)
 	if err := d.serve(w, r, q); err != nil {
 		d.Fail(w, r, q, err)
 	}
 }
 
-// headers are those of every answer; pages have a policy of their own and set it themselves.
-func (d *Dispatcher) headers(h http.Header, q *edge.Request) {
+// setHeaders sets the headers of every response. Pages set their own Content-Security-Policy.
+func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 	h.Set("X-Request-Id", q.ID)
 	d.setSecurityHeaders(h)
 	if q.Route.Page {
@@ -143,7 +144,7 @@ func (d *Dispatcher) headers(h http.Header, q *edge.Request) {
 	}
 }
 
-// setSecurityHeaders tells browsers to do nothing with an answer but read it.
+// setSecurityHeaders forbids browsers to run, frame or share a response.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
@@ -155,8 +156,8 @@ func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	}
 }
 
-// serve is the way of every request: who asks, how often, with what, whether the edge lets it pass, and the handler. What the cheapest
-// check refuses costs nothing more.
+// serve is the path of every request: same-origin check, identity, limits, query, headers, edge
+// checks, handler. Cheap checks come first.
 func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -176,7 +177,7 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	if err := d.ifMatch(q); err != nil {
 		return err
 	}
-	// The event of some routes stands in the body; of all others nobody reads a body before it is clear that they may send one.
+	// Some routes name the event in the body. On all others the body is read only after the checks.
 	if q.Route.Event == edge.FromBody {
 		if err := readBody(w, r, q); err != nil {
 			return err
@@ -204,8 +205,8 @@ func (d *Dispatcher) identify(q *edge.Request) {
 	}
 }
 
-// limit counts the request. A visitor's id that this request made is nobody's history, so it is the
-// network that bounds new visitors.
+// limit counts the request. A visitor id that this request created has no history, so new visitors
+// are bounded per network.
 func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
 	s := limit.Subject{Address: d.Proxies.Client(r), User: q.User(), New: q.NewAnon != ""}
 	if !s.New {
@@ -217,7 +218,7 @@ func (d *Dispatcher) limit(r *http.Request, q *edge.Request) error {
 	return d.Limits.Poll(s)
 }
 
-// idempotency passes the key on as it was sent: visible ASCII, quoted or not.
+// idempotency passes the key on as sent: visible ASCII, quoted or not.
 func (d *Dispatcher) idempotency(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -234,7 +235,8 @@ func (d *Dispatcher) idempotency(q *edge.Request) error {
 	return nil
 }
 
-// ifMatch passes the condition on as it was sent, the lines of a list as one (RFC 9110 §5.3). Who owns the resource reads it.
+// ifMatch passes the condition on as sent, with several header lines joined (RFC 9110 §5.3). The
+// owner of the resource evaluates it.
 func (d *Dispatcher) ifMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -247,7 +249,8 @@ func (d *Dispatcher) ifMatch(q *edge.Request) error {
 	return nil
 }
 
-// Fail answers with an error: a page's with where to go, if there is such a place, everything else's with a problem document.
+// Fail responds with an error: page routes redirect if the error names a target, all others get a
+// problem document.
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
 	q.Refused = e
@@ -263,19 +266,20 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	d.Problems.Write(w, r, q.ID, e)
 }
 
-// navigates tells a person's navigation from a program that asks for JSON.
+// navigates reports whether a person opened the address, as opposed to a program that asks for
+// JSON.
 func navigates(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "text/html") || !strings.Contains(accept, "json")
 }
 
-// recover turns a panic of a handler into an answer, and a log line with its stack.
+// recover turns a panic of a handler into an error response and a log line with the stack.
 func (d *Dispatcher) recover(w http.ResponseWriter, r *http.Request, q *edge.Request) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it likewise
+	if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 		panic(p)
 	}
 	trace.SpanFromContext(r.Context()).RecordError(fmt.Errorf("panic: %v", p))

@@ -27,7 +27,8 @@ import (
 	"urr.guru/services/gateway/internal/revoked"
 )
 
-// build makes a front of one route per handler; ids that begin with "fast" are hot.
+// build makes a Dispatcher with one route per handler; ids that begin with "fast" use the fast
+// path.
 func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher, *strings.Builder) {
 	t.Helper()
 	var routes []*edge.Route
@@ -57,10 +58,10 @@ func get(f http.Handler, path string) *httptest.ResponseRecorder {
 	return rec
 }
 
-func TestPanicsAreAnswered(t *testing.T) {
+func TestPanicBecomesAnError(t *testing.T) {
 	t.Parallel()
-	boom := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
-	f, log := build(t, map[string]edge.Handler{"fast": boom, "general": boom})
+	panics := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
+	f, log := build(t, map[string]edge.Handler{"fast": panics, "general": panics})
 	for _, path := range []string{"/fast", "/general"} {
 		rec := get(f, path)
 		require.Equal(t, http.StatusInternalServerError, rec.Code)
@@ -77,7 +78,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { get(abort, "/fast") })
 }
 
-func TestGeneralRequestsEnd(t *testing.T) {
+func TestGeneralRequestsHaveADeadline(t *testing.T) {
 	t.Parallel()
 	var left time.Duration
 	f, _ := build(t, map[string]edge.Handler{"general": func(_ http.ResponseWriter, r *http.Request, q *edge.Request) error {
@@ -87,7 +88,7 @@ func TestGeneralRequestsEnd(t *testing.T) {
 		require.NotEmpty(t, q.ID)
 		return errs.ErrTryAgain
 	}})
-	synctest.Test(t, func(t *testing.T) { // no time passes while it is answered
+	synctest.Test(t, func(t *testing.T) { // no time passes while it is served
 		require.Equal(t, http.StatusConflict, get(f, "/general").Code)
 		require.Equal(t, edge.DefaultTimeout, left)
 	})
@@ -111,17 +112,17 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Baggage is for the services: what a client sends of it would travel on with every call inside.
-// The trace context goes on, but as a link.
-func TestClientsBaggageStaysOutside(t *testing.T) {
+// The baggage of a client would be sent on with every call, so it is dropped. The trace context is
+// kept, as a link.
+func TestClientBaggageIsDropped(t *testing.T) {
 	t.Parallel()
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	seen := make(chan string, 2)
-	look := func(_ http.ResponseWriter, r *http.Request, _ *edge.Request) error {
+	record := func(_ http.ResponseWriter, r *http.Request, _ *edge.Request) error {
 		seen <- baggage.FromContext(r.Context()).String()
 		return nil
 	}
-	f, _ := build(t, map[string]edge.Handler{"fast": look, "general": look})
+	f, _ := build(t, map[string]edge.Handler{"fast": record, "general": record})
 	for _, path := range []string{"/fast", "/general"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Baggage", "user=root,blob="+strings.Repeat("x", 1000))

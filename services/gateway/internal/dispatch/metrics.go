@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rate, errors and duration per route, as the RPCs have them: the count of the histogram is the rate, its label kind ("ok" or an
-// errs.Kind) the errors.
+// Rate, errors and duration per route, as for the RPCs: the count of the histogram is the rate, and
+// its label kind ("ok" or an errs.Kind) gives the errors.
 var (
 	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",
@@ -21,13 +21,14 @@ var (
 	}, []string{"route", "code"})
 )
 
-// observers are the successes of each route, looked up once: routes of the fast path are answered in microseconds.
+// observers returns the observer of successes of each route, looked up once because fast-path
+// routes respond in microseconds.
 func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
-	by := make(map[*edge.Route]prometheus.Observer, len(routes))
+	observers := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {
-		by[r] = seconds.WithLabelValues(r.ID, "ok")
+		observers[r] = seconds.WithLabelValues(r.ID, "ok")
 	}
-	return by
+	return observers
 }
 
 func (d *Dispatcher) observe(q *edge.Request, start time.Time) {

@@ -11,19 +11,20 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// originHeader is what a CDN adds to every request that it passes on.
+// originHeader is added by the CDN to every request that it forwards.
 const originHeader = "X-Cloudfront-Verified"
 
-// originGuard refuses requests that came around the CDN, where its rules and its shield against
-// floods do not apply. It vouches for nothing else: every other check is made all the same.
+// originGuard refuses requests that bypassed the CDN, and with it the CDN's rules and its flood
+// protection. It replaces no other check.
 type originGuard struct {
 	accepted atomic.Pointer[digests]
 }
 
-// digests of the accepted values: of one length, so that a comparison takes the same time for all.
+// digests are those of the accepted values. All have the same length, so that comparing takes
+// constant time.
 type digests [][sha256.Size]byte
 
-// accept any of the comma-separated secrets from now on; without one nothing is refused.
+// accept replaces the comma-separated secrets. Without any secret nothing is refused.
 func (g *originGuard) accept(secrets config.Secret) {
 	var all digests
 	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {
@@ -34,17 +35,17 @@ func (g *originGuard) accept(secrets config.Secret) {
 	g.accepted.Store(&all)
 }
 
-// check takes the header away, whoever sent it, and fails with errs.ErrOriginRequired.
+// check removes the header and fails with errs.ErrOriginRequired unless its value is accepted.
 func (g *originGuard) check(h http.Header) error {
-	said, accepted := h[originHeader], *g.accepted.Load()
+	sent, accepted := h[originHeader], *g.accepted.Load()
 	delete(h, originHeader)
 	if len(accepted) == 0 {
 		return nil
 	}
-	if len(said) != 1 {
+	if len(sent) != 1 {
 		return errs.ErrOriginRequired
 	}
-	digest, found := sha256.Sum256([]byte(said[0])), 0
+	digest, found := sha256.Sum256([]byte(sent[0])), 0
 	for _, want := range accepted {
 		found |= subtle.ConstantTimeCompare(digest[:], want[:])
 	}

@@ -15,9 +15,10 @@ import (
 
 const callerMember = "caller"
 
-// checkQuery refuses what no query may hold: bad encoding, bytes that are no UTF-8, a caller; and for pass-through routes a number that
-// is none, while its name is still known. Parameters that mean nothing here are ignored, as the web expects (trackers add theirs).
-// A page's query is read in the browser alone, and links come with whatever mail programs have made of it.
+// checkQuery refuses bad encoding, invalid UTF-8 and a caller. For pass-through routes it also
+// refuses malformed numbers, while the parameter name is still known. Unknown parameters are
+// ignored, since trackers add theirs. Queries of pages are not checked: only scripts in the browser
+// read them, and mail programs alter links.
 func checkQuery(raw string, q *edge.Request) error {
 	if raw == "" || q.Route.Page {
 		return nil
@@ -46,7 +47,8 @@ func checkQuery(raw string, q *edge.Request) error {
 	return nil
 }
 
-// inputOf is the message that a pass-through route's query is read into; nil for all others and for routes with a body.
+// inputOf returns the message that the query of a pass-through route is read into; nil for all
+// other routes and for routes with a body.
 func inputOf(r *edge.Route) protoreflect.MessageDescriptor {
 	if r.RPC == "" || r.Body.JSON {
 		return nil

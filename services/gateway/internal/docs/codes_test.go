@@ -18,8 +18,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The reference lists the whole catalogue, so every code of it is one that something sends: a client
-// needs no branch for what nothing sends.
+// The reference lists the whole catalogue, so each code must be in use: clients need no branch for
+// a code that is never sent.
 func TestEveryCodeIsSent(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..", "..")
@@ -39,30 +39,30 @@ func TestEveryCodeIsSent(t *testing.T) {
 	}
 }
 
-// reasons are the codes by the names of their sentinels.
+// reasons maps the names of the sentinels to their codes.
 func reasons(t *testing.T, file string) map[string]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	require.NoError(t, err)
-	by := map[string]string{}
+	codes := map[string]string{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
 		}
 		for i, name := range spec.Names {
-			made, _ := spec.Values[i].(*ast.CallExpr)
-			reason, _ := made.Args[1].(*ast.BasicLit)
-			by[name.Name], err = strconv.Unquote(reason.Value)
+			call, _ := spec.Values[i].(*ast.CallExpr)
+			reason, _ := call.Args[1].(*ast.BasicLit)
+			codes[name.Name], err = strconv.Unquote(reason.Value)
 			require.NoError(t, err)
 		}
 		return false
 	})
-	require.NotEmpty(t, by)
-	return by
+	require.NotEmpty(t, codes)
+	return codes
 }
 
-// mentions adds the sentinels that the code of a folder uses, its tests and the catalogue apart.
+// mentions adds the sentinels used by the code of a folder, without its tests and the catalogue.
 func mentions(t *testing.T, folder string, into map[string]bool) {
 	t.Helper()
 	name := regexp.MustCompile(`\bErr[A-Z]\w*`)

@@ -1,5 +1,6 @@
-// Package docs serves the API's reference at /docs: the OpenAPI document of the services' HTTP rules, completed with what only the gateway
-// knows (hand-written routes, who may use each, problem documents and their codes), and a page that renders it with Swagger UI.
+// Package docs serves the API reference at /docs: the OpenAPI document generated from the HTTP
+// rules of the services, completed with what only the gateway knows (hand-written routes, who may
+// call each, problem documents and their codes), and a page that renders it with Swagger UI.
 package docs
 
 import (
@@ -22,17 +23,19 @@ import (
 //go:embed page.html
 var pageSource string
 
-// Reference is the document and the page. Its handlers answer only after Describe: the routes that it describes have them.
+// Reference is the document and the page. Describe must run before the handlers are used; it is
+// separate because the table of routes contains these handlers.
 type Reference struct {
-	// Script and Styles are the addresses of the renderer. Without a script the page is a plain list of the routes.
+	// Script and Styles are the URLs of the renderer. Without a script the page is a plain list of
+	// the routes.
 	Script string
 	Styles []string
 
 	document, page []byte
 }
 
-// Describe makes both forms, once. A pass-through route that the generated document does not have is an error: the two were generated at
-// different times.
+// Describe builds the document and the page. It fails if the generated document lacks a
+// pass-through route, since then the two were generated at different times.
 func (d *Reference) Describe(routes []*edge.Route) error {
 	generated, err := build(proto.OpenAPI, routes)
 	if err != nil {
@@ -49,17 +52,17 @@ func (d *Reference) Describe(routes []*edge.Route) error {
 	return err
 }
 
-// Document answers with the OpenAPI document.
+// Document responds with the OpenAPI document.
 func (d *Reference) Document(w http.ResponseWriter, _ *http.Request) {
 	write(w, "application/json", d.document)
 }
 
-// Page answers with the page.
+// Page responds with the page.
 func (d *Reference) Page(w http.ResponseWriter, _ *http.Request) {
 	write(w, "text/html; charset=utf-8", d.page)
 }
 
-// policy lets the page load the renderer and the document from its own origin, and run no inline script.
+// policy allows the renderer and the document of the same origin, and no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -69,10 +72,10 @@ func write(w http.ResponseWriter, contentType string, body []byte) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a client that has gone is no error of ours
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// render lists the routes of the API, not the pages, and every code.
+// render lists the routes of the API, without the pages, and every code.
 func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 	t, err := template.New("docs").Parse(pageSource)
 	if err != nil {
@@ -106,7 +109,7 @@ func (d *Reference) render(routes []*edge.Route) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// publicPath is the pattern with the names that clients read, as {eventId}.
+// publicPath returns the pattern with public parameter names, such as {eventId}.
 func publicPath(r *edge.Route) string {
 	p := r.Pattern
 	for _, name := range r.Params() {

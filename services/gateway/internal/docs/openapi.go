@@ -59,7 +59,7 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 	return doc, nil
 }
 
-// operation finds a pass-through route's operation, or adds one for a hand-written route.
+// operation returns the operation of a pass-through route, or adds one for a hand-written route.
 func operation(paths, definitions object, r *edge.Route) (object, error) {
 	path, method := publicPath(r), strings.ToLower(r.Method)
 	item, _ := paths[path].(object)
@@ -92,7 +92,7 @@ func operation(paths, definitions object, r *edge.Route) (object, error) {
 	return op, nil
 }
 
-// describe adds who may use an operation and what it answers with.
+// describe adds who may call an operation and its responses.
 func describe(op object, r *edge.Route) {
 	if r.Summary != "" {
 		op["summary"] = r.Summary
@@ -119,7 +119,7 @@ func describe(op object, r *edge.Route) {
 	}
 }
 
-// headers are the parameters of the headers that a route reads.
+// headers returns the parameters for the headers that a route reads.
 func headers(r *edge.Route) []any {
 	all := make([]any, len(r.Headers))
 	for i, h := range r.Headers {
@@ -141,7 +141,8 @@ func security(w edge.Who) []any {
 	return []any{}
 }
 
-// clean corrects what the generator cannot know: 64-bit integers are JSON numbers here, and callers are the gateway's business.
+// clean corrects what the generator cannot know: 64-bit integers are JSON numbers, and callers are
+// set by the gateway.
 func clean(v any) {
 	switch v := v.(type) {
 	case object:
@@ -150,7 +151,7 @@ func clean(v any) {
 		}
 		if props, ok := v["properties"].(object); ok {
 			delete(props, "caller")
-			delete(props, "etag") // a header
+			delete(props, "etag") // sent as a header
 		}
 		if params, ok := v["parameters"].([]any); ok {
 			v["parameters"] = withoutCallers(params)

@@ -2,13 +2,14 @@ package docs
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// reference points to a message's schema, which it adds when it is not there. The generator leaves out messages that no HTTP rule binds;
-// its name for those that it has is v1 and the message's own.
+// reference returns a reference to the schema of a message and adds the schema if it is missing.
+// The generator leaves out messages that no HTTP rule binds; it names the others v1 and the name of
+// the message.
 func reference(definitions object, md protoreflect.MessageDescriptor) object {
 	name := "v1" + string(md.Name())
 	if definitions[name] == nil {
 		schema := object{"type": "object"}
-		definitions[name] = schema // before its members: messages may contain themselves
+		definitions[name] = schema // before its members: a message may contain itself
 		properties := object{}
 		for i := range md.Fields().Len() {
 			fd := md.Fields().Get(i)

@@ -14,7 +14,8 @@ const (
 	problemType = "application/problem+json"
 )
 
-// toV3 converts the completed document, which is OpenAPI 2.0 as protoc-gen-openapiv2 writes it, to OpenAPI 3.
+// toV3 converts the completed document from OpenAPI 2.0, as protoc-gen-openapiv2 writes it, to
+// OpenAPI 3.
 func toV3(doc object) (*openapi3.T, error) {
 	raw, err := json.Marshal(doc)
 	if err != nil {
@@ -30,7 +31,7 @@ func toV3(doc object) (*openapi3.T, error) {
 	}
 	for _, path := range v3.Paths.Map() {
 		for _, op := range path.Operations() {
-			// The types that a 2.0 document says once for all answers are not those of refusals.
+			// OpenAPI 2.0 has one list of media types for all responses; those of errors differ.
 			refusal := op.Responses.Default().Value
 			refusal.Content = openapi3.Content{problemType: refusal.Content[jsonType]}
 		}

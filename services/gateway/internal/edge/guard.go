@@ -12,14 +12,14 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 )
 
-// Verdict is what the gateway can say about an entry token's epoch by itself.
+// Verdict is what the gateway knows about the epoch of an entry token.
 type Verdict int
 
 // The verdicts.
 const (
-	// Honoured: the line stands at the token's epoch.
+	// Honoured: the epoch is current.
 	Honoured Verdict = iota
-	// Refused: the line has gone on to another epoch.
+	// Refused: the line has moved to another epoch.
 	Refused
 	// Unsure: only queue knows.
 	Unsure
@@ -27,9 +27,9 @@ const (
 
 // Rooms knows which events' waiting rooms are active.
 type Rooms interface {
-	// Round is the active round of an event's waiting room, 0 when none is active.
+	// Round returns the active round of the waiting room of an event, 0 when none is active.
 	Round(event string) int64
-	// Ready reports whether that was ever heard: before, every room looks like none.
+	// Ready reports whether the state has arrived: before, no room seems active.
 	Ready() bool
 }
 
@@ -38,24 +38,26 @@ type Lines interface {
 	Verdict(event string, epoch int64) Verdict
 }
 
-// Slots asks queue.
+// Slots asks queue about slots.
 type Slots interface {
-	// Active reports whether a slot still is; an error says that nobody could tell.
+	// Active reports whether a slot still exists; an error means that this is unknown.
 	Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error)
 }
 
-// Guard applies what a route demands. It is safe for concurrent use.
+// Guard enforces what a route requires. It is safe for concurrent use.
 type Guard struct {
 	Tokens *identity.Verifier
 	Rooms  Rooms
 	Lines  Lines
 	Slots  Slots
-	// VerifyMutations asks queue about the slot of every request that changes something, so that a revoked one ends at once.
+	// VerifyMutations makes every mutating request ask queue about its slot, so that a revoked slot
+	// ends at once.
 	VerifyMutations bool
 }
 
-// Check lets a request pass or says why not; the refusals that lead somewhere carry the metadata "redirectTo". Its order is fixed: who
-// asks, then the event, its waiting room (tier 1), the entry token (tier 2), and last the slot, which alone costs a call.
+// Check lets a request pass or returns the reason why not; errors that name a page to go to carry
+// the metadata "redirectTo". The order is fixed: identity, event, waiting room (tier 1), entry
+// token (tier 2), and last the slot, the only check that needs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
 	if !q.Route.servesUnready() && !g.Rooms.Ready() {
 		return errs.ErrUnavailable
@@ -64,7 +66,7 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 		return err
 	}
 	if q.Route.Event == None {
-		return nil // open by declaration: the rooms themselves, operators, what a person owns
+		return nil // needs no event: the waiting rooms, operators' routes, a user's own data
 	}
 	if err := g.event(q); err != nil {
 		return err
@@ -78,7 +80,8 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 	return g.slot(ctx, q)
 }
 
-// who checks the session and its roles. An entry route's session is part of its entry token's check.
+// who checks the session and its roles. The session of an entry route is checked with its entry
+// token.
 func (g *Guard) who(q *Request) error {
 	switch q.Route.Who {
 	case Visitor:
@@ -114,7 +117,7 @@ func (g *Guard) event(q *Request) error {
 	case FromPath:
 		q.Event = q.Param(paramEvent)
 	case FromBody:
-		m, _ := q.Message.(eventMessage) // the table holds every such route to it
+		m, _ := q.Message.(eventMessage) // the table checks that every such route has one
 		if m == nil || !ids.Event(m.GetEventId()) {
 			return errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not well-formed"})
 		}
@@ -136,7 +139,7 @@ func (g *Guard) event(q *Request) error {
 	return nil
 }
 
-// honoured is the token unless its line has gone on to another epoch.
+// honoured returns the token, or nil if its line has moved to another epoch.
 func (g *Guard) honoured(e *claims.Entry) *claims.Entry {
 	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
@@ -144,8 +147,8 @@ func (g *Guard) honoured(e *claims.Entry) *claims.Entry {
 	return e
 }
 
-// room is tier 1: while the event's waiting room is active, a token of its round, or an entry token: a buyer whose tier-1 token ran out
-// inside is not sent back.
+// room is the check of tier 1: while the waiting room of the event is active, a token of its round
+// or an entry token is required. A buyer whose tier-1 token expires in the shop is not sent back.
 func (g *Guard) room(q *Request) error {
 	q.Round = g.Rooms.Round(q.Event)
 	if q.Round == 0 || q.Entry != nil {
@@ -157,22 +160,23 @@ func (g *Guard) room(q *Request) error {
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)
 }
 
-// slot is tier 2: the entry token, and whether its slot still lives where the gateway cannot say or must not guess.
+// slot is the check of tier 2: the entry token, and the slot where the gateway cannot judge it or
+// must ask.
 func (g *Guard) slot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
 		return tokenRequired(q, "/queue/"+q.Event)
 	}
 	err := g.verify(ctx, q, q.Entry)
 	if errors.Is(err, errs.ErrSlotEnded) && q.spare != nil && q.spare.SlotID != q.Entry.SlotID {
-		// One tab still holds the token of a slot that is over, another has brought a new one.
+		// One tab holds the token of an ended slot, another tab has a new one.
 		q.Entry = q.spare
 		err = g.verify(ctx, q, q.Entry)
 	}
 	return err
 }
 
-// tokenRequired refuses who has no entry token. The token is a user's, so that calls without a
-// session are told to sign in; pages lead to the line, which says so itself.
+// tokenRequired refuses a request without an entry token. The token belongs to a user, so a call
+// without a session is told to sign in. Pages redirect to the line, which asks for it.
 func tokenRequired(q *Request, redirectTo string) error {
 	if q.SessionErr != nil && !q.Route.Page {
 		return q.SessionErr

@@ -14,13 +14,14 @@ const (
 	canonical = "/api/v1"
 )
 
-// CleanPath is the one form in which a path is matched and passed on: decoded (net/url has done that, once), without empty and dot
-// segments and without a slash at its end, the alias /api/… rewritten to /api/v1/…. A rule that read another form than the router would
-// be a way around it. Control characters and backslashes, which some programs read as slashes, are errs.ErrInvalidRequest; bytes that
-// are no UTF-8 errs.ErrInvalidUTF8.
+// CleanPath returns the one form in which a path is matched and passed on: decoded once (by
+// net/url), without empty and dot segments, without a slash at the end, and with the alias /api/…
+// rewritten to /api/v1/…. A check that read another form than the router could be bypassed. Control
+// characters and backslashes, which some programs read as slashes, are errs.ErrInvalidRequest;
+// invalid UTF-8 is errs.ErrInvalidUTF8.
 func CleanPath(decoded string) (string, error) {
 	p := decoded
-	if !plain(p) {
+	if !isClean(p) {
 		if !utf8.ValidString(p) {
 			return "", errs.ErrInvalidUTF8
 		}
@@ -38,8 +39,9 @@ func CleanPath(decoded string) (string, error) {
 	return p, nil
 }
 
-// plain reports whether p is clean as it is, which nearly all are: printable ASCII, no empty or dot segment, no slash at the end.
-func plain(p string) bool {
+// isClean reports whether p needs no cleaning, as nearly all paths: printable ASCII, no empty or
+// dot segment, no slash at the end.
+func isClean(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
 	}

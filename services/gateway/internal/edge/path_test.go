@@ -33,7 +33,8 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// FuzzCleanPath: whatever is sent, the form that is matched is clean, and cleaning it again changes nothing.
+// FuzzCleanPath checks for any input that the result is clean and that cleaning it again changes
+// nothing.
 func FuzzCleanPath(f *testing.F) {
 	for _, s := range []string{"/api//seats/%2e%2e/x", "/api/v1/../seats", "/%61pi/x", "//", "/api/v1", "/a/%2F/b", "/vwr/..%2fapi"} {
 		f.Add(s)
@@ -87,7 +88,7 @@ func TestLiteralBeforeParameter(t *testing.T) {
 		require.ErrorIs(t, err, c.want, c.path)
 	}
 	_, err = table.Match("GET", "/s/a.b")
-	require.Equal(t, "eventId", errs.From(err).Fields[0].Path, "as the API spells it")
+	require.Equal(t, "eventId", errs.From(err).Fields[0].Path, "named as in the API")
 	_, err = table.Match("DELETE", "/s/reserve")
 	require.Equal(t, "GET, POST, HEAD", errs.From(err).Metadata["allow"])
 }

@@ -14,16 +14,17 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Details are what an HTTP rule cannot say about its route; the fields are those of Route.
+// Details are the properties of a route that an HTTP rule cannot express; the fields are those of
+// Route.
 type Details struct {
 	Status  int
 	Timeout time.Duration
 	Headers []Header
 }
 
-// FromService reads the pass-through routes of a service: what its methods' google.api.http rules bind, joined with what their option
-// urr.common.v1.edge demands and with details, by full method. A method with a rule and without the option is an error, since nothing
-// says who may call it.
+// FromService returns the pass-through routes of a service: the bindings of the google.api.http
+// rules, joined with the option urr.common.v1.edge and with details, by full method. A method with
+// a rule but without the option is an error, since nothing says who may call it.
 func FromService(sd protoreflect.ServiceDescriptor, details map[string]Details, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
@@ -81,7 +82,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	return r, nil
 }
 
-// fullMethod is the method's name as gRPC has it, /package.Service/Method.
+// fullMethod returns the name of the method in gRPC, /package.Service/Method.
 func fullMethod(md protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", md.Parent().FullName(), md.Name())
 }

@@ -13,44 +13,47 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Request is what the edge knows about a request: its route, and who is asking as far as that was verified.
+// Request is what the edge knows about a request: its route and the verified identity of the
+// caller.
 type Request struct {
 	Match
-	// ID is the request's id; a request of the fast path gets one only when something fails.
+	// ID is the request id. On the fast path it is set only when something fails.
 	ID string
 	// Path is the normalised path.
 	Path string
 
-	// Session is nil without a valid one; SessionErr then says why.
+	// Session is nil without a valid session; SessionErr then says why.
 	Session    *claims.Session
 	SessionErr error
-	// Anon is the visitor's verified id, "" for none. NewAnon is the cookie to set when this request made it.
+	// Anon is the verified id of the visitor, "" for none. NewAnon is the cookie to set when this
+	// request created the visitor.
 	Anon    string
 	NewAnon string
 
-	// Event is the request's event once the checks have found it; "" where none is needed.
+	// Event is the event of the request once the checks have found it; "" where none is needed.
 	Event string
-	// Entry is the verified entry token of Event that is the user's; nil without one.
+	// Entry is the verified entry token of the user for Event; nil without one.
 	Entry *claims.Entry
-	// spare is another one, which the cookie holds besides the header.
+	// spare is a second valid token: header and cookie may hold one each.
 	spare *claims.Entry
-	// Round is the active waiting room's round of Event, 0 when none is active.
+	// Round is the active round of the waiting room of Event, 0 when none is active.
 	Round int64
 
-	// Body is the whole body of a route that takes one, Message what it was parsed into where the route says so.
+	// Body is the whole body, on routes that take one. Message is the parsed body, on routes that
+	// declare a message.
 	Body    []byte
 	Message proto.Message
-	// BodyErr is what the pass-through's decoder found wrong with Body.
+	// BodyErr is the error of the pass-through decoder for Body.
 	BodyErr error
-	// Refused is what the request was refused with, nil when it was served.
+	// Refused is the error that the request was refused with, nil when it was served.
 	Refused *errs.Error
-	// IdempotencyKey and IfMatch are the request's, as sent.
+	// IdempotencyKey and IfMatch are the headers of the request, as sent.
 	IdempotencyKey, IfMatch string
-	// Header is the request's.
+	// Header has the headers of the request.
 	Header http.Header
 }
 
-// User is the signed-in user's id, "" for none.
+// User returns the id of the signed-in user, "" for none.
 func (q *Request) User() string {
 	if q.Session == nil {
 		return ""
@@ -58,7 +61,7 @@ func (q *Request) User() string {
 	return q.Session.UserID
 }
 
-// Caller is what the services are told about who asks: nothing that was not verified here.
+// Caller returns the identity that is passed to the services. It contains only verified data.
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
@@ -70,7 +73,8 @@ func (q *Request) Caller() *commonv1.Caller {
 	return c
 }
 
-// Tier1 is the visitor's standing at tier 1 for an event whose active round is given (0: no waiting room is active).
+// Tier1 returns the tier-1 position of the visitor for an event with the given active round (0: no
+// waiting room is active).
 func (q *Request) Tier1(v *identity.Verifier, event string, round int64) *commonv1.Tier1 {
 	if round == 0 {
 		return nil

@@ -1,5 +1,6 @@
-// Package edge decides what reaches the platform: the table of every route with what it demands, how paths are brought into one form and
-// matched, and the checks of the waiting rooms in front of each route. A path that is not in the table does not exist.
+// Package edge decides which requests reach the platform: it has the table of all routes with their
+// requirements, the normalisation and matching of paths, and the checks of the waiting rooms. A
+// path that is not in the table does not exist.
 package edge
 
 import (
@@ -12,20 +13,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Who says who may use a route; the values are those of the option urr.common.v1.edge.
+// Who says who may call a route; the values are those of the option urr.common.v1.edge.
 type Who string
 
-// Each names what it demands.
+// Each names what it requires.
 const (
 	Public  Who = "public"  // nothing
 	Visitor Who = "visitor" // a signed urr-anon
 	User    Who = "user"    // a session
-	Entry   Who = "entry"   // a session and an entry token of the event that the line still honours
+	Entry   Who = "entry"   // a session and a valid entry token of the event
 	Staff   Who = "staff"   // a session with the role staff or admin
 	Admin   Who = "admin"   // a session with the role admin
 )
 
-// Source says where the event of a request stands; None also means that the route is open while its event's waiting room is active.
+// Source says where the event of a request is given. None also means that the route stays open
+// while a waiting room is active.
 type Source string
 
 // Sources of the event.
@@ -45,46 +47,52 @@ const (
 	MaxWebhook = 256 << 10
 )
 
-// Body says what a route takes. The zero value takes none: what is sent is not read.
+// Body says what body a route takes. The zero value takes none: what is sent is not read.
 type Body struct {
 	// JSON bodies have at most MaxBody bytes and are read strictly (pkg/wire).
 	JSON bool
-	// Raw bodies are passed on as they came, with at most MaxWebhook bytes.
+	// Raw bodies are passed on unchanged, with at most MaxWebhook bytes.
 	Raw bool
-	// Message is what the JSON body of a hand-written route is parsed into. Pass-through routes have none: their RPC says it.
+	// Message makes the message that the JSON body of a hand-written route is parsed into.
+	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message
 }
 
-// Route is one method of one path, with everything that is demanded of its requests.
+// Route is one method of one path, with everything that is required of its requests.
 type Route struct {
-	// ID names the route in logs and metrics, as "seats.reserve"; pass-through routes have their RPC's name.
+	// ID names the route in logs and metrics, such as "seats.reserve"; pass-through routes have the
+	// name of their RPC.
 	ID      string
 	Method  string
-	Pattern string // as /api/v1/seats/{event_id}
+	Pattern string // such as /api/v1/seats/{event_id}
 	Who     Who
 	Event   Source
 	Body    Body
-	// Page routes answer browsers: refusals are redirects.
+	// Page routes serve browsers: refusals are redirects.
 	Page bool
-	// Poll routes change nothing that counts, though their method may: they are limited in process, without Redis.
+	// Poll routes have no lasting effect, whatever their method: they are limited in process,
+	// without Redis.
 	Poll bool
-	// FastPath routes are answered in front of the general chain: no span, no request id unless something fails.
+	// FastPath routes skip the general middleware: no span, and no request id unless something
+	// fails.
 	FastPath bool
-	// Issues routes give a visitor without a urr-anon one.
+	// Issues routes set urr-anon for a visitor without it.
 	Issues bool
-	// RPC is the full method that the request passes through to; empty for hand-written routes.
+	// RPC is the full method that the request is passed to; empty for hand-written routes.
 	RPC string
 	// Timeout bounds a request outside the fast path; 0 = DefaultTimeout.
 	Timeout time.Duration
-	// Status is what success answers with; 0 = 200.
+	// Status is the HTTP status of success; 0 = 200.
 	Status int
-	// Answer is the message that success answers with, of hand-written routes, where it is one; for the documentation.
+	// Answer is the message that a hand-written route responds with, if it is one; for the
+	// documentation.
 	Answer proto.Message
-	// Summary is the line of the API's documentation.
+	// Summary is the line in the API documentation.
 	Summary string
-	// Headers are those that the route reads besides the credentials that Who demands; for the documentation.
+	// Headers are the headers that the route reads, without the credentials that Who requires; for
+	// the documentation.
 	Headers []Header
-	// Handler answers requests that the edge has let pass.
+	// Handler serves the requests that passed the edge.
 	Handler Handler
 
 	params []string
@@ -96,12 +104,13 @@ type Header struct {
 	Required          bool
 }
 
-// JSONBody is the body of a hand-written route that is parsed into a message like m.
+// JSONBody is the body of a hand-written route that is parsed into a message of the type of m.
 func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
-// Handler serves a request that the edge has let pass. An error that it returns becomes a problem document, so it must not have written.
+// Handler serves a request that passed the edge. A returned error becomes a problem document, so
+// the handler must not have written anything by then.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
 
 // Mutates reports whether the route's method is one that changes something (RFC 9110 §9.2.1).
@@ -109,16 +118,16 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// servesUnready reports whether the route may be served by a gateway that does not know the waiting rooms yet: pages that are the same for
-// everybody, and operators.
+// servesUnready reports whether the route may be served before the waiting rooms are known: pages
+// without an event, and operators' routes.
 func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Who == Admin }
 
-// Params are the names in the pattern, in order.
+// Params are the names of the parameters in the pattern, in order.
 func (r *Route) Params() []string { return r.params }
 
 func (r *Route) String() string { return r.Method + " " + r.Pattern }
 
-// compile reads the pattern and refuses what contradicts itself.
+// compile parses the pattern and refuses contradictory declarations.
 func (r *Route) compile() error {
 	if !strings.HasPrefix(r.Pattern, "/") || r.ID == "" || r.Method == "" {
 		return fmt.Errorf("route %q %s: needs an id, a method and a path", r.ID, r)
@@ -177,7 +186,7 @@ type eventMessage interface {
 	GetEventId() string
 }
 
-// param returns the name of a segment in braces.
+// param returns the name in a segment like {name}.
 func param(seg string) (string, bool) {
 	if len(seg) > 2 && seg[0] == '{' && seg[len(seg)-1] == '}' {
 		return seg[1 : len(seg)-1], true

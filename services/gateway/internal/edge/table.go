@@ -27,13 +27,13 @@ type node struct {
 	routes []*Route // one per method
 }
 
-// Match is a route with the values of its pattern's parameters.
+// Match is a route with the values of its parameters.
 type Match struct {
 	Route  *Route
 	values [maxParams]string
 }
 
-// Param is the value of a parameter of the pattern, "" when it has none of that name.
+// Param returns the value of a parameter, "" when the pattern has none of that name.
 func (m *Match) Param(name string) string {
 	for i, p := range m.Route.params {
 		if p == name {
@@ -43,8 +43,9 @@ func (m *Match) Param(name string) string {
 	return ""
 }
 
-// NewTable makes the table of all routes. Two routes for one method and path, a repeated id, or a route that contradicts itself is an
-// error: the start has to fail, as nobody could tell what is guarded.
+// NewTable makes the table of all routes. Two routes for one method and path, a repeated id, or a
+// contradictory route are errors: the process must not start, since it would be unclear what is
+// guarded.
 func NewTable(routes ...*Route) (*Table, error) {
 	t := &Table{}
 	seen := map[string]bool{}
@@ -63,7 +64,7 @@ func NewTable(routes ...*Route) (*Table, error) {
 	return t, nil
 }
 
-// Routes lists every route in the order in which they were declared.
+// Routes lists every route in the order of declaration.
 func (t *Table) Routes() []*Route { return t.routes }
 
 func (t *Table) add(r *Route) error {
@@ -92,9 +93,10 @@ func (t *Table) add(r *Route) error {
 	return nil
 }
 
-// Match finds the route of a method and a path that CleanPath returned. HEAD is answered by GET's route. It fails with errs.ErrNotFound
-// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and errs.ErrInvalidID for a parameter that is not
-// well-formed. Among routes that fit, a literal segment comes before a parameter.
+// Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
+// of GET. It fails with errs.ErrNotFound for an unknown path, errs.ErrMethodNotAllowed (metadata
+// "allow") for a known one, and errs.ErrInvalidID for a malformed parameter. A literal segment
+// takes precedence over a parameter.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -114,7 +116,7 @@ func (t *Table) Match(method, path string) (Match, error) {
 	return m, nil
 }
 
-// find walks down one segment at a time; depth counts the parameters taken.
+// find matches one segment at a time; depth counts the parameters taken.
 func (n *node) find(method, rest string, m *Match, depth int) bool {
 	seg, tail, more := strings.Cut(rest, "/")
 	if next := n.static[seg]; next != nil && next.end(method, tail, more, m, depth) {
@@ -161,7 +163,7 @@ func (t *Table) allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// PublicName is a parameter's name as clients read it in the documentation: eventId for event_id.
+// PublicName returns the name of a parameter in the API documentation: eventId for event_id.
 func PublicName(param string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(param, "_") {
@@ -173,14 +175,14 @@ func PublicName(param string) string {
 	return b.String()
 }
 
-// wellFormed holds a parameter to the form of its kind; ids of ours are UUIDs.
+// wellFormed checks the form of a parameter. Ids other than events are UUIDs.
 func wellFormed(name, value string) bool {
 	switch {
 	case name == paramEvent:
 		return ids.Event(value)
 	case strings.HasSuffix(name, "_id"):
 		return ids.UUID(value)
-	default: // a provider or a file: looked up by name, never joined into a key
+	default: // a provider or a file, which is only looked up by name
 		return len(value) <= 128
 	}
 }

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// No event is ever removed, so what exists is believed for long. One that another gateway has
-	// created appears here after at most absentLife.
-	existsLife = 10 * time.Minute
-	absentLife = 5 * time.Second
-	// While ticket is away, an event's page asks it once in a while and not at every visit.
-	unsureLife     = time.Second
-	existencesKept = 20_000
-	// Made-up ids cost ticket at most this many reads at once, and a visitor at most this long.
+	// Events are never removed, so existence is cached for long. An event created through another
+	// gateway appears here after at most absentTTL.
+	existsTTL = 10 * time.Minute
+	absentTTL = 5 * time.Second
+	// While ticket is unavailable, it is asked at most once per unknownTTL and event, not at every
+	// visit.
+	unknownTTL    = time.Second
+	maxExistences = 20_000
+	// These bound the load on ticket and the delay of a visitor when made-up ids are requested.
 	existenceReads   = 8
 	existenceTimeout = 500 * time.Millisecond
 )
@@ -28,14 +29,15 @@ const (
 type existence int
 
 const (
-	unsure existence = iota
+	unknown existence = iota
 	exists
 	absent
 )
 
 var errTooManyReads = errors.New("too many unknown events at once")
 
-// EventExistence knows which events exist, for the pages: their scripts find out everything else.
+// EventExistence caches which events exist. Only pages use it: their scripts learn everything else
+// from the API.
 type EventExistence struct {
 	events ticketv1.EventServiceClient
 	known  *otter.Cache[string, existence]
@@ -49,9 +51,9 @@ func NewEventExistence(events ticketv1.EventServiceClient) (*EventExistence, err
 
 func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*EventExistence, error) {
 	known, err := otter.New(&otter.Options[string, existence]{
-		MaximumSize: existencesKept, Clock: clock,
+		MaximumSize: maxExistences, Clock: clock,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, existence]) time.Duration {
-			return map[existence]time.Duration{exists: existsLife, absent: absentLife, unsure: unsureLife}[e.Value]
+			return map[existence]time.Duration{exists: existsTTL, absent: absentTTL, unknown: unknownTTL}[e.Value]
 		}),
 	})
 	if err != nil {
@@ -60,15 +62,16 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 	return &EventExistence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
 }
 
-// Absent reports that an event certainly does not exist. What cannot be found out soon enough
-// counts as an event: its page then shows what the API says.
+// Absent reports that an event certainly does not exist. If that cannot be determined in time, the
+// event counts as existing: its page then shows what the API says.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
-	// An error (too many reads, a visitor who has left) says nothing about the event and is not kept.
+	// An error (too many reads, a cancelled request) says nothing about the event and is not
+	// cached.
 	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.read))
 	return err == nil && state == absent
 }
 
-// Forget drops what is known of an event that an operator has put through this gateway.
+// Forget drops the entry of an event that was written through this gateway.
 func (e *EventExistence) Forget(event string) { e.known.Invalidate(event) }
 
 func (e *EventExistence) read(ctx context.Context, event string) (existence, error) {
@@ -76,9 +79,9 @@ func (e *EventExistence) read(ctx context.Context, event string) (existence, err
 	case e.reads <- struct{}{}:
 		defer func() { <-e.reads }()
 	default:
-		return unsure, errTooManyReads
+		return unknown, errTooManyReads
 	}
-	// Others may wait for the same answer, so it does not end with its first visitor.
+	// Other requests may wait for the same read, so it must not end with the first one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
 	defer cancel()
 	_, err := e.events.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: event})
@@ -88,6 +91,6 @@ func (e *EventExistence) read(ctx context.Context, event string) (existence, err
 	case errs.From(err).Reason == errs.ErrEventNotFound.Reason:
 		return absent, nil
 	default:
-		return unsure, nil
+		return unknown, nil
 	}
 }

@@ -18,38 +18,37 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// infos answers GetEventInfo and counts its calls.
-type infos struct {
+// fakeEvents serves GetEventInfo and counts its calls.
+type fakeEvents struct {
 	ticketv1.EventServiceClient
 	reads  atomic.Int64
 	answer func(ctx context.Context, event string) error
 }
 
-func (i *infos) GetEventInfo(ctx context.Context, in *ticketv1.GetEventInfoRequest, _ ...grpc.CallOption) (*ticketv1.EventInfo, error) {
+func (i *fakeEvents) GetEventInfo(ctx context.Context, in *ticketv1.GetEventInfoRequest, _ ...grpc.CallOption) (*ticketv1.EventInfo, error) {
 	i.reads.Add(1)
 	return &ticketv1.EventInfo{EventId: in.GetEventId()}, i.answer(ctx, in.GetEventId())
 }
 
-// steady is the cache's clock: it moves when the test says so, and never ticks.
-type steady struct{ *clocktest.Clock }
+// manualClock is the clock of the cache: the test advances it, and it never ticks.
+type manualClock struct{ *clocktest.Clock }
 
-func (s steady) NowNano() int64                      { return s.Now().UnixNano() }
-func (s steady) Tick(time.Duration) <-chan time.Time { return nil }
+func (s manualClock) NowNano() int64                      { return s.Now().UnixNano() }
+func (s manualClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-func existences(t *testing.T, answer func(ctx context.Context, event string) error) (*EventExistence, *infos, *clocktest.Clock) {
+func newExistence(t *testing.T, answer func(ctx context.Context, event string) error) (*EventExistence, *fakeEvents, *clocktest.Clock) {
 	t.Helper()
-	source := &infos{answer: answer}
+	source := &fakeEvents{answer: answer}
 	clock := clocktest.New(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
-	e, err := newEventExistence(source, steady{clock})
+	e, err := newEventExistence(source, manualClock{clock})
 	require.NoError(t, err)
 	return e, source, clock
 }
 
-// TestAMillionReloadsCostOneRead: what exists is asked once in ten minutes, what does not once in
-// five seconds.
-func TestAMillionReloadsCostOneRead(t *testing.T) {
+// An existing event is read once in ten minutes, a missing one once in five seconds.
+func TestExistenceIsCached(t *testing.T) {
 	t.Parallel()
-	e, source, clock := existences(t, func(_ context.Context, event string) error {
+	e, source, clock := newExistence(t, func(_ context.Context, event string) error {
 		if event == "typo" {
 			return errs.ErrEventNotFound
 		}
@@ -60,20 +59,21 @@ func TestAMillionReloadsCostOneRead(t *testing.T) {
 		require.True(t, e.Absent(t.Context(), "typo"))
 	}
 	require.Equal(t, int64(2), source.reads.Load())
-	clock.Advance(absentLife)
+	clock.Advance(absentTTL)
 	require.True(t, e.Absent(t.Context(), "typo"))
 	require.False(t, e.Absent(t.Context(), "show"))
 	require.Equal(t, int64(3), source.reads.Load())
-	clock.Advance(existsLife)
+	clock.Advance(existsTTL)
 	require.False(t, e.Absent(t.Context(), "show"))
 	require.Equal(t, int64(4), source.reads.Load())
 }
 
-// TestAnEventThatIsCreatedAppears: at once where its operator put it, after five seconds elsewhere.
-func TestAnEventThatIsCreatedAppears(t *testing.T) {
+// A created event appears at once on the gateway that created it, and after five seconds on the
+// others.
+func TestCreatedEventAppears(t *testing.T) {
 	t.Parallel()
 	var created atomic.Bool
-	e, _, clock := existences(t, func(context.Context, string) error {
+	e, _, clock := newExistence(t, func(context.Context, string) error {
 		if created.Load() {
 			return nil
 		}
@@ -81,7 +81,7 @@ func TestAnEventThatIsCreatedAppears(t *testing.T) {
 	})
 	require.True(t, e.Absent(t.Context(), "show"))
 	created.Store(true)
-	clock.Advance(absentLife)
+	clock.Advance(absentTTL)
 	require.False(t, e.Absent(t.Context(), "show"))
 
 	created.Store(false)
@@ -92,26 +92,25 @@ func TestAnEventThatIsCreatedAppears(t *testing.T) {
 	require.False(t, e.Absent(t.Context(), "show"))
 }
 
-// TestWithoutTicketNothingIsAbsent: an error is no proof; ticket is asked again after a second.
-func TestWithoutTicketNothingIsAbsent(t *testing.T) {
+// An error does not prove absence; ticket is asked again after a second.
+func TestErrorIsNotAbsence(t *testing.T) {
 	t.Parallel()
 	answer := errs.ErrUnavailable
-	e, source, clock := existences(t, func(context.Context, string) error { return answer })
+	e, source, clock := newExistence(t, func(context.Context, string) error { return answer })
 	for range 100 {
 		require.False(t, e.Absent(t.Context(), "show"))
 	}
 	require.Equal(t, int64(1), source.reads.Load())
 	answer = errs.ErrEventNotFound
-	clock.Advance(unsureLife)
+	clock.Advance(unknownTTL)
 	require.True(t, e.Absent(t.Context(), "show"))
 }
 
-// TestMadeUpIDsDelayNobody: while ticket hangs, eight reads are under way, and whoever comes beside
-// them is answered at once.
-func TestMadeUpIDsDelayNobody(t *testing.T) {
+// While ticket hangs, eight reads are in flight, and any further request returns at once.
+func TestUnknownIDsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, source, _ := existences(t, func(ctx context.Context, _ string) error {
+		e, source, _ := newExistence(t, func(ctx context.Context, _ string) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -124,19 +123,19 @@ func TestMadeUpIDsDelayNobody(t *testing.T) {
 		for i := range 1000 {
 			require.False(t, e.Absent(t.Context(), fmt.Sprint("more-", i)))
 		}
-		require.Zero(t, time.Since(start), "nobody waits beside the reads")
+		require.Zero(t, time.Since(start), "further requests do not wait")
 		waiting.Wait()
-		require.Equal(t, existenceTimeout, time.Since(start), "nobody waits longer than that")
+		require.Equal(t, existenceTimeout, time.Since(start), "a read ends at its timeout")
 		require.Equal(t, int64(existenceReads), source.reads.Load())
 	})
 }
 
-// TestTheFirstVisitorMayLeave: others who wait for the same answer get it.
-func TestTheFirstVisitorMayLeave(t *testing.T) {
+// A read goes on for other requests when the first one is cancelled.
+func TestCancelledRequestKeepsSharedRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan struct{})
-		e, source, _ := existences(t, func(ctx context.Context, _ string) error {
+		e, source, _ := newExistence(t, func(ctx context.Context, _ string) error {
 			select {
 			case <-answered:
 				return errs.ErrEventNotFound
@@ -144,13 +143,13 @@ func TestTheFirstVisitorMayLeave(t *testing.T) {
 				return ctx.Err()
 			}
 		})
-		first, leave := context.WithCancel(t.Context())
+		first, cancelFirst := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		waiting.Go(func() { e.Absent(first, "typo") })
 		synctest.Wait()
 		waiting.Go(func() { require.True(t, e.Absent(t.Context(), "typo")) })
 		synctest.Wait()
-		leave()
+		cancelFirst()
 		synctest.Wait()
 		close(answered)
 		waiting.Wait()

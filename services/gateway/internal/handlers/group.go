@@ -1,5 +1,5 @@
-// Package handlers holds the handlers of the routes that carry the crowd: answered from memory where that is right, else grouped, so that the
-// calls which arrive within 150 µs cost one RPC.
+// Package handlers has the handlers of the routes with the most load. They respond from memory
+// where possible, else calls that arrive within 150 µs are batched into one RPC.
 package handlers
 
 import (
@@ -9,75 +9,78 @@ import (
 	"urr.guru/pkg/batch"
 )
 
-// How calls are grouped. Inflight lets a batch go out while others are being answered; Max is far below the services' own limit (1,000).
+// Limits of batches. batchInflight lets a batch start while others are in flight; batchMax is far
+// below the limit of the services (1,000).
 const (
-	groupDelay    = 150 * time.Microsecond
-	groupMax      = 256
-	groupInflight = 8
-	// groupQueue is two rounds of what can be in flight: more would wait longer than a visitor does, so it is refused at once.
-	groupQueue  = 2 * groupMax * groupInflight
+	batchDelay    = 150 * time.Microsecond
+	batchMax      = 256
+	batchInflight = 8
+	// batchQueue is twice what can be in flight. More would wait longer than a visitor does, so it
+	// is refused at once.
+	batchQueue  = 2 * batchMax * batchInflight
 	callTimeout = 3 * time.Second
-	// assignTimeout is longer: a position is durable before it is answered, and a table takes seconds for a crowd that comes at once.
-	// Giving up would only make the same visitors ask again.
+	// assignTimeout is longer: a position is durable before the response, and writing takes seconds
+	// when a crowd arrives at once. Giving up earlier would only make the same visitors ask again.
 	assignTimeout = 10 * time.Second
 )
 
-func grouping(timeout time.Duration) batch.Config {
-	return batch.Config{Max: groupMax, Delay: groupDelay, Inflight: groupInflight, Queue: groupQueue, Timeout: timeout}
+func batchConfig(timeout time.Duration) batch.Config {
+	return batch.Config{Max: batchMax, Delay: batchDelay, Inflight: batchInflight, Queue: batchQueue, Timeout: timeout}
 }
 
 // call sends a batch and returns one result for each item.
 type call[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
 
-// perRoom groups the calls of each event apart: an event whose positions are slow to write delays
-// no other.
-func perRoom[I, O any](timeout time.Duration, run call[I, O]) *batch.Groups[string, I, O] {
-	return batch.NewGroups(grouping(timeout), linesMost, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
+// perEvent batches the calls of each event separately: an event with slow writes does not delay
+// others.
+func perEvent[I, O any](timeout time.Duration, run call[I, O]) *batch.Groups[string, I, O] {
+	return batch.NewGroups(batchConfig(timeout), maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
 }
 
-// apart groups calls by line, so that a line for which queue does not answer delays no other. Those
-// of lines that queue has not named are in batches of their own, few of them small: anybody can
-// make up ids.
-type apart[I, O any] struct {
+// lineBatches batches calls by line, so that a hanging line does not delay others. Calls for lines
+// that queue has not listed share a few small batches, since anybody can make up ids.
+type lineBatches[I, O any] struct {
 	known   KnownLines
 	lines   *batch.Groups[string, I, O]
 	unknown *batch.Coalescer[I, O]
 }
 
-// KnownLines says which lines there are.
+// KnownLines knows which lines exist.
 type KnownLines interface {
 	Known(event string) bool
 }
 
-// Bounds of the batches of lines that are not known, and how many lines may be asked about at once.
+// Limits of the batches for unknown lines, and of the number of lines with batches of their own.
 const (
 	unknownMax      = 8
 	unknownInflight = 8
-	linesMost       = 4096
+	maxLines        = 4096
 )
 
-func lineGroups[I, O any](known KnownLines, run call[I, O]) *apart[I, O] {
-	few := grouping(callTimeout)
-	few.Max, few.Inflight = unknownMax, unknownInflight
-	return &apart[I, O]{
-		known: known, unknown: batch.NewItems(few, run), lines: perRoom(callTimeout, run),
+func newLineBatches[I, O any](known KnownLines, run call[I, O]) *lineBatches[I, O] {
+	small := batchConfig(callTimeout)
+	small.Max, small.Inflight = unknownMax, unknownInflight
+	return &lineBatches[I, O]{
+		known: known, unknown: batch.NewItems(small, run), lines: perEvent(callTimeout, run),
 	}
 }
 
-// Do hands in an item of a line and waits for its result.
-func (a *apart[I, O]) Do(ctx context.Context, event string, item I) (O, error) {
-	if a.known.Known(event) {
-		return a.lines.Do(ctx, event, item)
+// Do adds an item of a line and waits for its result.
+func (b *lineBatches[I, O]) Do(ctx context.Context, event string, item I) (O, error) {
+	if b.known.Known(event) {
+		return b.lines.Do(ctx, event, item)
 	}
-	return a.unknown.Do(ctx, item)
+	return b.unknown.Do(ctx, item)
 }
 
-// Close waits for the calls under way.
-func (a *apart[I, O]) Close(ctx context.Context) error { return closeAll(ctx, a.lines, a.unknown) }
+// Close waits for the calls in flight.
+func (b *lineBatches[I, O]) Close(ctx context.Context) error {
+	return closeAll(ctx, b.lines, b.unknown)
+}
 
-// closer is what a coalescer does at the end.
+// closer is implemented by coalescers.
 type closer interface {
 	Close(ctx context.Context) error
 }

@@ -16,7 +16,7 @@ import (
 )
 
 type (
-	lineGroup = apart[*queuev1.LineItem, *queuev1.Place]
+	lineGroup = lineBatches[*queuev1.LineItem, *queuev1.Place]
 	lineCall  = batchrpc.Method[*queuev1.LineRequest, *queuev1.LineResponse]
 )
 
@@ -33,17 +33,17 @@ type Line struct {
 func NewLine(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *Line {
 	return &Line{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
-		check: places(known, queue.Check), status: places(known, queue.Status), heartbeat: places(known, queue.Heartbeat),
+		check: newLineGroup(known, queue.Check), status: newLineGroup(known, queue.Status), heartbeat: newLineGroup(known, queue.Heartbeat),
 	}
 }
 
-func places(known KnownLines, call lineCall) *lineGroup {
-	return lineGroups(known, batchrpc.Call(call, func(items []*queuev1.LineItem) *queuev1.LineRequest {
+func newLineGroup(known KnownLines, call lineCall) *lineGroup {
+	return newLineBatches(known, batchrpc.Call(call, func(items []*queuev1.LineItem) *queuev1.LineRequest {
 		return &queuev1.LineRequest{Items: items}
 	}, (*queuev1.LineResult).GetPlace))
 }
 
-// Check joins the line or finds the place.
+// Check joins the line or returns the place in it.
 func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.check)
 	if err != nil {
@@ -52,7 +52,7 @@ func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return writeMessage(w, http.StatusOK, p)
 }
 
-// Status finds the place.
+// Status returns the place.
 func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.status)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	return writeMessage(w, http.StatusOK, p)
 }
 
-// Heartbeat keeps a slot; its answer is the short one of the API.
+// Heartbeat keeps a slot; the API defines a short response for it.
 func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.place(w, r, q, h.heartbeat)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *Line) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request
 	return nil
 }
 
-// place asks queue and passes an entry token on as a cookie too.
+// place asks queue for the place, and sets the entry token as a cookie too.
 func (h *Line) place(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
 	c := q.Caller()
@@ -112,8 +112,9 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
 }
 
-// Leave ends the slots of the entry tokens that came along. One that has expired still names its slot: a page that slept may be in it. The
-// waiting place is given up only where no token is valid, since a page inside must not cost another tab its place in the line.
+// Leave ends the slots of the entry tokens in the request. An expired token still names its slot,
+// which the page of a suspended device may occupy. The waiting place is given up only if no token
+// is valid: a page inside the shop must not cost another tab its place in the line.
 func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	ctx := caller.With(r.Context(), q.Caller())
@@ -122,7 +123,7 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 		return err
 	}
 	inside, ended := false, ""
-	for _, e := range h.tokens.Sent(q.Header, event, q.User()) {
+	for _, e := range h.tokens.EntriesWithExpired(q.Header, event, q.User()) {
 		if e == nil {
 			continue
 		}
@@ -148,5 +149,5 @@ func (h *Line) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	return nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Line) Close(ctx context.Context) error { return closeAll(ctx, h.check, h.status, h.heartbeat) }

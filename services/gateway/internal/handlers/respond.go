@@ -11,18 +11,18 @@ import (
 	"urr.guru/pkg/wire"
 )
 
-// The values of the headers are made once, as polls are answered in microseconds. Nothing changes them in place: http.Header replaces a
-// slice, or appends to one without room.
+// Header values are built once, since polls are served in microseconds. Nothing changes them in
+// place: http.Header replaces a slice, or appends to a full one.
 var (
 	noStore = []string{"no-store"}
-	// shared is what a CDN may keep for a second: the same answer for everybody.
+	// shared lets a CDN keep a response that is the same for everybody for a second.
 	shared       = []string{"public, max-age=0, s-maxage=1"}
 	jsonType     = []string{"application/json"}
 	nosniff      = []string{"nosniff"}
 	lengthValues = lengths(512)
 )
 
-// lengths are the values of Content-Length below n.
+// lengths returns the values of Content-Length below n.
 func lengths(n int) [][]string {
 	values := make([][]string, n)
 	for i := range values {
@@ -31,7 +31,7 @@ func lengths(n int) [][]string {
 	return values
 }
 
-// writeJSON answers with a body that is JSON already.
+// writeJSON responds with a body that is JSON already.
 func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
@@ -43,10 +43,10 @@ func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone is no error of ours
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// writeMessage answers with a message nobody else may keep.
+// writeMessage responds with a message that caches must not keep.
 func writeMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	body, err := wire.Marshal(m)
 	if err != nil {
@@ -56,7 +56,7 @@ func writeMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	return nil
 }
 
-// unchanged reports whether the client has what etag names (If-None-Match compares weakly, RFC 9110 §13.1.2).
+// unchanged reports whether If-None-Match has the etag, compared weakly (RFC 9110 §13.1.2).
 func unchanged(h http.Header, etag string) bool {
 	for _, line := range h["If-None-Match"] {
 		for part := range strings.SplitSeq(line, ",") {
@@ -69,7 +69,8 @@ func unchanged(h http.Header, etag string) bool {
 	return false
 }
 
-// withRedirect adds to a refusal by queue the path to send the person to, which queue does not know; nil stays nil.
+// withRedirect adds the page to go to, which queue does not know, to an error of queue; nil stays
+// nil.
 func withRedirect(err error, event string) error {
 	if err == nil {
 		return nil

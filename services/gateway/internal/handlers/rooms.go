@@ -29,22 +29,24 @@ type Rooms struct {
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
 }
 
-// NewRooms makes the handlers of tier 1; without a client (nil) there is no tier 1, and no room ever.
+// NewRooms makes the handlers of tier 1. Without a client (nil) there is no tier 1, and no room is
+// ever active.
 func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, vwr vwrv1.VwrServiceClient) *Rooms {
 	h := &Rooms{state: state, tokens: tokens, cookies: cookies}
 	if vwr == nil {
 		return h
 	}
-	h.assign = perRoom(assignTimeout, batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+	h.assign = perEvent(assignTimeout, batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 		return &vwrv1.AssignRequest{Items: items}
 	}, (*vwrv1.AssignResult).GetAssigned))
-	h.check = batch.NewItems(grouping(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
+	h.check = batch.NewItems(batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
 		return &vwrv1.CheckRequest{Items: items}
 	}, (*vwrv1.CheckResult).GetChecked))
 	return h
 }
 
-// Assign gives the visitor a position. For an event without a room it answers without a call, unless the state may be old.
+// Assign gives the visitor a position. For an event without a room it responds without a call,
+// unless the stream is broken.
 func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {
@@ -57,8 +59,8 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	return writeMessage(w, http.StatusOK, a)
 }
 
-// Check tells whether the position is served. Who still waits and has the signed ticket is answered from memory; who is served, or has
-// lost the ticket, by vwr. Where the event's sale stands is added here.
+// Check says whether the position is served. Waiting visitors with a signed ticket are answered
+// from memory, all others by vwr. The sale status is added here.
 func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -72,7 +74,7 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if ok {
 		switch {
 		case t.Round < s.Started:
-			return errs.ErrVWRRequestUnknown // of a round that has ended: an old position jumps no line
+			return errs.ErrVWRRequestUnknown // a position of an ended round is void
 		case t.Round == s.Started && s.Active && t.Position > s.Serving:
 			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
 			return nil
@@ -93,7 +95,8 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	return writeMessage(w, http.StatusOK, c)
 }
 
-// appendWaiting writes what vwr would answer for a position that is not served yet; a test compares with the message's own form.
+// appendWaiting writes the response of vwr for a position that is not served yet; a test compares
+// it with the JSON form of the message.
 func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
@@ -109,7 +112,8 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	return append(append(b, s.SaleJSON...), '}')
 }
 
-// Serving is the poll of the static page: the same for everybody, so that a CDN answers most of it.
+// Serving is the poll of the static page. The response is the same for everybody, so that a CDN can
+// serve most polls.
 func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
 	w.Header()["Etag"] = []string{s.ETag}
@@ -124,7 +128,7 @@ func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request)
 
 // Status is the public view of an event's room.
 func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	event := q.Param("event_id") // of a form that needs no escaping
+	event := q.Param("event_id") // its form needs no escaping
 	s := h.state.Get(event)
 	b := append(make([]byte, 0, 192), `{"eventId":"`...)
 	b = append(b, event...)
@@ -140,7 +144,7 @@ func (h *Rooms) Status(w http.ResponseWriter, _ *http.Request, q *edge.Request) 
 	return nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Rooms) Close(ctx context.Context) error {
 	if h.assign == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// TestWaitingIsWhatVWRWouldSay: the hand-written answer is the message's own form.
-func TestWaitingIsWhatVWRWouldSay(t *testing.T) {
+// The hand-written response equals the JSON form of the message.
+func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
 	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
 	for _, sale := range []*string{nil, new("SOLD_OUT")} {
 		if sale != nil {
-			rooms.Sales(map[string]string{"e": *sale})
+			rooms.SetSaleStatuses(map[string]string{"e": *sale})
 		}
 		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
 		m := &vwrv1.Checked{}

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// A layout changes only while its sale has not opened; gateways hear of it after at most layoutLife.
-	layoutLife  = 5 * time.Second
-	layoutsKept = 256
-	bitmapType  = "application/octet-stream"
+	// A layout changes only before its sale opens; gateways see the change after at most layoutTTL.
+	layoutTTL  = 5 * time.Second
+	maxLayouts = 256
+	bitmapType = "application/octet-stream"
 )
 
-// read is one request's wish to read something of its event, with the right to.
-type read struct {
+// eventRead is a request to read state of an event, with the caller who may.
+type eventRead struct {
 	event  string
 	caller *commonv1.Caller
 }
@@ -38,42 +38,42 @@ type layout struct {
 // Seats serves the seat map and makes holds.
 type Seats struct {
 	layouts   *otter.Cache[string, layout]
-	maps      *batch.Coalescer[read, *ticketv1.SeatMap]
-	available *batch.Coalescer[read, *ticketv1.Availability]
-	named     *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
-	best      *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
+	maps      *batch.Coalescer[eventRead, *ticketv1.SeatMap]
+	available *batch.Coalescer[eventRead, *ticketv1.Availability]
+	holdSeats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
+	holdBest  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 }
 
 // NewSeats makes the handlers of seats and holds.
 func NewSeats(events ticketv1.EventServiceClient, holds ticketv1.HoldServiceClient) (*Seats, error) {
 	cache, err := otter.New(&otter.Options[string, layout]{
-		MaximumSize: layoutsKept, ExpiryCalculator: otter.ExpiryWriting[string, layout](layoutLife),
+		MaximumSize: maxLayouts, ExpiryCalculator: otter.ExpiryWriting[string, layout](layoutTTL),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Seats{
 		layouts: cache,
-		maps: perEvent(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
+		maps: newSharedRead(func(ctx context.Context, event string) (*ticketv1.SeatMap, error) {
 			return events.GetSeatMap(ctx, &ticketv1.GetSeatMapRequest{EventId: event})
 		}),
-		available: perEvent(func(ctx context.Context, event string) (*ticketv1.Availability, error) {
+		available: newSharedRead(func(ctx context.Context, event string) (*ticketv1.Availability, error) {
 			return events.GetAvailability(ctx, &ticketv1.GetAvailabilityRequest{EventId: event})
 		}),
-		named: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
+		holdSeats: batch.NewItems(batchConfig(callTimeout), batchrpc.Call(holds.HoldSeats, func(items []*ticketv1.HoldSeatsItem) *ticketv1.HoldSeatsRequest {
 			return &ticketv1.HoldSeatsRequest{Items: items}
 		}, (*ticketv1.HoldResult).GetReservation)),
-		best: batch.NewItems(grouping(callTimeout), batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
+		holdBest: batch.NewItems(batchConfig(callTimeout), batchrpc.Call(holds.HoldBest, func(items []*ticketv1.HoldBestItem) *ticketv1.HoldBestRequest {
 			return &ticketv1.HoldBestRequest{Items: items}
 		}, (*ticketv1.HoldResult).GetReservation)),
 	}, nil
 }
 
-// Layout answers with the seat map's layout.
+// Layout responds with the layout of the seat map.
 func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	l, ok := h.layouts.GetIfPresent(q.Event)
 	if !ok {
-		m, err := h.maps.Do(r.Context(), read{q.Event, q.Caller()})
+		m, err := h.maps.Do(r.Context(), eventRead{q.Event, q.Caller()})
 		if err != nil {
 			return err
 		}
@@ -94,18 +94,19 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	return nil
 }
 
-// What a browser may keep: a layout does not change, what is free has to be asked for again.
+// What a browser may keep: a layout does not change, availability has to be revalidated.
 var (
 	layoutCache = []string{"private, max-age=3600, immutable"}
 	freeCache   = []string{"private, no-cache"}
 )
 
-// Forget drops the layout of an event that an operator has changed through this gateway.
+// Forget drops the layout of an event that was changed through this gateway.
 func (h *Seats) Forget(event string) { h.layouts.Invalidate(event) }
 
-// Availability answers which seats are free: the bare bitmap to who accepts application/octet-stream, else JSON.
+// Availability responds with the free seats: the bare bitmap if application/octet-stream is
+// accepted, else JSON.
 func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	a, err := h.available.Do(r.Context(), read{q.Event, q.Caller()})
+	a, err := h.available.Do(r.Context(), eventRead{q.Event, q.Caller()})
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (h *Seats) Availability(w http.ResponseWriter, r *http.Request, q *edge.Req
 	case bits:
 		w.Header()["Cache-Control"] = freeCache
 		w.Header().Set("Content-Type", bitmapType)
-		_, _ = w.Write(a.GetBitmap()) // a client that has gone is no error of ours
+		_, _ = w.Write(a.GetBitmap()) // the client may have disconnected
 	default:
 		body, err := wire.Marshal(a)
 		if err != nil {
@@ -143,20 +144,21 @@ func quoted(etag, suffix string) string {
 func (h *Seats) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
 	item.Caller = q.Caller()
-	res, err := h.named.Do(r.Context(), item)
-	return held(w, res, withRedirect(err, q.Event))
+	res, err := h.holdSeats.Do(r.Context(), item)
+	return writeReservation(w, res, withRedirect(err, q.Event))
 }
 
 // Best holds the best seats available, or a number of general admissions.
 func (h *Seats) Best(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
 	item.Caller = q.Caller()
-	res, err := h.best.Do(r.Context(), item)
-	return held(w, res, withRedirect(err, q.Event))
+	res, err := h.holdBest.Do(r.Context(), item)
+	return writeReservation(w, res, withRedirect(err, q.Event))
 }
 
-// held answers with a reservation. Its address is the one under /my: checkout outlives the slot.
-func held(w http.ResponseWriter, res *ticketv1.Reservation, err error) error {
+// writeReservation responds with a reservation. Its Location is the one under /my, since checkout
+// may outlast the slot.
+func writeReservation(w http.ResponseWriter, res *ticketv1.Reservation, err error) error {
 	if err != nil {
 		return err
 	}
@@ -164,7 +166,7 @@ func held(w http.ResponseWriter, res *ticketv1.Reservation, err error) error {
 	return writeMessage(w, http.StatusCreated, res)
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (h *Seats) Close(ctx context.Context) error {
-	return closeAll(ctx, h.maps, h.available, h.named, h.best)
+	return closeAll(ctx, h.maps, h.available, h.holdSeats, h.holdBest)
 }

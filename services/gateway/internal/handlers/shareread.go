@@ -8,11 +8,12 @@ import (
 	"urr.guru/services/gateway/internal/caller"
 )
 
-// perEvent shares reads: the requests for an event that arrive together cost one call. It begins after the last of them arrived, so that
-// nobody reads a state older than the own request, as one who has just bought would notice.
-func perEvent[O any](get func(ctx context.Context, event string) (O, error)) *batch.Coalescer[read, O] {
-	return batch.NewItems(grouping(callTimeout), func(ctx context.Context, in []read) ([]batch.Result[O], error) {
-		first := make(map[string]read, 1)
+// newSharedRead shares reads: requests for an event that arrive together cost one call. The call
+// starts after the last of them arrived, so that no client reads a state from before its own
+// request, for example from before its own purchase.
+func newSharedRead[O any](get func(ctx context.Context, event string) (O, error)) *batch.Coalescer[eventRead, O] {
+	return batch.NewItems(batchConfig(callTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[O], error) {
+		first := make(map[string]eventRead, 1)
 		for _, r := range in {
 			if _, ok := first[r.event]; !ok {
 				first[r.event] = r
@@ -25,7 +26,7 @@ func perEvent[O any](get func(ctx context.Context, event string) (O, error)) *ba
 		)
 		for event, r := range first {
 			wg.Go(func() {
-				// Any one's right to this event is the right of all: each was checked for this very event.
+				// Every request was authorised for this event, so any caller will do.
 				v, err := get(caller.With(ctx, r.caller), event)
 				mu.Lock()
 				defer mu.Unlock()

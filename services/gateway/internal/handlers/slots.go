@@ -9,16 +9,16 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Slots asks queue whether slots still live.
+// Slots asks queue whether slots still exist.
 type Slots struct {
-	verify *apart[*queuev1.SlotItem, bool]
+	verify *lineBatches[*queuev1.SlotItem, bool]
 }
 
 var _ edge.Slots = (*Slots)(nil)
 
 // NewSlots makes Slots.
 func NewSlots(known KnownLines, queue queuev1.QueueServiceClient) *Slots {
-	return &Slots{verify: lineGroups(known, batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
+	return &Slots{verify: newLineBatches(known, batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
 		return &queuev1.VerifySlotsRequest{Items: items}
 	}, (*queuev1.SlotResult).GetActive))}
 }
@@ -32,5 +32,5 @@ func (s *Slots) Active(ctx context.Context, event, user, slot string, epoch int6
 	return active, nil
 }
 
-// Close waits for the calls under way.
+// Close waits for the calls in flight.
 func (s *Slots) Close(ctx context.Context) error { return s.verify.Close(ctx) }

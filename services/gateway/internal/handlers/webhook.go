@@ -14,15 +14,17 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
-// maxWebhookHeaders bounds what is passed on, in bytes of names and values; providers send a handful.
+// maxWebhookHeaders bounds the forwarded headers, in bytes of names and values; providers send a
+// handful.
 const maxWebhookHeaders = 8 << 10
 
-// Webhooks passes payment providers' calls on as they came, since their signatures cover the bytes.
+// Webhooks forwards the calls of payment providers unchanged, since their signatures cover the
+// bytes.
 type Webhooks struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
-// Handle passes one call on.
+// Handle forwards one call.
 func (h *Webhooks) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
 	if !providerName(provider) {
@@ -44,13 +46,13 @@ func providerName(s string) bool {
 	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// ownHeaders are what clients say to the edge; none of them is a provider's.
+// ownHeaders are the credentials that the edge reads; providers use none of them.
 var ownHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization",
 	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader,
 }
 
-// webhookHeaders are the request's, in lower case, without those that are the edge's business.
+// webhookHeaders returns the headers of the request in lower case, without ownHeaders.
 func webhookHeaders(h http.Header) (map[string]string, error) {
 	out := make(map[string]string, len(h))
 	size := 0

@@ -8,27 +8,28 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// expirer is what every kind of token's claims can tell.
+// expirer is implemented by the claims of every kind of token.
 type expirer interface{ Expiry() time.Time }
 
-// cache keeps the claims of verified tokens until they expire, so that a visitor who polls costs one signature check per token instead of
-// one per poll. Only what verified gets in, so a flood of forgeries cannot push genuine ones out; its size is bounded all the same.
+// cache keeps the claims of verified tokens until they expire, so that a polling visitor costs one
+// signature check per token, not one per poll. Only verified tokens are cached, so that forgeries
+// cannot evict them. The size is bounded.
 type cache[C expirer] struct {
 	kind    string
-	entries *otter.Cache[string, known[C]]
+	entries *otter.Cache[string, cached[C]]
 }
 
-// known is what a token said when these keys verified it. Under others it is verified anew, so that
-// a key which was dropped opens nothing any more.
-type known[C expirer] struct {
+// cached is a verified token with the keys that verified it. With other keys it is verified again,
+// so that a token of a removed key becomes invalid.
+type cached[C expirer] struct {
 	claims C
-	keys   *ring
+	keys   *keyRing
 }
 
 func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C], error) {
-	c, err := otter.New(&otter.Options[string, known[C]]{
+	c, err := otter.New(&otter.Options[string, cached[C]]{
 		MaximumSize: size,
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, known[C]]) time.Duration {
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, cached[C]]) time.Duration {
 			return max(time.Millisecond, e.Value.claims.Expiry().Sub(now()))
 		}),
 	})
@@ -38,20 +39,21 @@ func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C]
 	return &cache[C]{kind: kind, entries: c}, nil
 }
 
-// get returns the claims of tok, verifying it when they are not known. The cache's own expiry only frees memory: what counts is now.
-func (c *cache[C]) get(tok string, now time.Time, keys *ring, verify func(*ring, string) (C, error)) (C, error) {
+// get returns the claims of tok and verifies it if it is not cached. The expiry of the cache only
+// frees memory: now decides.
+func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
 	if k, ok := c.entries.GetIfPresent(tok); ok && k.keys == keys && now.Before(k.claims.Expiry()) {
 		return k.claims, nil
 	}
 	verified.WithLabelValues(c.kind).Inc()
 	claims, err := verify(keys, tok)
 	if err == nil && !now.Before(claims.Expiry()) {
-		err = token.ErrExpired // what a kind says itself can be finer than its exp
+		err = token.ErrExpired // the expiry of a kind can be finer than exp, which has seconds
 	}
 	if err == nil {
-		c.entries.Set(tok, known[C]{claims, keys})
+		c.entries.Set(tok, cached[C]{claims, keys})
 	} else {
-		refused(c.kind, reasonOf(err))
+		countRefusal(c.kind, reasonOf(err))
 	}
 	return claims, err
 }

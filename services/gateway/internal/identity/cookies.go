@@ -5,17 +5,19 @@ import (
 	"time"
 )
 
-// AnonLife is how long a browser keeps its visitor's id: longer than any sale.
+// AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the platform's cookies: HttpOnly, for every path, and over https only where Secure.
+// Cookies writes the cookies of the platform: HttpOnly, for every path, and with Secure for https
+// only.
 type Cookies struct {
 	Secure bool
 	Now    func() time.Time
 }
 
-// Set writes a cookie that ends at an instant; one that has ended already is deleted. The entry token is Strict, all others Lax: who
-// comes by a link from elsewhere keeps the session, but is not let into the shop by that click.
+// Set writes a cookie that expires at end; one that has expired is deleted. The entry token is
+// Strict, all others are Lax: a link from another site keeps the session, but does not carry the
+// entry token.
 func (c Cookies) Set(w http.ResponseWriter, name, value string, end time.Time) {
 	age := int(end.Sub(c.Now()) / time.Second)
 	if age < 1 {

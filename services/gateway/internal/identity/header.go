@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names of what clients carry.
+// Names of cookies and headers.
 const (
 	SessionCookie = "urr-session"
 	AnonCookie    = "urr-anon"
@@ -19,8 +19,9 @@ const (
 	IfMatchHeader     = "If-Match"
 )
 
-// cookie finds a cookie's value without parsing the others: every poll does it, and http.Request.Cookie allocates for each cookie. Values
-// are tokens, so quotes mean nothing. The first of several wins, as in net/http.
+// cookie returns the value of a cookie without parsing the others: every poll does this, and
+// http.Request.Cookie allocates for each cookie. Values are tokens, so quotes have no meaning. The
+// first of several wins, as in net/http.
 func cookie(h http.Header, name string) string {
 	for _, line := range h["Cookie"] {
 		for len(line) > 0 {
@@ -35,7 +36,7 @@ func cookie(h http.Header, name string) string {
 	return ""
 }
 
-// bearer is the token of the header Authorization, "" when there is none of that scheme.
+// bearer returns the token of the header Authorization, "" without one of that scheme.
 func bearer(h http.Header) string {
 	v := h["Authorization"]
 	const scheme = "Bearer "
@@ -45,7 +46,7 @@ func bearer(h http.Header) string {
 	return v[0][len(scheme):]
 }
 
-func first(h http.Header, name string) string {
+func firstValue(h http.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
 	}
@@ -55,10 +56,11 @@ func first(h http.Header, name string) string {
 // maxQueueTicket is longer than any queue ticket, in bytes.
 const maxQueueTicket = 256
 
-// QueueTicket is the queue ticket as the page sent it back, "" when it cannot be one. Only queue can tell whether it is genuine, and it asks
-// for many visitors in one call: bytes that no message can carry must not fail the others', nor a header of a megabyte fill the call.
+// QueueTicket returns the queue ticket of the request, "" if it cannot be one. Only queue can
+// verify it, in one call for many visitors: invalid bytes or an oversized header of one visitor
+// must not make that call fail.
 func QueueTicket(h http.Header) string {
-	t := first(h, QueueTicketHeader)
+	t := firstValue(h, QueueTicketHeader)
 	if len(t) > maxQueueTicket || strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
 	}

@@ -1,5 +1,6 @@
-// Package identity turns what a request carries (session, visitor cookie, tokens of the two tiers) into claims that were verified. It
-// knows signatures, audiences and lives; whether a claim opens a route is package edge's business.
+// Package identity verifies what a request carries (session, visitor cookie, tokens of both tiers)
+// and returns the claims. It checks signatures, audiences and lifetimes; package edge decides
+// whether a claim opens a route.
 package identity
 
 import (
@@ -22,23 +23,23 @@ type Keys struct {
 	Entry   token.KeySet
 }
 
-// ring is Keys with what is derived from them.
-type ring struct {
+// keyRing is Keys with the keys derived from them.
+type keyRing struct {
 	Keys
 
 	anon, ticket token.MACSet
 }
 
-// Revocations are the sessions that ended before their time.
+// Revocations knows the sessions that were revoked.
 type Revocations interface {
-	// Known reports whether the list was ever read; before, no session can be believed.
+	// Known reports whether the list was ever read; before, no session can be trusted.
 	Known() bool
 	Refused(c *claims.Session) bool
 }
 
 // Verifier is safe for concurrent use.
 type Verifier struct {
-	keys     atomic.Pointer[ring] // read once by whatever needs more than one of them
+	keys     atomic.Pointer[keyRing] // loaded once by callers that need several of them
 	revoked  Revocations
 	now      func() time.Time
 	sessions *cache[*claims.Session]
@@ -60,17 +61,17 @@ func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verif
 	return v, nil
 }
 
-// Rekey signs and verifies with other keys from now on, also what was verified before.
+// Rekey replaces the keys for signing and verifying, also for tokens that were verified before.
 func (v *Verifier) Rekey(keys Keys) {
-	v.keys.Store(&ring{
+	v.keys.Store(&keyRing{
 		Keys: keys, anon: keys.Session.Derive(claims.LabelAnon), ticket: keys.Tier1.Derive(claims.LabelVwrTicket),
 	})
 }
 
-// Session returns the session of a request: the Bearer token's, else the cookie's. It fails with
-// errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when what there is
-// does not verify, has expired or was revoked, and with errs.ErrUnavailable while nobody knows what
-// was revoked.
+// Session returns the session of a request: that of the Bearer token, else that of the cookie. It
+// fails with errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they
+// do not verify, have expired or were revoked, and with errs.ErrUnavailable while the revocations
+// are unknown.
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	sent := [...]string{bearer(h), cookie(h, SessionCookie)}
 	for _, tok := range sent {
@@ -87,7 +88,7 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	return nil, errs.ErrUnauthenticated
 }
 
-// Sessions returns all valid sessions of a request: the Bearer token's and the cookie's.
+// Sessions returns all valid sessions of a request: those of the Bearer token and of the cookie.
 func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	var found []*claims.Session
 	for _, tok := range [...]string{bearer(h), cookie(h, SessionCookie)} {
@@ -98,7 +99,7 @@ func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	return found
 }
 
-// session is nil for a token that is no valid session.
+// session returns nil for a token that is not a valid session.
 func (v *Verifier) session(tok string) *claims.Session {
 	if tok == "" {
 		return nil
@@ -108,13 +109,13 @@ func (v *Verifier) session(tok string) *claims.Session {
 		return nil
 	}
 	if v.revoked.Refused(c) {
-		refused(kindSession, reasonRevoked)
+		countRefusal(kindSession, reasonRevoked)
 		return nil
 	}
 	return c
 }
 
-func (v *Verifier) verifySession(keys *ring, tok string) (*claims.Session, error) {
+func (v *Verifier) verifySession(keys *keyRing, tok string) (*claims.Session, error) {
 	c := new(claims.Session)
 	return c, keys.Session.Verify(tok, c, claims.AudienceSession, v.now())
 }
@@ -124,7 +125,7 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// Anon returns the visitor's id inside a verified urr-anon, "" when there is none.
+// Anon returns the visitor id of a verified urr-anon, "" when there is none.
 func (v *Verifier) Anon(h http.Header) string {
 	sealed := cookie(h, AnonCookie)
 	if sealed == "" {
@@ -132,33 +133,33 @@ func (v *Verifier) Anon(h http.Header) string {
 	}
 	a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
 	if err != nil {
-		refused(kindAnon, reasonInvalid)
+		countRefusal(kindAnon, reasonInvalid)
 		return ""
 	}
 	return a.String()
 }
 
-// NewAnon makes a visitor: the id and the cookie's value.
+// NewAnon makes a visitor: its id and the value of the cookie.
 func (v *Verifier) NewAnon() (id, value string) {
 	a := claims.NewAnon()
 	return a.String(), a.Seal(v.keys.Load().anon)
 }
 
-// Ticket opens the request's tier-1 ticket; ok is false when there is none of this event and visitor.
+// Ticket opens the tier-1 ticket of the request; ok is false without one of this event and visitor.
 func (v *Verifier) Ticket(h http.Header, event, visitor string) (claims.VwrTicket, string, bool) {
-	raw := first(h, VWRTicketHeader)
+	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
 		return claims.VwrTicket{}, "", false
 	}
 	t, err := claims.OpenVwrTicket(v.keys.Load().ticket, event, visitor, raw)
 	if err != nil {
-		refused(kindTicket, reasonInvalid)
+		countRefusal(kindTicket, reasonInvalid)
 	}
 	return t, raw, err == nil
 }
 
-// Tier1 returns the claims of a tier-1 token of this event that is the visitor's (anon) or, after a lobby, the user's; nil when there is
-// none. The round is for the caller to compare.
+// Tier1 returns the claims of a tier-1 token of this event that belongs to the visitor (anon) or,
+// after a lobby, to the user; nil when there is none. The caller compares the round.
 func (v *Verifier) Tier1(h http.Header, event, anon, user string) *claims.Tier1 {
 	tok := cookie(h, Tier1Cookie)
 	if tok == "" {
@@ -168,41 +169,42 @@ func (v *Verifier) Tier1(h http.Header, event, anon, user string) *claims.Tier1 
 	if err != nil || c.EventID != event {
 		return nil
 	}
-	mine := anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user
-	if !mine {
+	owned := anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user
+	if !owned {
 		return nil
 	}
 	return c
 }
 
-func (v *Verifier) verifyTier1(keys *ring, tok string) (*claims.Tier1, error) {
+func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error) {
 	c := new(claims.Tier1)
 	return c, keys.Tier1.Verify(tok, c, claims.AudienceVWR, v.now())
 }
 
-// Entries returns the claims of the entry tokens that a request carries: the header's, as a tab may hold one of its own, then the
-// cookie's. Each is the user's and, unless event is "", of that event; nil where there is none. Whether a line still honours them
-// is for the caller to judge.
+// Entries returns the claims of the entry tokens of a request: that of the header, since each tab
+// may hold one, then that of the cookie. Each belongs to the user and, unless event is "", to that
+// event; nil where there is none. The caller judges the epoch.
 func (v *Verifier) Entries(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		return v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	})
 }
 
-// Entry is the first of Entries, nil when there is none.
+// Entry returns the first of Entries, nil when there is none.
 func (v *Verifier) Entry(h http.Header, event, user string) *claims.Entry {
 	e := v.Entries(h, event, user)
 	return cmp.Or(e[0], e[1])
 }
 
-// Sent is Entries with those that have expired: they open nothing, but tell which slot their holder means.
-func (v *Verifier) Sent(h http.Header, event, user string) [2]*claims.Entry {
+// EntriesWithExpired is Entries with expired tokens included: they open nothing, but still name a
+// slot.
+func (v *Verifier) EntriesWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		c, keys := new(claims.Entry), v.keys.Load()
 		err := keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
 		if errors.Is(err, token.ErrExpired) {
 			issued := time.Unix(c.IssuedAt, 0)
-			err = keys.Entry.Verify(tok, c, claims.AudienceEntry, issued) // everything else once more
+			err = keys.Entry.Verify(tok, c, claims.AudienceEntry, issued) // check all but the expiry
 		}
 		return c, err
 	})
@@ -212,7 +214,7 @@ func (v *Verifier) entriesOf(h http.Header, event, user string, read func(string
 	if user == "" {
 		return found
 	}
-	for i, tok := range [...]string{first(h, EntryHeader), cookie(h, EntryCookie)} {
+	for i, tok := range [...]string{firstValue(h, EntryHeader), cookie(h, EntryCookie)} {
 		if tok == "" {
 			continue
 		}
@@ -223,13 +225,13 @@ func (v *Verifier) entriesOf(h http.Header, event, user string, read func(string
 	return found
 }
 
-func (v *Verifier) verifyEntry(keys *ring, tok string) (*claims.Entry, error) {
+func (v *Verifier) verifyEntry(keys *keyRing, tok string) (*claims.Entry, error) {
 	c := new(claims.Entry)
 	return c, keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
 }
 
-// EntryEnd is when an entry token ends that queue has just issued; the zero time when it does not verify, which means that the two
-// services' secrets differ.
+// EntryEnd returns the expiry of an entry token that queue has just issued; the zero time when it
+// does not verify, which means that the secrets of the two services differ.
 func (v *Verifier) EntryEnd(tok string) time.Time {
 	c, err := v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 
 const secret = "a-secret-of-at-least-thirty-two-bytes"
 
-// none revokes nothing.
-type none struct{}
+// noRevocations is an empty list of revocations.
+type noRevocations struct{}
 
-func (none) Known() bool                  { return true }
-func (none) Refused(*claims.Session) bool { return false }
+func (noRevocations) Known() bool                  { return true }
+func (noRevocations) Refused(*claims.Session) bool { return false }
 
 var start = time.Unix(1_700_000_000, 0)
 
@@ -37,7 +37,7 @@ func keySet(t *testing.T, s string) token.KeySet {
 func verifier(t *testing.T, c *clocktest.Clock) *identity.Verifier {
 	t.Helper()
 	k := keySet(t, secret)
-	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, none{}, c.Now)
+	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, noRevocations{}, c.Now)
 	require.NoError(t, err)
 	return v
 }
@@ -49,7 +49,7 @@ func sign(t *testing.T, v *identity.Verifier, life time.Duration) http.Header {
 	return http.Header{"Authorization": {"Bearer " + tok}}
 }
 
-// TestCachedTokensExpire: what was verified once is not believed a moment longer than it lives.
+// A cached token is refused from the moment it expires.
 func TestCachedTokensExpire(t *testing.T) {
 	t.Parallel()
 	c := clocktest.New(start)
@@ -76,8 +76,8 @@ func TestSessionWithoutCredential(t *testing.T) {
 	}
 }
 
-// TestLobbyPasses: after a lobby the pass is the user's, not the browser's.
-func TestLobbyPasses(t *testing.T) {
+// After a lobby the tier-1 token belongs to the user, not to the browser.
+func TestTier1TokenAfterLobby(t *testing.T) {
 	t.Parallel()
 	v, k := verifier(t, clocktest.New(start)), keySet(t, secret)
 	tok, err := k.Sign(claims.NewTier1("e", claims.UserPrefix+"alice", "r", 1, 1, start))
@@ -102,14 +102,14 @@ func TestCookies(t *testing.T) {
 		require.Contains(t, set[0], "SameSite=Strict")
 		require.Contains(t, set[0], "Path=/")
 		require.Equal(t, secure, strings.Contains(set[0], "Secure"))
-		require.Contains(t, set[1], "Max-Age=0", "what has ended is deleted")
+		require.Contains(t, set[1], "Max-Age=0", "an expired cookie is deleted")
 		require.Contains(t, set[1], "SameSite=Lax")
 	}
 }
 
-// TestKeysRotateUnderRequests: the new key is added, then signs, then stands alone; a token that was
-// verified and kept is not believed when its key is gone.
-func TestKeysRotateUnderRequests(t *testing.T) {
+// The new key is added, then signs, then remains alone; a cached token is refused once its key is
+// removed.
+func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, clocktest.New(start))
 	rekey := func(secrets string) {
@@ -120,22 +120,22 @@ func TestKeysRotateUnderRequests(t *testing.T) {
 	old := sign(t, v, time.Hour)
 	_, visitor := v.NewAnon()
 	anon := http.Header{"Cookie": {identity.AnonCookie + "=" + visitor}}
-	believed := func(h http.Header) error {
+	verify := func(h http.Header) error {
 		_, err := v.Session(h)
 		return err
 	}
-	require.NoError(t, believed(old))
+	require.NoError(t, verify(old))
 
 	rekey("1:" + secret + ",2:" + next)
-	require.NoError(t, believed(old))
+	require.NoError(t, verify(old))
 	require.NotEmpty(t, v.Anon(anon))
 	rekey("2:" + next + ",1:" + secret)
-	require.NoError(t, believed(old))
+	require.NoError(t, verify(old))
 	require.NotEmpty(t, v.Anon(anon))
 	recent := sign(t, v, time.Hour)
 
 	rekey("2:" + next)
-	require.ErrorIs(t, believed(old), errs.ErrSessionInvalid)
+	require.ErrorIs(t, verify(old), errs.ErrSessionInvalid)
 	require.Empty(t, v.Anon(anon))
-	require.NoError(t, believed(recent), "signed by the new key")
+	require.NoError(t, verify(recent), "signed by the new key")
 }

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Kinds of what requests carry.
+// Kinds of credentials.
 const (
 	kindSession = "session"
 	kindAnon    = "anon"
@@ -18,8 +18,8 @@ const (
 	kindEntry   = "entry"
 )
 
-// Reasons for which it opens nothing. Expired tokens are everybody's; the others are nobody's by
-// accident, but where keys were changed or a ticket was sent for another event.
+// Reasons for a refusal. Expired tokens are common. The others occur only after a change of keys,
+// with a ticket of another event, or with forgeries.
 const (
 	reasonExpired  = "expired"
 	reasonAudience = "audience"
@@ -36,7 +36,7 @@ var (
 	}, []string{"kind"})
 )
 
-func refused(kind, reason string) { refusals.WithLabelValues(kind, reason).Inc() }
+func countRefusal(kind, reason string) { refusals.WithLabelValues(kind, reason).Inc() }
 
 func reasonOf(err error) string {
 	switch {

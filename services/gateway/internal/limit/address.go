@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose X-Forwarded-For is believed; anybody else could write what they like into it.
+// Proxies are the networks whose X-Forwarded-For is trusted; anybody else could write anything into
+// it.
 type Proxies []netip.Prefix
 
 // ParseProxies reads networks (10.0.0.0/8) and single addresses.
@@ -40,8 +41,9 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return false
 }
 
-// Client is the address that the request came from: the peer's, or, as long as those that wrote it are trusted, what X-Forwarded-For
-// says, read from its end. The zero Addr when the peer's address cannot be read.
+// Client returns the address that the request came from. X-Forwarded-For is read from its end for
+// as long as the hop that wrote it is trusted; else it is the address of the peer, or the zero Addr
+// when that cannot be parsed.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -74,7 +76,8 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseHop reads an address with or without a port, and IPv6 with or without brackets: proxies differ.
+// parseHop parses an address with or without a port, and IPv6 with or without brackets, since
+// proxies differ.
 func parseHop(s string) (netip.Addr, bool) {
 	if inner, ok := strings.CutSuffix(s, "]"); ok {
 		s = strings.TrimPrefix(inner, "[")
@@ -88,8 +91,9 @@ func parseHop(s string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// network is what shares a limit: an IPv4 address, or the /64 that one IPv6 subscriber has to itself.
-func network(a netip.Addr) netip.Addr {
+// networkOf returns the network that shares a limit: an IPv4 address, or the /64 of one IPv6
+// subscriber.
+func networkOf(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {
 			return p.Addr()

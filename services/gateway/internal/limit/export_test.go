@@ -1,6 +1,6 @@
 package limit
 
-// Keys is how many keys the process itself keeps.
+// Keys returns how many keys the process keeps.
 func Keys(l *Limiter) int {
 	n := 0
 	for i := range l.local.shards {

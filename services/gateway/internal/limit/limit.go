@@ -1,6 +1,7 @@
-// Package limit bounds how often a network, a visitor and a user may ask, by GCRA (the generic cell rate algorithm of ITU-T I.371): an even
-// rate with a burst, from one number per key. What changes something is counted in Redis, over all gateways; polls are counted in the
-// process, which also steps in while Redis is away.
+// Package limit bounds the request rate per network, visitor and user by GCRA (the generic cell
+// rate algorithm of ITU-T I.371): an even rate with a burst, from one number per key. Mutations are
+// counted in Redis, over all gateways. Polls are counted in the process, which also takes over
+// while Redis is unavailable.
 package limit
 
 import (
@@ -14,7 +15,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Rule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or less means no limit.
+// Rule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or less
+// means no limit.
 type Rule struct {
 	Rate  float64
 	Burst int
@@ -28,32 +30,32 @@ func (r Rule) times(n int) Rule { return Rule{Rate: r.Rate * float64(n), Burst: 
 
 func (r Rule) tolerance() time.Duration { return r.interval() * time.Duration(max(1, r.Burst)) }
 
-// Rules are the allowances of one class of requests. A network may be a carrier's NAT, so its rule is generous; one visitor or user is
-// one person.
+// Rules are the allowances of one class of requests. A network may be the NAT of a carrier, so its
+// rule is generous; a visitor or a user is one person.
 type Rules struct {
 	Network, Visitor, User Rule
 }
 
 // Config of a Limiter.
 type Config struct {
-	// Mutations bounds what changes something, Polls everything else.
+	// Mutations bounds requests that change something, Polls all others.
 	Mutations, Polls Rules
-	// NewVisitors bounds the visitors that one network may become, over all gateways: their ids
-	// cost nothing, and each is a place in a waiting room. An IPv6 /56 may become 4 times, a /48 16
+	// NewVisitors bounds the visitor ids that one network may get, over all gateways: ids cost
+	// nothing, and each is a place in a waiting room. An IPv6 /56 may get 4 times and a /48 16
 	// times as many as a /64.
 	NewVisitors Rule
-	// Keys bounds the memory of the process's own counts: about this many keys, 32 bytes each.
+	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
 	Keys int
-	// Timeout bounds a call to Redis. A Redis that fails is left alone for Pause.
+	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
 	Timeout, Pause time.Duration
 }
 
-// Subject is who asks; "" and the zero Addr are not counted.
+// Subject is who sent the request; "" and the zero Addr are not counted.
 type Subject struct {
 	Address netip.Addr
 	Visitor string
 	User    string
-	// New says that the request makes a visitor of somebody who was none.
+	// New is set when the request creates a visitor id.
 	New bool
 }
 
@@ -64,7 +66,7 @@ const (
 	byVisitor
 	byUser
 	byNewVisitor
-	// polls have buckets of their own: a crowd that polls must not use up what it needs to buy.
+	// polls have separate buckets, so that polling does not use up the allowance for a purchase.
 	pollOffset
 )
 
@@ -92,7 +94,7 @@ type Limiter struct {
 	downUntil atomic.Int64 // ns
 }
 
-// New makes a Limiter. Without a client (nil) every count is the process's own.
+// New makes a Limiter. Without a client (nil) all counts are in the process.
 func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	l := &Limiter{cfg: cfg, local: newLocal(cfg.Keys), now: now}
 	if rdb != nil {
@@ -101,8 +103,8 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	return l
 }
 
-// Mutation spends one request that changes something, or makes a new visitor; errs.ErrRateLimited
-// says when the next one may come.
+// Mutation spends one request that changes something or creates a visitor; errs.ErrRateLimited
+// carries the time until the next one is allowed.
 func (l *Limiter) Mutation(ctx context.Context, s Subject) error {
 	checks := s.checks(l.cfg)
 	if len(checks) == 0 {
@@ -127,13 +129,13 @@ func (l *Limiter) Poll(s Subject) error {
 	r, now := &l.cfg.Polls, l.now()
 	var wait time.Duration
 	if s.Address.IsValid() && r.Network.Rate > 0 {
-		wait = l.local.take(l.local.ofNetwork(byNetwork+pollOffset, network(s.Address)), r.Network, now)
+		wait = l.local.take(l.local.networkKey(byNetwork+pollOffset, networkOf(s.Address)), r.Network, now)
 	}
 	if s.Visitor != "" && r.Visitor.Rate > 0 {
-		wait = max(wait, l.local.take(l.local.of(byVisitor+pollOffset, s.Visitor), r.Visitor, now))
+		wait = max(wait, l.local.take(l.local.key(byVisitor+pollOffset, s.Visitor), r.Visitor, now))
 	}
 	if s.User != "" && r.User.Rate > 0 {
-		wait = max(wait, l.local.take(l.local.of(byUser+pollOffset, s.User), r.User, now))
+		wait = max(wait, l.local.take(l.local.key(byUser+pollOffset, s.User), r.User, now))
 	}
 	return refuse(wait)
 }
@@ -141,12 +143,12 @@ func (l *Limiter) Poll(s Subject) error {
 func (l *Limiter) takeLocal(checks []check, now time.Time) time.Duration {
 	var wait time.Duration
 	for _, c := range checks {
-		wait = max(wait, l.local.take(l.local.of(c.scope, c.key), c.rule, now))
+		wait = max(wait, l.local.take(l.local.key(c.scope, c.key), c.rule, now))
 	}
 	return wait
 }
 
-// Close ends the calls to Redis that are under way.
+// Close waits for the calls to Redis in flight.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.shared == nil {
 		return nil
@@ -158,7 +160,7 @@ func (s Subject) checks(cfg Config) []check {
 	r := cfg.Mutations
 	buf := make([]check, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
-		buf = append(buf, check{byNetwork, network(s.Address).String(), r.Network})
+		buf = append(buf, check{byNetwork, networkOf(s.Address).String(), r.Network})
 	}
 	if s.Visitor != "" && r.Visitor.Rate > 0 {
 		buf = append(buf, check{byVisitor, s.Visitor, r.Visitor})
@@ -172,8 +174,8 @@ func (s Subject) checks(cfg Config) []check {
 	return buf
 }
 
-// appendNewVisitor adds the checks of one new visitor. Who owns an IPv6 /48 has 65,536 networks of
-// /64, so wider ones are bounded too.
+// appendNewVisitor adds the checks of a new visitor. The owner of an IPv6 /48 has 65,536 networks
+// of /64, so wider prefixes are bounded too.
 func appendNewVisitor(buf []check, a netip.Addr, r Rule) []check {
 	if !a.Is6() {
 		return append(buf, check{byNewVisitor, a.String(), r})

@@ -56,7 +56,7 @@ func TestBurstThenRate(t *testing.T) {
 	c.Advance(time.Millisecond)
 	require.NoError(t, l.Poll(s))
 	require.Error(t, l.Poll(s))
-	c.Advance(time.Hour) // the burst is full again, and not fuller
+	c.Advance(time.Hour) // the burst is refilled, but not beyond its size
 	for range 3 {
 		require.NoError(t, l.Poll(s))
 	}
@@ -73,7 +73,7 @@ func TestNetworks(t *testing.T) {
 	require.Error(t, from("192.0.2.1"))
 	require.NoError(t, from("192.0.2.2"))
 	require.NoError(t, from("2001:db8:1:2::1"))
-	require.Error(t, from("2001:db8:1:2:ffff::1"), "one subscriber has the whole /64")
+	require.Error(t, from("2001:db8:1:2:ffff::1"), "a /64 is one network")
 	require.NoError(t, from("2001:db8:1:3::1"))
 	require.NoError(t, l.Poll(limit.Subject{User: "u", Visitor: "v"}), "no rule, no limit")
 }
@@ -90,9 +90,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, limit.Keys(l), 640)
 }
 
-// onRedis is for tests by Redis's own clock: none of their allowance comes back within hours, and
-// Redis may take its time, since behind one that is too slow each process counts for itself.
-func onRedis(burst int) limit.Config {
+// redisConfig is for tests that use the clock of Redis: no allowance is refilled for hours, and
+// Redis may be slow, since after a timeout each process would count alone.
+func redisConfig(burst int) limit.Config {
 	cfg := config(rules(perDay, burst))
 	cfg.Timeout = time.Hour
 	return cfg
@@ -103,10 +103,10 @@ const (
 	perDay = 1.0 / 86_400
 )
 
-func TestRedisIsShared(t *testing.T) {
+func TestGatewaysShareRedis(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	one, two := limit.New(onRedis(4), rdb, newClock().Now), limit.New(onRedis(4), rdb, newClock().Now)
+	one, two := limit.New(redisConfig(4), rdb, newClock().Now), limit.New(redisConfig(4), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user}
 	var (
 		wg      sync.WaitGroup
@@ -139,23 +139,22 @@ func TestRedisIsShared(t *testing.T) {
 	require.NoError(t, two.Close(t.Context()))
 }
 
-// TestForgottenScripts: a server that restarted knows no script.
-func TestForgottenScripts(t *testing.T) {
+// A restarted server has no scripts.
+func TestScriptIsReloaded(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	l := limit.New(onRedis(100), rdb, newClock().Now)
+	l := limit.New(redisConfig(100), rdb, newClock().Now)
 	for range 3 {
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 		require.NoError(t, l.Mutation(t.Context(), limit.Subject{User: user}))
 	}
 	n, err := rdb.Exists(t.Context(), "limit:user:"+user).Result()
 	require.NoError(t, err)
-	require.Equal(t, int64(1), n, "counted in Redis, not here")
+	require.Equal(t, int64(1), n, "counted in Redis, not in the process")
 }
 
-// TestOneServerForgetsItsScripts: a node of a cluster that restarted is asked again, but the others
-// have counted already.
-func TestOneServerForgetsItsScripts(t *testing.T) {
+// A restarted node of a cluster is asked again; checks that other nodes have run are not repeated.
+func TestScriptIsReloadedOnOneNode(t *testing.T) {
 	t.Parallel()
 	rdb, prefix := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 	cluster, ok := rdb.(*redis.ClusterClient)
@@ -169,7 +168,7 @@ func TestOneServerForgetsItsScripts(t *testing.T) {
 	for i := 0; s.Visitor == "" || node("limit:visitor:"+s.Visitor) == node("limit:user:"+s.User); i++ {
 		s.Visitor = prefix + "-" + strconv.Itoa(i)
 	}
-	l := limit.New(onRedis(4), rdb, newClock().Now)
+	l := limit.New(redisConfig(4), rdb, newClock().Now)
 	for range 4 {
 		require.NoError(t, node("limit:visitor:"+s.Visitor).ScriptFlush(t.Context()).Err())
 		require.NoError(t, l.Mutation(t.Context(), s))
@@ -177,23 +176,23 @@ func TestOneServerForgetsItsScripts(t *testing.T) {
 	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
 }
 
-func TestOnACluster(t *testing.T) {
+func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
-	l := limit.New(onRedis(2), rdb, newClock().Now)
+	l := limit.New(redisConfig(2), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user, Address: netip.AddrFrom4([4]byte{10, byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})}
 	require.NoError(t, l.Mutation(t.Context(), s))
 	require.NoError(t, l.Mutation(t.Context(), s))
 	require.ErrorIs(t, l.Mutation(t.Context(), s), errs.ErrRateLimited)
 }
 
-// TestRedisGone: never no limit at all, and no waiting for a server that is known to be gone.
-func TestRedisGone(t *testing.T) {
+// Without Redis limits still apply, and a server known to be unavailable is not waited for.
+func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	var dials atomic.Int64
 	rdb := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		dials.Add(1)
-		return nil, errors.New("nobody there")
+		return nil, errors.New("connection refused")
 	}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := newClock()
@@ -208,7 +207,7 @@ func TestRedisGone(t *testing.T) {
 	for range 1000 {
 		require.Error(t, l.Mutation(t.Context(), s))
 	}
-	require.Equal(t, tried, dials.Load(), "it is left alone for a while")
+	require.Equal(t, tried, dials.Load(), "no calls during the pause")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -225,9 +224,9 @@ func TestClient(t *testing.T) {
 		forwarded  []string
 	}{
 		{peer: "203.0.113.9:1234", want: "203.0.113.9"},
-		{peer: "203.0.113.9:1234", forwarded: []string{"1.2.3.4"}, want: "203.0.113.9"}, // anybody can write that
+		{peer: "203.0.113.9:1234", forwarded: []string{"1.2.3.4"}, want: "203.0.113.9"}, // the peer is not trusted
 		{peer: "10.1.1.1:80", forwarded: []string{"1.2.3.4"}, want: "1.2.3.4"},
-		{peer: "10.1.1.1:80", forwarded: []string{"9.9.9.9, 1.2.3.4"}, want: "1.2.3.4"}, // what the client wrote stands before
+		{peer: "10.1.1.1:80", forwarded: []string{"9.9.9.9, 1.2.3.4"}, want: "1.2.3.4"}, // the client wrote the first hop
 		{peer: "10.1.1.1:80", forwarded: []string{"9.9.9.9", "1.2.3.4, 10.2.2.2"}, want: "1.2.3.4"},
 		{peer: "192.0.2.7:80", forwarded: []string{"1.2.3.4:5555"}, want: "1.2.3.4"},
 		{peer: "192.0.2.8:80", forwarded: []string{"1.2.3.4"}, want: "192.0.2.8"},
@@ -254,18 +253,18 @@ func TestClient(t *testing.T) {
 	require.Error(t, err)
 }
 
-// becoming is a request of somebody who has no visitor's id yet.
-func becoming(address string) limit.Subject {
+// newVisitor is the subject of a request that creates a visitor id.
+func newVisitor(address string) limit.Subject {
 	return limit.Subject{Address: netip.MustParseAddr(address), New: true}
 }
 
-// New visitors are bounded by network: of IPv6 the /64, and at four and sixteen times its allowance
-// the /56 and the /48, or whoever owns one would have thousands of networks.
+// New visitors are bounded per network: an IPv6 /64, and with four and sixteen times its allowance
+// the /56 and the /48, since their owners have thousands of networks.
 func TestNewVisitors(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	l := limit.New(limit.Config{NewVisitors: limit.Rule{Rate: 0.1, Burst: 2}, Keys: 100_000}, nil, c.Now)
-	from := func(s string) error { return l.Mutation(t.Context(), becoming(s)) }
+	from := func(s string) error { return l.Mutation(t.Context(), newVisitor(s)) }
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "::ffff:192.0.2.3"} {
 		require.NoError(t, from(address))
 		require.NoError(t, from(address))
@@ -291,7 +290,7 @@ func TestNewVisitors(t *testing.T) {
 	require.Equal(t, 32, count(func(i int) string { return fmt.Sprintf("2001:db8:3:%02x00::1", i) }), "many /56 of one /48")
 }
 
-// All gateways count new visitors together, and each by itself while Redis is away.
+// All gateways share the count of new visitors; while Redis is unavailable each counts alone.
 func TestNewVisitorsInRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
@@ -300,7 +299,7 @@ func TestNewVisitorsInRedis(t *testing.T) {
 	var random [16]byte
 	_, err := crand.Read(random[:])
 	require.NoError(t, err)
-	random[0] = 0xfd // a network that no other run has
+	random[0] = 0xfd // a private network that other runs do not use
 	s := limit.Subject{Address: netip.AddrFrom16(random), New: true}
 	require.NoError(t, one.Mutation(t.Context(), s))
 	require.NoError(t, two.Mutation(t.Context(), s))
@@ -313,7 +312,7 @@ func TestNewVisitorsInRedis(t *testing.T) {
 		require.Equal(t, int64(1), n, "%v", p)
 	}
 	require.NoError(t, rdb.Close())
-	require.NoError(t, one.Mutation(t.Context(), s), "the process counts for itself")
+	require.NoError(t, one.Mutation(t.Context(), s), "the process counts alone")
 	require.NoError(t, one.Mutation(t.Context(), s))
 	require.ErrorIs(t, one.Mutation(t.Context(), s), errs.ErrRateLimited)
 }

@@ -9,8 +9,9 @@ import (
 
 const shards = 64
 
-// local is GCRA in this process: for hot polls, which must not cost a call, and for everything while Redis is away. It keeps one number
-// per key, the theoretical arrival time, and forgets keys whose time has passed.
+// local is GCRA in this process: for frequent polls, which must not need a call, and for everything
+// while Redis is unavailable. It keeps one number per key, the theoretical arrival time, and evicts
+// keys whose time has passed.
 type local struct {
 	seed   maphash.Seed
 	limit  int // keys per shard
@@ -20,7 +21,7 @@ type local struct {
 type shard struct {
 	mu  sync.Mutex
 	tat map[uint64]int64 // ns; keyed by hash: a collision makes two visitors share a bucket, once in 2⁶⁴
-	_   [40]byte         // keeps neighbours off each other's cache line
+	_   [40]byte         // padding against false sharing of cache lines
 }
 
 // newLocal keeps at most about size keys.
@@ -32,18 +33,20 @@ func newLocal(size int) *local {
 	return l
 }
 
-// of names a key of a scope. Polls and mutations that fell back have different scopes.
-func (l *local) of(scope scope, key string) uint64 {
+// key returns the hash of a key in a scope. Polls and mutations that fell back have different
+// scopes.
+func (l *local) key(scope scope, key string) uint64 {
 	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// ofNetwork is of for an address, without making a string of it.
-func (l *local) ofNetwork(scope scope, a netip.Addr) uint64 {
+// networkKey is key for an address, without formatting it.
+func (l *local) networkKey(scope scope, a netip.Addr) uint64 {
 	b := a.As16()
 	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// take spends one request of a key's allowance and returns 0, or how long to wait for the next one.
+// take spends one request of the allowance of a key and returns 0, or how long to wait for the next
+// one.
 func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
@@ -51,7 +54,7 @@ func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
 	defer s.mu.Unlock()
 	tat, known := s.tat[sum]
 	if !known && len(s.tat) >= l.limit {
-		s.forget(at)
+		s.evict(at)
 	}
 	next := max(tat, at) + int64(r.interval())
 	if wait := next - at - int64(r.tolerance()); wait > 0 {
@@ -61,8 +64,9 @@ func (l *local) take(sum uint64, r Rule, now time.Time) time.Duration {
 	return 0
 }
 
-// forget drops the keys whose allowance is full again, and when that is not enough, any: a flood of keys must not take all memory.
-func (s *shard) forget(now int64) {
+// evict drops the keys whose allowance is full again. If that is not enough, it drops arbitrary
+// keys, so that a flood of keys cannot use up the memory.
+func (s *shard) evict(now int64) {
 	before := len(s.tat)
 	for k, tat := range s.tat {
 		if tat <= now {

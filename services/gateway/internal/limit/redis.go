@@ -17,7 +17,7 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
-// check is one key to be taken from.
+// check is one key to take from.
 type check struct {
 	scope scope
 	key   string
@@ -26,7 +26,8 @@ type check struct {
 
 func (c check) redisKey() string { return "limit:" + c.scope.String() + ":" + c.key }
 
-// shared is GCRA in Redis, so that all gateways have one allowance per key. The checks that arrive within 150 µs go out as one pipeline.
+// shared is GCRA in Redis, so that all gateways share one allowance per key. Checks that arrive
+// within 150 µs are sent as one pipeline.
 type shared struct {
 	rdb   redis.UniversalClient
 	calls *batch.Coalescer[[]check, time.Duration]
@@ -38,7 +39,8 @@ func newShared(rdb redis.UniversalClient, timeout time.Duration) *shared {
 	return s
 }
 
-// take spends one request of every key and returns the longest time to wait, 0 when all allow it.
+// take spends one request of every key and returns the longest time to wait, 0 when all keys allow
+// it.
 func (s *shared) take(ctx context.Context, checks []check) (time.Duration, error) {
 	return s.calls.Do(ctx, checks)
 }
@@ -47,8 +49,8 @@ func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error)
 	all := slices.Concat(in...)
 	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
 	if unknown := unknownScript(cmds); len(unknown) > 0 {
-		// A new or failed-over server: EVAL leaves the script behind. In a cluster it may be one of
-		// several; what the others have taken must not be taken twice.
+		// The server is new or failed over: EVAL loads the script. In a cluster it may be one of
+		// several nodes; the checks that the others have run must not be repeated.
 		rest := make([]check, len(unknown))
 		for k, i := range unknown {
 			rest[k] = all[i]
@@ -77,7 +79,7 @@ func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error)
 	return out, nil
 }
 
-// unknownScript lists the commands whose server does not know the script.
+// unknownScript returns the indexes of the commands whose server does not know the script.
 func unknownScript(cmds []*redis.Cmd) []int {
 	var at []int
 	for i, c := range cmds {

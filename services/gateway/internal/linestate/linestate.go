@@ -1,6 +1,7 @@
-// Package linestate keeps the epoch of every waiting line of tier 2 in memory. Queue streams them with a beat at least every 3 s; the gateway
-// uses them to refuse entry tokens of a line that was lost and rebuilt, without a call per request.
-// The same stream says where the events' sales stand, which is passed on.
+// Package linestate keeps the epoch of every tier-2 waiting line in memory. queue streams the
+// epochs, with a message at least every 3 s. The gateway uses them to refuse entry tokens of a line
+// that was lost and rebuilt, without a call per request. The same stream carries the sale status of
+// events, which is published to a SaleStatuses.
 package linestate
 
 import (
@@ -18,74 +19,76 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Stale is how long after the last update the gateway no longer judges by itself.
+// Stale is how long after the last message the gateway stops judging epochs by itself.
 const Stale = 10 * time.Second
 
-// forget is how long a word outlives the first snapshot that lacks it. A replica of queue that has
-// just started hears of its events one after the other.
-const forget = 10 * time.Second
+// saleStatusTTL is how long a sale status is kept after the first snapshot that lacks it. A replica
+// of queue that has just started learns of its events one by one.
+const saleStatusTTL = 10 * time.Second
 
 type line struct {
 	epoch      int64
-	prev       int64 // the epoch before; 0 = not known
+	prevEpoch  int64 // 0 = unknown
 	pauseUntil int64 // epoch ms
 }
 
-// Sales hears where the events' sales stand.
-type Sales interface {
-	// Sales takes words by event, "" for one of which nothing is known any more.
-	Sales(sales map[string]string)
+// SaleStatuses receives the sale status of events.
+type SaleStatuses interface {
+	// SetSaleStatuses takes statuses by event id; "" means that the status is no longer known.
+	SetSaleStatuses(statuses map[string]string)
 }
 
 // Lines is safe for concurrent use.
 type Lines struct {
 	now   func() time.Time
-	sales Sales
+	sales SaleStatuses
 	last  atomic.Int64 // ns of the last message
 	mu    sync.RWMutex
-	by    map[string]line
-	// said are the events whose sale has a word, each with since when no stream has said it: zero
-	// while one does. Only Watch uses it.
-	said map[string]time.Time
+	lines map[string]line
+	// missingSince has every event whose sale status was published, with the time since which no
+	// message repeated it; zero while the status is current. Only Watch uses it.
+	missingSince map[string]time.Time
 }
 
 var _ edge.Lines = (*Lines)(nil)
 
-// New makes Lines that know nothing yet: until the first message every token has to be asked about.
-func New(now func() time.Time, sales Sales) *Lines {
-	return &Lines{now: now, sales: sales, by: map[string]line{}, said: map[string]time.Time{}}
+// New makes Lines without any line. Until the first message queue has to be asked about every
+// token.
+func New(now func() time.Time, sales SaleStatuses) *Lines {
+	return &Lines{now: now, sales: sales, lines: map[string]line{}, missingSince: map[string]time.Time{}}
 }
 
-// Verdict judges the epoch of an entry token. During a line's pause those of the epoch before are honoured, as their holders are being
-// taken over. A line that is not known, or a token newer than the last message, is for queue to judge, and so is everything while
-// no message has come for Stale.
+// Verdict judges the epoch of an entry token. During the pause after a line was rebuilt, tokens of
+// the previous epoch are accepted, since their holders are being taken over. queue has to be asked
+// about an unknown line, a token newer than the last message, and every token once no message has
+// come for Stale.
 func (l *Lines) Verdict(event string, epoch int64) edge.Verdict {
 	now := l.now()
 	if now.UnixNano()-l.last.Load() > int64(Stale) {
 		return edge.Unsure
 	}
 	l.mu.RLock()
-	ln, known := l.by[event]
+	ln, known := l.lines[event]
 	l.mu.RUnlock()
 	switch {
 	case !known || epoch > ln.epoch:
 		return edge.Unsure
-	case epoch == ln.epoch || epoch >= ln.prev && now.UnixMilli() < ln.pauseUntil:
+	case epoch == ln.epoch || epoch >= ln.prevEpoch && now.UnixMilli() < ln.pauseUntil:
 		return edge.Honoured
 	default:
 		return edge.Refused
 	}
 }
 
-// Known reports whether queue has ever named the line.
+// Known reports whether queue has ever listed the line.
 func (l *Lines) Known(event string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	_, ok := l.by[event]
+	_, ok := l.lines[event]
 	return ok
 }
 
-// Source is where the lines come from.
+// Source streams the lines; it is the client of queue.
 type Source interface {
 	WatchLines(ctx context.Context, in *queuev1.WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[queuev1.WatchLinesResponse], error)
 }
@@ -95,69 +98,71 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	open := func(ctx context.Context) (loop.Stream[*queuev1.WatchLinesResponse], error) {
 		return src.WatchLines(ctx, &queuev1.WatchLinesRequest{})
 	}
-	take := func(_ context.Context, msg *queuev1.WatchLinesResponse) error {
+	handle := func(_ context.Context, msg *queuev1.WatchLinesResponse) error {
 		l.apply(msg.GetLines())
-		l.sell(msg)
+		l.publishSales(msg)
 		return nil
 	}
 	return loop.Follow(ctx, log, "lines", func(ctx context.Context) (bool, error) {
-		return loop.Read(ctx, Stale, open, take) // beats come every 3 s
+		return loop.Read(ctx, Stale, open, handle)
 	})
 }
 
-// apply takes what a message says. Epochs never go back: another replica of queue may be behind.
-// Epoch 0 is an event that has no line yet.
+// apply stores the lines of a message. Epochs never go back, since another replica of queue may be
+// behind. Epoch 0 marks an event that has no line yet.
 func (l *Lines) apply(lines []*queuev1.Line) {
 	l.mu.Lock()
 	for _, ln := range lines {
-		if ln.GetEpoch() == 0 || ln.GetEpoch() < l.by[ln.GetEventId()].epoch {
+		if ln.GetEpoch() == 0 || ln.GetEpoch() < l.lines[ln.GetEventId()].epoch {
 			continue
 		}
-		l.by[ln.GetEventId()] = line{epoch: ln.GetEpoch(), prev: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
+		l.lines[ln.GetEventId()] = line{epoch: ln.GetEpoch(), prevEpoch: ln.GetPrevEpoch(), pauseUntil: ln.GetPauseUntil()}
 	}
 	l.mu.Unlock()
 	l.last.Store(l.now().UnixNano())
 }
 
-// sell passes on where the sales stand. The last word counts, however old a line's epoch is: the
-// streams of all replicas say the same within a second or two. Until there is another stream the
-// words stay.
-func (l *Lines) sell(msg *queuev1.WatchLinesResponse) {
+// publishSales publishes the sale statuses of a message, and clears those that no message has
+// repeated for saleStatusTTL. The last status counts even if the epoch of its line is old, since
+// the streams of all replicas agree within a second or two. Statuses stay while the stream is
+// broken.
+func (l *Lines) publishSales(msg *queuev1.WatchLinesResponse) {
 	sales := make(map[string]string, len(msg.GetLines()))
 	for _, ln := range msg.GetLines() {
-		if word := ln.GetSaleStatus(); word != "" {
-			sales[ln.GetEventId()] = word
+		if status := ln.GetSaleStatus(); status != "" {
+			sales[ln.GetEventId()] = status
 		}
 	}
-	l.doubt(msg, sales)
+	l.markMissing(msg, sales)
 	for event := range sales {
-		l.said[event] = time.Time{}
+		l.missingSince[event] = time.Time{}
 	}
-	for event, since := range l.said {
-		if !since.IsZero() && l.now().Sub(since) >= forget {
+	for event, since := range l.missingSince {
+		if !since.IsZero() && l.now().Sub(since) >= saleStatusTTL {
 			sales[event] = ""
-			delete(l.said, event)
+			delete(l.missingSince, event)
 		}
 	}
 	if len(sales) > 0 {
-		l.sales.Sales(sales)
+		l.sales.SetSaleStatuses(sales)
 	}
 }
 
-// doubt notes the words that a message does not repeat although it should: a snapshot names all that
-// its replica knows of, and a line without a word has none there.
-func (l *Lines) doubt(msg *queuev1.WatchLinesResponse, sales map[string]string) {
-	suspect := func(event string) {
-		if since, ok := l.said[event]; ok && since.IsZero() && sales[event] == "" {
-			l.said[event] = l.now()
+// markMissing records when a published status was first missing from a message that should have
+// repeated it: a snapshot lists every event its replica knows, and a listed line without a status
+// has none.
+func (l *Lines) markMissing(msg *queuev1.WatchLinesResponse, sales map[string]string) {
+	mark := func(event string) {
+		if since, ok := l.missingSince[event]; ok && since.IsZero() && sales[event] == "" {
+			l.missingSince[event] = l.now()
 		}
 	}
 	for _, ln := range msg.GetLines() {
-		suspect(ln.GetEventId())
+		mark(ln.GetEventId())
 	}
 	if msg.GetSnapshot() {
-		for event := range l.said {
-			suspect(event)
+		for event := range l.missingSince {
+			mark(event)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// source is a queue whose streams the test feeds.
+// source is a queue whose messages the test sends.
 type source struct {
 	msgs   chan *queuev1.WatchLinesResponse
 	opened chan struct{}
@@ -26,7 +26,7 @@ type source struct {
 type stream struct {
 	grpc.ClientStream
 
-	ctx  context.Context //nolint:containedctx // the stream's own
+	ctx  context.Context //nolint:containedctx // the stream's context
 	msgs chan *queuev1.WatchLinesResponse
 }
 
@@ -34,7 +34,7 @@ func (s stream) Recv() (*queuev1.WatchLinesResponse, error) {
 	select {
 	case m, ok := <-s.msgs:
 		if !ok {
-			return nil, errors.New("cut")
+			return nil, errors.New("stream closed")
 		}
 		return m, nil
 	case <-s.ctx.Done():
@@ -47,24 +47,26 @@ func (s *source) WatchLines(ctx context.Context, _ *queuev1.WatchLinesRequest, _
 	return stream{ctx: ctx, msgs: s.msgs}, nil
 }
 
-// said is what was passed on of the sales, one entry a call.
-type said struct{ sales []map[string]string }
+// saleRecorder records the published sale statuses, one entry per call.
+type saleRecorder struct{ calls []map[string]string }
 
-func (s *said) Sales(sales map[string]string) { s.sales = append(s.sales, sales) }
+func (r *saleRecorder) SetSaleStatuses(statuses map[string]string) {
+	r.calls = append(r.calls, statuses)
+}
 
-// next are the calls since the last one.
-func (s *said) next() []map[string]string {
-	calls := s.sales
-	s.sales = nil
+// drain returns the calls since the last drain.
+func (r *saleRecorder) drain() []map[string]string {
+	calls := r.calls
+	r.calls = nil
 	return calls
 }
 
 func watch(t *testing.T) (*linestate.Lines, *source, func()) {
 	t.Helper()
-	return watchFor(t, &said{})
+	return watchWith(t, &saleRecorder{})
 }
 
-func watchFor(t *testing.T, sales linestate.Sales) (*linestate.Lines, *source, func()) {
+func watchWith(t *testing.T, sales linestate.SaleStatuses) (*linestate.Lines, *source, func()) {
 	t.Helper()
 	l, src := linestate.New(time.Now, sales), &source{msgs: make(chan *queuev1.WatchLinesResponse), opened: make(chan struct{}, 100)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +78,8 @@ func watchFor(t *testing.T, sales linestate.Sales) (*linestate.Lines, *source, f
 	}
 }
 
-func beat(src *source, ls ...*queuev1.Line) {
+// send delivers one message with the given lines; without any it is a heartbeat.
+func send(src *source, ls ...*queuev1.Line) {
 	src.msgs <- &queuev1.WatchLinesResponse{Lines: ls}
 	synctest.Wait()
 }
@@ -87,37 +90,37 @@ func TestVerdicts(t *testing.T) {
 		l, src, stop := watch(t)
 		defer stop()
 		require.Equal(t, edge.Unsure, l.Verdict("e", 5), "nothing is known yet")
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 5})
+		send(src, &queuev1.Line{EventId: "e", Epoch: 5})
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5))
 		require.Equal(t, edge.Refused, l.Verdict("e", 4))
 		require.Equal(t, edge.Unsure, l.Verdict("e", 6), "queue may be ahead of its own message")
-		require.Equal(t, edge.Unsure, l.Verdict("unheard-of", 5))
+		require.Equal(t, edge.Unsure, l.Verdict("unknown", 5))
 
 		pause := time.Now().Add(5 * time.Second)
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 7, PauseUntil: pause.UnixMilli()})
-		require.Equal(t, edge.Honoured, l.Verdict("e", 4), "a release of queue that does not name the last epoch")
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 7, PrevEpoch: 5, PauseUntil: pause.UnixMilli()})
+		send(src, &queuev1.Line{EventId: "e", Epoch: 7, PauseUntil: pause.UnixMilli()})
+		require.Equal(t, edge.Honoured, l.Verdict("e", 4), "an older queue does not send the previous epoch")
+		send(src, &queuev1.Line{EventId: "e", Epoch: 7, PrevEpoch: 5, PauseUntil: pause.UnixMilli()})
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5), "holders are being taken over")
-		require.Equal(t, edge.Refused, l.Verdict("e", 4), "those of the epoch before have been, or never will be")
+		require.Equal(t, edge.Refused, l.Verdict("e", 4), "older epochs are not taken over")
 		time.Sleep(time.Until(pause))
 		require.Equal(t, edge.Refused, l.Verdict("e", 5))
 		require.Equal(t, edge.Honoured, l.Verdict("e", 7))
 
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 5}) // another replica, behind
+		send(src, &queuev1.Line{EventId: "e", Epoch: 5}) // another replica, behind
 		require.Equal(t, edge.Honoured, l.Verdict("e", 7))
 		require.Equal(t, edge.Refused, l.Verdict("e", 5))
 	})
 }
 
-func TestSilence(t *testing.T) {
+func TestSilentStreamIsReopened(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, src, stop := watch(t)
 		defer stop()
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 5})
+		send(src, &queuev1.Line{EventId: "e", Epoch: 5})
 		require.Len(t, src.opened, 1)
 		time.Sleep(linestate.Stale - time.Second)
-		beat(src) // a beat says: nothing has changed
+		send(src) // a heartbeat
 		time.Sleep(linestate.Stale)
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5))
 		require.Equal(t, edge.Refused, l.Verdict("e", 4))
@@ -125,13 +128,13 @@ func TestSilence(t *testing.T) {
 		require.Equal(t, edge.Unsure, l.Verdict("e", 5))
 		require.Equal(t, edge.Unsure, l.Verdict("e", 4))
 		time.Sleep(time.Second)
-		require.Len(t, src.opened, 2, "a stream that has gone silent is opened again")
-		beat(src)
+		require.Len(t, src.opened, 2, "a silent stream is reopened")
+		send(src)
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5))
 	})
 }
 
-func TestBackOff(t *testing.T) {
+func TestReconnectsBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, src, stop := watch(t)
@@ -143,19 +146,19 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// An event that has no line yet is named for its sale's sake. It is no line to judge tokens by.
-func TestNoEpochIsNoLine(t *testing.T) {
+// An event without a line is listed for its sale status only: tokens cannot be judged by it.
+func TestEventWithoutEpochHasNoLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, src, stop := watch(t)
 		defer stop()
-		beat(src, &queuev1.Line{EventId: "e", SaleStatus: "SCHEDULED"})
+		send(src, &queuev1.Line{EventId: "e", SaleStatus: "SCHEDULED"})
 		require.False(t, l.Known("e"))
 		for _, epoch := range []int64{0, 5} {
 			require.Equal(t, edge.Unsure, l.Verdict("e", epoch), "queue has to be asked")
 		}
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"})
-		beat(src, &queuev1.Line{EventId: "e", SaleStatus: "ON_SALE"}) // another replica, behind
+		send(src, &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"})
+		send(src, &queuev1.Line{EventId: "e", SaleStatus: "ON_SALE"}) // another replica, behind
 		require.True(t, l.Known("e"))
 		require.Equal(t, edge.Honoured, l.Verdict("e", 5))
 		require.Equal(t, edge.Refused, l.Verdict("e", 4))
@@ -167,52 +170,53 @@ func snapshot(src *source, ls ...*queuev1.Line) {
 	synctest.Wait()
 }
 
-// The words of a message are passed on as they came, and a beat says nothing.
-func TestSalesArePassedOn(t *testing.T) {
+// The statuses of a message are published unchanged; a heartbeat publishes nothing.
+func TestSaleStatusesArePublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		heard := &said{}
-		_, src, stop := watchFor(t, heard)
+		published := &saleRecorder{}
+		_, src, stop := watchWith(t, published)
 		defer stop()
 		snapshot(src, &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"}, &queuev1.Line{EventId: "f"},
 			&queuev1.Line{EventId: "g", SaleStatus: "SCHEDULED"})
-		beat(src)
-		// The epoch is old, the word is not.
-		beat(src, &queuev1.Line{EventId: "e", Epoch: 4, SaleStatus: "PAUSED"})
-		require.Equal(t, []map[string]string{{"e": "ON_SALE", "g": "SCHEDULED"}, {"e": "PAUSED"}}, heard.next())
+		send(src)
+		// An old epoch does not make the status old.
+		send(src, &queuev1.Line{EventId: "e", Epoch: 4, SaleStatus: "PAUSED"})
+		require.Equal(t, []map[string]string{{"e": "ON_SALE", "g": "SCHEDULED"}, {"e": "PAUSED"}}, published.drain())
 	})
 }
 
-// A replica of queue that has just started names its lines before it knows their sales, and names
-// few of them at first. The words of the last stream stay meanwhile; those that nobody repeats go.
-func TestAFreshReplicaWipesNoSales(t *testing.T) {
+// A replica of queue that has just started lists its lines before it knows their sales, and only
+// few lines at first. The statuses of the last stream stay in the meantime; those that nobody
+// repeats are cleared.
+func TestSnapshotOfNewReplicaKeepsSaleStatuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		heard := &said{}
-		_, src, stop := watchFor(t, heard)
+		published := &saleRecorder{}
+		_, src, stop := watchWith(t, published)
 		defer stop()
-		wait := func(d time.Duration) { // with beats, as queue sends them
+		wait := func(d time.Duration) { // with heartbeats, as queue sends them
 			for range d / time.Second {
 				time.Sleep(time.Second)
-				beat(src)
+				send(src)
 			}
 		}
 		e := &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"}
 		snapshot(src, e, &queuev1.Line{EventId: "f", SaleStatus: "PAUSED"}, &queuev1.Line{EventId: "g", SaleStatus: "CLOSED"})
-		heard.next()
+		published.drain()
 		wait(time.Minute)
-		require.Empty(t, heard.next(), "a stream that lives says what changes")
+		require.Empty(t, published.drain(), "statuses do not expire while the stream lives")
 
-		snapshot(src, &queuev1.Line{EventId: "e", Epoch: 5}) // of g and f nothing
+		snapshot(src, &queuev1.Line{EventId: "e", Epoch: 5}) // lacks f and g
 		wait(3 * time.Second)
-		beat(src, e)
-		snapshot(src, e) // another stream does not begin the wait anew
+		send(src, e)
+		snapshot(src, e) // another stream does not restart the wait
 		wait(6 * time.Second)
-		require.Equal(t, []map[string]string{{"e": "ON_SALE"}, {"e": "ON_SALE"}}, heard.next())
-		beat(src, &queuev1.Line{EventId: "g", SaleStatus: "CLOSED"})
+		require.Equal(t, []map[string]string{{"e": "ON_SALE"}, {"e": "ON_SALE"}}, published.drain())
+		send(src, &queuev1.Line{EventId: "g", SaleStatus: "CLOSED"})
 		wait(time.Second)
-		require.Equal(t, []map[string]string{{"g": "CLOSED"}, {"f": ""}}, heard.next())
+		require.Equal(t, []map[string]string{{"g": "CLOSED"}, {"f": ""}}, published.drain())
 		wait(time.Minute)
-		require.Empty(t, heard.next(), "those that were repeated stay")
+		require.Empty(t, published.drain(), "repeated statuses stay")
 	})
 }

@@ -2,8 +2,8 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// detail is the sentence for the person. A code that this table does not know (a service newer than
-// the gateway) has the sentence of its kind.
+// detail returns the sentence shown to the user. A code that this table lacks (a service newer than
+// the gateway) gets the sentence of its kind.
 func detail(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {
@@ -18,7 +18,7 @@ func detail(e *errs.Error, lang string) string {
 
 type sentences struct{ en, ko string }
 
-// details has every code of errs.Catalogue; a test compares.
+// details has every code of errs.Catalogue; a test compares the two.
 var details = map[string]sentences{
 	"INVALID_REQUEST":        {"Something in the request is not right.", "요청 내용이 올바르지 않습니다."},
 	"UNKNOWN_FIELD":          {"The request has a member that does not exist.", "요청에 알 수 없는 항목이 있습니다."},

@@ -1,5 +1,6 @@
-// Package problem is the one place where an error becomes an HTTP answer: RFC 9457 problem documents with the stable code of pkg/errs,
-// its fixed English sentence, and a sentence for the person in Korean or English.
+// Package problem is the only place where an error becomes an HTTP response: RFC 9457 problem
+// documents with the stable code of pkg/errs, its fixed English sentence, and a sentence for the
+// user in Korean or English.
 package problem
 
 import (
@@ -21,13 +22,14 @@ import (
 // ContentType of every problem document.
 const ContentType = "application/problem+json"
 
-// Metadata with a meaning of its own.
+// Metadata keys with a special meaning.
 const (
 	metaRedirect = "redirectTo"
 	metaAllow    = "allow"
 )
 
-// maxWarnings is how many client faults per second are logged: under attack the log must not become the bottleneck.
+// maxWarnings is how many client errors per second are logged, so that an attack does not overload
+// the log.
 const maxWarnings = 50
 
 // Writer writes problem documents. It is safe for concurrent use.
@@ -39,16 +41,16 @@ type Writer struct {
 	warnings atomic.Int64
 }
 
-// Page shows a refusal to a person who opened an address in a browser. It returns false, and has written nothing, when the request is a
-// program's.
+// Page shows an error to a person who opened an address in a browser. It returns false, and has
+// written nothing, when the request came from a program.
 type Page func(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool
 
-// New makes a Writer; language tells what a request wants to be answered in, "ko" or "en".
+// New makes a Writer; language returns the language for the response to a request, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
 	return &Writer{language: language, log: log}
 }
 
-// WithPage has people answered with a page; programs still get problem documents.
+// WithPage makes people get a page; programs still get problem documents.
 func (p *Writer) WithPage(page Page) *Writer {
 	p.page = page
 	return p
@@ -73,15 +75,16 @@ type member struct {
 	Message string `json:"message"`
 }
 
-// reserved members cannot be overwritten by an error's metadata.
+// reserved members cannot be overwritten by the metadata of an error.
 var reserved = []string{
 	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
 }
 
-// Write answers with err and logs it, once: client faults at warn, server faults at error, with what the client is not told.
+// Write responds with err and logs it, once: client errors at warn, server errors at error, with
+// the cause, which the client does not see.
 func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string, err error) {
 	e := errs.From(err)
-	p.record(r, requestID, e)
+	p.logRefusal(r, requestID, e)
 	h := w.Header()
 	lang := p.language(r)
 	doc := describe(e, lang)
@@ -95,7 +98,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	if e.Kind == errs.Unauthenticated {
 		h.Set("WWW-Authenticate", `Bearer realm="urr"`)
 	}
-	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // of the answer that did not come about
+	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // set for the response that the error replaces
 		h.Del(name)
 	}
 	h.Set("Content-Language", lang)
@@ -111,7 +114,8 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	}
 }
 
-// Status is the HTTP status of an error: its kind's, but for the two codes that HTTP has a status of its own for.
+// Status returns the HTTP status of an error: that of its kind, except for two codes that have an
+// HTTP status of their own.
 func Status(e *errs.Error) int {
 	switch e.Reason {
 	case errs.ErrMethodNotAllowed.Reason:
@@ -123,7 +127,7 @@ func Status(e *errs.Error) int {
 	}
 }
 
-// RedirectTo is the own path that an error sends the person to, "" for none.
+// RedirectTo returns the local path that the error sends the user to, "" for none.
 func RedirectTo(e *errs.Error) string {
 	to := e.Metadata[metaRedirect]
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) {
@@ -144,8 +148,8 @@ func describe(e *errs.Error, lang string) document {
 	return doc
 }
 
-// sentence is the catalogue's for the code, whatever a service says: its words may be those of a
-// library. A code that is newer than the gateway gets the general sentence of its kind.
+// sentence returns the sentence of the catalogue for the code, not the text of the service, which
+// may come from a library. A code newer than the gateway gets the general sentence of its kind.
 func sentence(e *errs.Error) string {
 	if s, ok := catalogue[e.Reason]; ok {
 		return s
@@ -154,11 +158,11 @@ func sentence(e *errs.Error) string {
 }
 
 var catalogue = func() map[string]string {
-	by := make(map[string]string)
+	messages := make(map[string]string)
 	for _, e := range errs.Catalogue() {
-		by[e.Reason] = e.Message
+		messages[e.Reason] = e.Message
 	}
-	return by
+	return messages
 }()
 
 func title(status int) string {
@@ -168,7 +172,8 @@ func title(status int) string {
 	return "Client Closed Request" // 499, which net/http does not name
 }
 
-// retryAfter is in whole seconds. What is only temporary always says when: without a time, clients try again at once.
+// retryAfter returns whole seconds. Every temporary error has a time: without one, clients retry at
+// once.
 func retryAfter(e *errs.Error) int64 {
 	if s := int64(math.Ceil(e.RetryAfter.Seconds())); s > 0 {
 		return s
@@ -181,7 +186,8 @@ func retryAfter(e *errs.Error) int64 {
 	}
 }
 
-// encode adds the error's metadata as members of their own; lists, which metadata keeps joined by commas, have names ending in Ids.
+// encode adds the metadata of the error as members. Metadata holds lists joined by commas; their
+// names end in Ids.
 func encode(doc document, e *errs.Error) []byte {
 	body, err := json.Marshal(doc)
 	if err != nil { // strings and numbers only
@@ -216,11 +222,11 @@ func encode(doc document, e *errs.Error) []byte {
 	return b.Bytes()
 }
 
-func (p *Writer) record(r *http.Request, requestID string, e *errs.Error) {
+func (p *Writer) logRefusal(r *http.Request, requestID string, e *errs.Error) {
 	level := slog.LevelError
 	if e.Kind.Client() {
 		level = slog.LevelWarn
-		if !p.mayWarn() {
+		if !p.allowWarning() {
 			return
 		}
 	}
@@ -228,11 +234,11 @@ func (p *Writer) record(r *http.Request, requestID string, e *errs.Error) {
 	if cause := e.Cause(); cause != nil {
 		attrs = append(attrs, slog.String("cause", cause.Error()))
 	}
-	ctx := telemetry.WithRequestID(r.Context(), requestID) // a hot request gets its id only now
+	ctx := telemetry.WithRequestID(r.Context(), requestID) // fast-path requests have no id before
 	p.log.LogAttrs(ctx, level, "request refused", attrs...)
 }
 
-func (p *Writer) mayWarn() bool {
+func (p *Writer) allowWarning() bool {
 	now := time.Now().Unix()
 	if s := p.second.Load(); s != now && p.second.CompareAndSwap(s, now) {
 		p.warnings.Store(0)

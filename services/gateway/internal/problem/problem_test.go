@@ -40,9 +40,9 @@ func TestEveryCodeHasADetailInBothLanguages(t *testing.T) {
 	}
 }
 
-// TestWordsFitEverySale: an event is 공연 in Korean, and only errors of a seat speak of seats, since
-// standing places have none.
-func TestWordsFitEverySale(t *testing.T) {
+// In Korean an event is 공연. Only errors about a seat mention seats, since standing places have
+// none.
+func TestSentencesFitEverySale(t *testing.T) {
 	t.Parallel()
 	seats := regexp.MustCompile(`(?i)\bseats?\b|좌석`)
 	for code, d := range details {
@@ -54,7 +54,7 @@ func TestWordsFitEverySale(t *testing.T) {
 	}
 }
 
-func TestDocumentsMatchTheirGoldens(t *testing.T) {
+func TestDocumentsMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		lang string
@@ -106,29 +106,29 @@ func TestHeaders(t *testing.T) {
 	require.Empty(t, write(t, "en", http.MethodHead, errs.ErrNotFound).Body.String())
 }
 
-func TestClientFaultsDoNotFloodTheLog(t *testing.T) {
+func TestClientErrorsAreLoggedWithinALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log, err := telemetry.NewLogger(&out, "gateway", "info")
 	require.NoError(t, err)
 	p := New(english, log)
-	fault := func(id string, err error) {
+	writeError := func(id string, err error) {
 		p.Write(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/x", nil), id, err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		for second := range 3 {
 			for range 20 * maxWarnings {
-				fault("id", errs.ErrNotFound)
+				writeError("id", errs.ErrNotFound)
 			}
 			require.Equal(t, (second+1)*maxWarnings, strings.Count(out.String(), "\n"), "warnings in %d s", second+1)
 			time.Sleep(time.Second)
 		}
 		for range 2 * maxWarnings {
-			fault("id", errs.ErrNotFound)
+			writeError("id", errs.ErrNotFound)
 		}
 		out.Reset()
-		fault("id-7", errs.ErrInternal.Wrap(errors.New("why")))
-		require.Contains(t, out.String(), `"level":"ERROR"`, "a fault of ours is always logged")
+		writeError("id-7", errs.ErrInternal.Wrap(errors.New("why")))
+		require.Contains(t, out.String(), `"level":"ERROR"`, "server errors are always logged")
 		require.Contains(t, out.String(), "why")
 		require.Contains(t, out.String(), "id-7")
 	})

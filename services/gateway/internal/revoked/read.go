@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// every is how often the list is read, and so about how long a revocation takes to reach all
-	// gateways.
-	every = time.Second
-	// recent is how far back each read goes. What is written with an older time, by a clock that is
-	// far behind, is seen by the next read of everything.
-	recent = 2 * time.Minute
-	// everything is how often the whole list is read, even if its length says that nothing is
+	// readInterval is how often the list is read, and so about how long a revocation takes to reach
+	// all gateways.
+	readInterval = time.Second
+	// recentWindow is how far back each read goes. Members written with an older time, by a clock
+	// far behind, are found by the next full read.
+	recentWindow = 2 * time.Minute
+	// fullReadInterval is how often the whole list is read, even if the count says that nothing is
 	// missing.
-	everything = time.Minute
-	// readMax bounds the members of one answer.
+	fullReadInterval = time.Minute
+	// readMax bounds the members of one reply.
 	readMax = 5000
 	// timeout bounds one Read.
 	timeout = 5 * time.Second
 )
 
-// Watch reads the list each second until ctx ends. Redis being away is logged when it begins and
-// when it is over; the last list counts.
+// Watch reads the list each second until ctx ends. An outage of Redis is logged when it begins and
+// when it ends; in between the last list is used.
 func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	if l.rdb == nil {
 		return nil
 	}
 	failing := false
-	return loop.Every(ctx, every, func(ctx context.Context) {
+	return loop.Every(ctx, readInterval, func(ctx context.Context) {
 		switch err := l.Read(ctx); {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -53,20 +53,20 @@ func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	})
 }
 
-// Read brings the list up to date: what was written recently, and everything when the number of
-// members says that this gateway or Redis lacks some. What Redis lacks, after a wipe or a failover
-// that lost writes, is written back.
+// Read brings the list up to date: it reads recent members, and all members when their count shows
+// that this gateway or Redis lacks some. Members that Redis lost, by a wipe or a failover, are
+// written back.
 func (l *List) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	now := l.now()
-	oldest := now.Add(-l.life - slack).UnixMilli()
+	oldest := now.Add(-l.life - maxClockSkew).UnixMilli()
 	fresh, count, err := l.readRecent(ctx, now, oldest)
 	if err != nil {
 		return err
 	}
-	l.remember(fresh)
-	if l.forget(oldest) != count || now.Sub(l.fullRead) >= everything {
+	l.merge(fresh)
+	if l.dropExpired(oldest) != count || now.Sub(l.fullRead) >= fullReadInterval {
 		if err := l.reconcile(ctx, oldest); err != nil {
 			return err
 		}
@@ -76,23 +76,23 @@ func (l *List) Read(ctx context.Context) error {
 	return nil
 }
 
-// readRecent also drops from Redis what every gateway has forgotten. The number is that of the
-// members which this one remembers.
+// readRecent also deletes from Redis what every gateway has dropped. count is the number of members
+// that this gateway should have.
 func (l *List) readRecent(ctx context.Context, now time.Time, oldest int64) (fresh map[string]int64, count int, err error) {
 	var members *redis.ZSliceCmd
-	var number *redis.IntCmd
+	var inRange *redis.IntCmd
 	_, err = l.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+score(oldest-slack.Milliseconds()))
-		number = p.ZCount(ctx, l.key, score(oldest), "+inf")
+		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+score(oldest-maxClockSkew.Milliseconds()))
+		inRange = p.ZCount(ctx, l.key, score(oldest), "+inf")
 		members = p.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-			Key: l.key, ByScore: true, Start: score(now.Add(-recent).UnixMilli()), Stop: "+inf", Count: readMax,
+			Key: l.key, ByScore: true, Start: score(now.Add(-recentWindow).UnixMilli()), Stop: "+inf", Count: readMax,
 		})
 		return nil
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("revoked sessions: %w", pkgredis.Err(err))
 	}
-	return entriesOf(members.Val(), oldest), int(number.Val()), nil
+	return entriesOf(members.Val(), oldest), int(inRange.Val()), nil
 }
 
 func score(ms int64) string { return strconv.FormatInt(ms, 10) }
@@ -108,8 +108,8 @@ func entriesOf(members []redis.Z, oldest int64) map[string]int64 {
 	return entries
 }
 
-// forget drops what is older than any session, and returns how many are left.
-func (l *List) forget(oldest int64) int {
+// dropExpired drops entries older than any session, and returns how many are left.
+func (l *List) dropExpired(oldest int64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.entries, func(_ string, at int64) bool { return at < oldest })
@@ -117,8 +117,8 @@ func (l *List) forget(oldest int64) int {
 	return len(l.entries)
 }
 
-// reconcile reads the whole list and writes back what it lacks. It is read by rank in parts: what
-// moves meanwhile is seen by the next Read, as the numbers then differ.
+// reconcile reads the whole list and writes back what it lacks. It reads by rank in parts; members
+// that move in between are found by the next Read, since the counts then differ.
 func (l *List) reconcile(ctx context.Context, oldest int64) error {
 	stored := make(map[string]int64)
 	for start := int64(0); ; start += readMax {
@@ -131,7 +131,7 @@ func (l *List) reconcile(ctx context.Context, oldest int64) error {
 			break
 		}
 	}
-	l.remember(stored)
+	l.merge(stored)
 	missing := l.missing(stored)
 	if len(missing) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (l *List) reconcile(ctx context.Context, oldest int64) error {
 	return l.write(ctx, missing)
 }
 
-// missing are the entries of which Redis has none, or an earlier time.
+// missing returns the entries that Redis lacks or has with an earlier time.
 func (l *List) missing(stored map[string]int64) map[string]int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -1,8 +1,8 @@
-// Package revoked keeps the sessions that ended before their time: single ones (signed out, revoked
-// by an operator) and all of a user's that were issued before an instant. The list is a sorted set
-// in the gateways' Redis; every gateway reads it each second and remembers it for as long as a
-// session may live, so that Redis may be away or lose it. What is older than that may have been
-// revoked, so no session is good any longer.
+// Package revoked keeps the sessions that were revoked: single ones (by signing out or by an
+// operator) and all sessions of a user issued before an instant. The list is a sorted set in the
+// Redis of the gateways. Every gateway reads it each second and keeps entries for as long as a
+// session may live, so that Redis may be unavailable or lose it. A session older than that is
+// refused, since its revocation may have been dropped.
 package revoked
 
 import (
@@ -21,8 +21,9 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Key is the sorted set: members `s:<session>`, scored by when they were revoked, and `u:<user>`,
-// scored by until when the revoked sessions were issued, both in epoch milliseconds.
+// Key is the sorted set. Its members are `s:<session>`, scored by the time of revocation, and
+// `u:<user>`, scored by the time until which revoked sessions were issued, both in epoch
+// milliseconds.
 const Key = "revoked"
 
 const (
@@ -30,19 +31,19 @@ const (
 	byUser    = "u:"
 )
 
-// slack is how far clocks of gateways may be apart for what is read, kept and dropped by time.
-const slack = time.Minute
+// maxClockSkew is how far the clocks of gateways may differ.
+const maxClockSkew = time.Minute
 
-// askTimeout bounds what a sign-in waits for Redis.
-const askTimeout = time.Second
+// refreshTimeout bounds how long a sign-in waits for Redis.
+const refreshTimeout = time.Second
 
 var _ identity.Revocations = (*List)(nil)
 
 // List is safe for concurrent use.
 type List struct {
-	rdb  redis.UniversalClient // nil: this process alone
+	rdb  redis.UniversalClient // nil: the list is local
 	key  string
-	life time.Duration // of a session
+	life time.Duration // maximum lifetime of a session
 	now  func() time.Time
 
 	known    atomic.Bool
@@ -51,9 +52,9 @@ type List struct {
 	fullRead time.Time
 }
 
-// New makes a list over the set at key that remembers for life, the longest that a session lasts.
-// It knows nothing until the first Read. Without a client (nil) it is this process's own, and known
-// at once.
+// New makes a list over the set at key that keeps entries for life, the longest lifetime of a
+// session. It knows nothing until the first Read. Without a client (nil) the list is local to the
+// process, and known at once.
 func New(rdb redis.UniversalClient, key string, life time.Duration, now func() time.Time) *List {
 	l := &List{rdb: rdb, key: key, life: life, now: now, entries: make(map[string]int64)}
 	l.known.Store(rdb == nil)
@@ -71,8 +72,8 @@ func (l *List) Ready(context.Context) error {
 	return nil
 }
 
-// Refused reports whether a session was revoked, or may have been: once a shorter life is in force,
-// the list does not go back to the issue of sessions that were given a longer one.
+// Refused reports whether a session was revoked, or may have been: after the lifetime was
+// shortened, the list may have dropped the revocations of sessions with a longer one.
 func (l *List) Refused(c *claims.Session) bool {
 	if c.Issued().Add(l.life).Before(l.now()) {
 		return true
@@ -90,7 +91,7 @@ func (l *List) Refused(c *claims.Session) bool {
 }
 
 // Sessions revokes single sessions, named by claims.Session.Key. It fails with errs.ErrUnavailable
-// when that could not be written.
+// when Redis cannot be written.
 func (l *List) Sessions(ctx context.Context, keys ...string) error {
 	at := l.now().UnixMilli()
 	entries := make(map[string]int64, len(keys))
@@ -100,18 +101,17 @@ func (l *List) Sessions(ctx context.Context, keys ...string) error {
 	return l.revoke(ctx, entries)
 }
 
-// User revokes all sessions of a user that were issued until now, by whichever gateway: its clock
-// may be ahead of this one's.
+// User revokes all sessions of a user issued until now by any gateway, whose clock may be ahead.
 func (l *List) User(ctx context.Context, userID string) error {
-	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(slack).UnixMilli()})
+	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(maxClockSkew).UnixMilli()})
 }
 
-// IssueTime is the time of issue of a new session of a user: now, but after the last revocation of
-// the user's sessions. Redis is asked for it, since another gateway may have revoked them after the
-// last Read; while Redis is away the list counts.
+// IssueTime returns the time of issue for a new session of a user: now, but after the last
+// revocation of the user's sessions. It asks Redis, since another gateway may have revoked them
+// after the last Read; while Redis is unavailable the local list decides.
 func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	member := byUser + userID
-	l.ask(ctx, member)
+	l.refresh(ctx, member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	now := l.now()
@@ -121,34 +121,34 @@ func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	return now
 }
 
-// ask brings one member up to date.
-func (l *List) ask(ctx context.Context, member string) {
+// refresh reads one member from Redis.
+func (l *List) refresh(ctx context.Context, member string) {
 	if l.rdb == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	switch at, err := l.rdb.ZScore(ctx, l.key, member).Result(); {
 	case err == nil:
-		l.remember(map[string]int64{member: int64(at)})
+		l.merge(map[string]int64{member: int64(at)})
 	case !errors.Is(err, redis.Nil):
 		failedReads.Inc()
 	}
 }
 
-// revoke writes, then remembers: what is in force at this gateway will be at all others.
+// revoke writes to Redis first: a revocation that is in force here must reach all gateways.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
 		if err := l.write(ctx, entries); err != nil {
 			return err
 		}
 	}
-	l.remember(entries)
+	l.merge(entries)
 	return nil
 }
 
-// remember keeps the later time of each member.
-func (l *List) remember(entries map[string]int64) {
+// merge keeps the later time of each member.
+func (l *List) merge(entries map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for m, at := range entries {
@@ -181,7 +181,7 @@ func (l *List) write(ctx context.Context, entries map[string]int64) error {
 	return send()
 }
 
-// wellFormed keeps what a mistaken hand has written out of the list.
+// wellFormed filters out members that were written by mistake.
 func wellFormed(member string) bool {
 	return strings.HasPrefix(member, bySession) || strings.HasPrefix(member, byUser)
 }

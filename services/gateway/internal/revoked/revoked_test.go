@@ -22,37 +22,37 @@ import (
 
 const life = 12 * time.Hour
 
-// site is a key of its own in Redis, and a clock, for lists of several gateways.
-type site struct {
+// fixture is a key in Redis and a clock, shared by the lists of several gateways.
+type fixture struct {
 	t     *testing.T
 	rdb   redis.UniversalClient
 	key   string
 	clock *clocktest.Clock
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &site{t: t, rdb: redistest.Open(t), key: redistest.Prefix(t), clock: clocktest.New(time.UnixMilli(1_800_000_000_500))}
+	return &fixture{t: t, rdb: redistest.Open(t), key: redistest.Prefix(t), clock: clocktest.New(time.UnixMilli(1_800_000_000_500))}
 }
 
-// gateway is a list that was read once.
-func (s *site) gateway() *revoked.List {
+// gateway returns a list that was read once.
+func (s *fixture) gateway() *revoked.List {
 	s.t.Helper()
 	l := revoked.New(s.rdb, s.key, life, s.clock.Now)
 	s.read(l)
 	return l
 }
 
-func (s *site) read(l *revoked.List) {
+func (s *fixture) read(l *revoked.List) {
 	s.t.Helper()
 	require.NoError(s.t, l.Read(s.t.Context()))
 }
 
-func (s *site) session(user string) *claims.Session {
+func (s *fixture) session(user string) *claims.Session {
 	return claims.NewSession(user, nil, s.clock.Now(), s.clock.Now().Add(life))
 }
 
-func (s *site) stored() map[string]float64 {
+func (s *fixture) stored() map[string]float64 {
 	s.t.Helper()
 	members, err := s.rdb.ZRangeWithScores(s.t.Context(), s.key, 0, -1).Result()
 	require.NoError(s.t, err)
@@ -65,8 +65,8 @@ func (s *site) stored() map[string]float64 {
 
 func TestRevocationsReachAllGateways(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*site{"single server": newSite(t), "cluster": func() *site {
-		s := newSite(t)
+	for name, s := range map[string]*fixture{"single server": newFixture(t), "cluster": func() *fixture {
+		s := newFixture(t)
 		s.rdb, s.key = redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 		return s
 	}()} {
@@ -96,11 +96,11 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 	}
 }
 
-// The clocks of gateways differ: what one that is ahead has issued is revoked by one that is behind,
-// and what is issued afterwards is not, whoever issues it.
-func TestClocksThatDiffer(t *testing.T) {
+// Clocks of gateways differ: a gateway that is behind revokes the sessions issued by one that is
+// ahead, but no session issued afterwards by any gateway.
+func TestClockSkew(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	ahead, behind := s.gateway(), s.gateway()
 	theirs := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
 	require.NoError(t, behind.User(t.Context(), "alice"))
@@ -117,17 +117,17 @@ func TestClocksThatDiffer(t *testing.T) {
 	require.Equal(t, s.clock.Now(), behind.IssueTime(t.Context(), "alice"))
 }
 
-// Who signs in at a gateway that has not read of the user's revocation yet gets a session that is good
-// everywhere. While Redis is away the gateway goes by what it remembers.
-func TestSigningInRightAfterARevocation(t *testing.T) {
+// A sign-in at a gateway that has not read a revocation of the user yet gives a session that is
+// valid everywhere. While Redis is unavailable the local list decides.
+func TestSignInAfterRevocation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a, b := s.gateway(), s.gateway()
 	before := s.session("alice")
 	s.clock.Advance(time.Second)
 	require.NoError(t, a.User(t.Context(), "alice"))
 	after := claims.NewSession("alice", nil, b.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
-	require.True(t, b.Refused(before), "what was asked of Redis is in force at once")
+	require.True(t, b.Refused(before), "the member read from Redis is in force at once")
 	s.read(b)
 	for _, l := range []*revoked.List{a, b, s.gateway()} {
 		require.True(t, l.Refused(before))
@@ -140,11 +140,11 @@ func TestSigningInRightAfterARevocation(t *testing.T) {
 	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
 }
 
-// A gateway with a shorter life forgets revocations earlier. No session outlives its memory: neither
-// the revoked one, nor another of that time, of which it cannot know.
-func TestAShorterLifeRevivesNothing(t *testing.T) {
+// A gateway with a shorter lifetime drops revocations earlier. No session outlives that: neither
+// the revoked one, nor others of that time, about which the list knows nothing.
+func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	out, other := s.session("alice"), s.session("bob")
 	require.NoError(t, s.gateway().Sessions(t.Context(), out.Key()))
 	const shorter = time.Hour
@@ -159,7 +159,7 @@ func TestAShorterLifeRevivesNothing(t *testing.T) {
 	require.False(t, l.Refused(other), "not older than a session may be")
 	s.clock.Advance(time.Millisecond)
 	require.True(t, l.Refused(other))
-	for range 5 { // until it is forgotten everywhere
+	for range 5 { // until it is dropped everywhere
 		s.clock.Advance(time.Minute)
 		s.read(l)
 		require.True(t, l.Refused(out))
@@ -171,7 +171,7 @@ func TestAShorterLifeRevivesNothing(t *testing.T) {
 
 func TestSessionsOfOlderReleases(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	l := s.gateway()
 	old := s.session("alice")
 	old.ID, old.Millis = "", 0
@@ -184,11 +184,11 @@ func TestSessionsOfOlderReleases(t *testing.T) {
 	require.True(t, l.Refused(another))
 }
 
-// A gateway that has never read the list knows nothing; one that has goes by the last list while
-// Redis is away, and revokes nothing that it cannot write.
-func TestRedisAway(t *testing.T) {
+// A gateway that never read the list knows nothing; one that did uses the last list while Redis is
+// unavailable, and fails revocations that it cannot write.
+func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
 	require.NoError(t, l.User(t.Context(), "alice"))
 	require.NoError(t, s.rdb.Close())
@@ -202,15 +202,15 @@ func TestRedisAway(t *testing.T) {
 	require.Error(t, fresh.Ready(t.Context()))
 	bob := s.session("bob")
 	require.ErrorIs(t, l.Sessions(t.Context(), bob.Key()), errs.ErrUnavailable)
-	require.False(t, l.Refused(bob), "who was told that it failed is not signed out")
+	require.False(t, l.Refused(bob), "a failed revocation has no effect")
 }
 
-// What Redis loses, all of it or the last writes before a failover, the gateways write back.
-func TestLossesAreWrittenBack(t *testing.T) {
+// The gateways write back what Redis loses: everything, or the last writes before a failover.
+func TestLostMembersAreWrittenBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a, b := s.gateway(), s.gateway()
-	sessions := make([]string, 2500) // more than one command writes
+	sessions := make([]string, 2500) // more than one command can write
 	for i := range sessions {
 		sessions[i] = s.session("alice").Key()
 	}
@@ -229,13 +229,14 @@ func TestLossesAreWrittenBack(t *testing.T) {
 	s.read(a)
 	require.Equal(t, all, s.stored(), "everything")
 	bob := s.session("bob")
-	require.True(t, s.gateway().Refused(bob), "a gateway that starts now reads it all")
+	require.True(t, s.gateway().Refused(bob), "a new gateway reads everything")
 }
 
-// A revocation written by a clock that is minutes behind is not recent, but it is missing.
-func TestLateRevocationsAreSeen(t *testing.T) {
+// A revocation written by a clock that is minutes behind is not recent, but the count shows that it
+// is missing.
+func TestRevocationWithAnOldTimeIsRead(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
 	behind := s.clock.Now().Add(-10 * time.Minute).UnixMilli()
 	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:" + c.ID, Score: float64(behind)}).Err())
@@ -243,22 +244,22 @@ func TestLateRevocationsAreSeen(t *testing.T) {
 	require.True(t, l.Refused(c))
 }
 
-// Revocations are kept for as long as the sessions that they are about may live, and no longer.
-func TestRevocationsAreForgotten(t *testing.T) {
+// Revocations are kept for as long as the sessions may live, and no longer.
+func TestRevocationsExpire(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	l, c := s.gateway(), s.session("alice")
 	require.NoError(t, l.Sessions(t.Context(), c.Key()))
 	s.clock.Advance(life)
 	s.read(l)
 	require.True(t, l.Refused(c))
-	s.clock.Advance(2*time.Minute + time.Millisecond) // a minute for clocks that differ, twice
+	s.clock.Advance(2*time.Minute + time.Millisecond) // twice the allowed clock skew
 	s.read(l)
-	s.read(l) // what it remembered it would have written back
+	s.read(l) // an entry still in memory would be written back
 	require.Empty(t, s.stored())
 }
 
-func TestOneProcessAlone(t *testing.T) {
+func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	clock := clocktest.New(time.Unix(1_800_000_000, 0))
 	l := revoked.New(nil, "", life, clock.Now)
@@ -269,7 +270,7 @@ func TestOneProcessAlone(t *testing.T) {
 	require.True(t, l.Refused(c))
 }
 
-// Redis away for a minute is one line in the log.
+// An outage of a minute is one line in the log.
 func TestWatchLogsAnOutageOnce(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

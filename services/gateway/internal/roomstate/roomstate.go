@@ -1,5 +1,6 @@
-// Package roomstate keeps the state of every waiting room of tier 1 in memory, so that polls cost no call: vwr streams a snapshot and then
-// the changes. A broken stream leaves the last state in force.
+// Package roomstate keeps the state of every tier-1 waiting room in memory, so that polls need no
+// call. vwr streams a snapshot and then the changes. While the stream is broken, the last state
+// stays in force.
 package roomstate
 
 import (
@@ -13,29 +14,33 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// State is one event's waiting room at an instant. The zero value is that of an event that has none.
+// State is a snapshot of the waiting room of one event. The zero value is the state of an event
+// without one.
 type State struct {
 	Active bool
-	// Started names the round: its start in µs since the epoch, also after its end.
+	// Started identifies the round: its start in µs since the epoch, kept after its end.
 	Started int64
 	Serving int64
 	Issued  int64
-	// Rate is measured, Configured set, both in positions per second; Rate is 0 until there is a measurement.
+	// Rate is measured and Configured is set by operators, both in positions per second. Rate is 0
+	// until there is a measurement.
 	Rate, Configured float64
-	// Sale is where the event's sale stands, empty while that is not known. Queue says it, not vwr.
+	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
+	// from vwr.
 	Sale string
-	// ServingJSON and ETag are the answer of the poll that shared caches take, made once per change.
+	// ServingJSON and ETag are the response to the poll that shared caches keep, built once per
+	// change.
 	ServingJSON []byte
 	ETag        string
-	// SaleJSON is Sale as the last member of an answer, with the comma before it; nothing when it is
-	// empty.
+	// SaleJSON is Sale as the last member of a JSON object, with the comma before it; empty if Sale
+	// is.
 	SaleJSON []byte
 
-	heard bool // of the waiting room
+	reported bool // whether vwr has reported this room
 }
 
-// none is the state of every event without a waiting room.
-var none = newState(State{})
+// noRoom is the state of every event without a waiting room.
+var noRoom = newState(State{})
 
 func newState(s State) *State {
 	s.SaleJSON = saleJSON(s.Sale)
@@ -53,7 +58,7 @@ func saleJSON(sale string) []byte {
 	if sale == "" {
 		return nil
 	}
-	quoted, _ := json.Marshal(sale) // a string has a form in JSON
+	quoted, _ := json.Marshal(sale) // a string always marshals
 	return append([]byte(`,"saleStatus":`), quoted...)
 }
 
@@ -68,18 +73,17 @@ func etag(s *State) string {
 // Waiting is the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
-// merge is what is known of a room after hearing of next: an older round is news of the past, and
-// within one round counters never go back and a room that was shut stays shut, whichever replica
-// speaks.
+// merge returns the state after the report next. A report of an older round is ignored. Within a
+// round counters never go back and a deactivated room stays inactive, whichever replica reports.
 func merge(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
 		return old
-	case next.Started == old.Started && old.heard:
+	case next.Started == old.Started && old.reported:
 		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
 		next.Active = next.Active && old.Active
 	}
-	next.Sale, next.heard = old.Sale, true
+	next.Sale, next.reported = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured {
 		return old
@@ -87,8 +91,8 @@ func merge(old *State, next State) *State {
 	return newState(next)
 }
 
-// selling is what is known of an event after hearing where its sale stands.
-func selling(old *State, sale string) *State {
+// withSale returns the state with another sale status.
+func withSale(old *State, sale string) *State {
 	if sale == old.Sale {
 		return old
 	}
@@ -97,33 +101,35 @@ func selling(old *State, sale string) *State {
 	return newState(next)
 }
 
-// entry is one event's place; wanted says that somebody has asked for it while the stream was broken.
+// entry holds the state of one event. requested is set when a reader needed it while the stream was
+// broken.
 type entry struct {
-	state  atomic.Pointer[State]
-	wanted atomic.Bool
+	state     atomic.Pointer[State]
+	requested atomic.Bool
 }
 
-// Rooms is the state of every event. It is safe for concurrent use; reading takes no lock.
+// Rooms has the state of every event. It is safe for concurrent use; reading takes no lock.
 type Rooms struct {
-	mu     sync.Mutex // writers
+	mu     sync.Mutex // serializes writers
 	events atomic.Pointer[map[string]*entry]
-	// broken: the stream is down, so readers leave word of what they need.
+	// broken is set while the stream is down: readers then record which events they need.
 	broken atomic.Bool
 	ready  atomic.Bool
-	// unknownEvents are the events that were asked for while the stream was broken and that have no place in events: at most refreshMax, as
-	// anybody may ask for anything.
+	// unknownEvents are the events without an entry that were requested while the stream was
+	// broken: at most refreshMax, since anybody can request any id.
 	unknownEvents map[string]bool
 }
 
-// New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must not answer (Ready).
+// New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must
+// not answer (see Ready).
 func New() *Rooms {
 	r := &Rooms{unknownEvents: make(map[string]bool)}
 	r.events.Store(&map[string]*entry{})
 	return r
 }
 
-// Off makes Rooms for a platform without tier 1: no room is ever active.
-func Off() *Rooms {
+// Disabled makes Rooms for a platform without tier 1: no room is ever active.
+func Disabled() *Rooms {
 	r := New()
 	r.ready.Store(true)
 	return r
@@ -133,19 +139,19 @@ func Off() *Rooms {
 func (r *Rooms) Get(event string) *State {
 	e := (*r.events.Load())[event]
 	if r.broken.Load() {
-		r.want(event, e)
+		r.request(event, e)
 	}
 	if e == nil {
-		return none
+		return noRoom
 	}
 	return e.state.Load()
 }
 
-// want leaves word of an event, for the next refresh.
-func (r *Rooms) want(event string, e *entry) {
+// request records that an event is needed, for the next refresh.
+func (r *Rooms) request(event string, e *entry) {
 	if e != nil {
-		if !e.wanted.Load() {
-			e.wanted.Store(true)
+		if !e.requested.Load() {
+			e.requested.Store(true)
 		}
 		return
 	}
@@ -164,13 +170,14 @@ func (r *Rooms) Round(event string) int64 {
 	return 0
 }
 
-// Ready reports whether a first snapshot has arrived.
+// Ready reports whether the first snapshot has arrived.
 func (r *Rooms) Ready() bool { return r.ready.Load() }
 
-// Connected reports whether changes arrive at the moment.
+// Connected reports whether the stream is up, so that changes arrive.
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
-// Apply takes a change that came another way than by the stream: what an operator did through this gateway is in force here at once.
+// Apply stores a change that did not come by the stream: an operator call through this gateway
+// takes effect here at once.
 func (r *Rooms) Apply(c *vwrv1.Counter) { r.apply([]*vwrv1.Counter{c}) }
 
 func (r *Rooms) apply(counters []*vwrv1.Counter) {
@@ -189,8 +196,8 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 	}
 }
 
-// Sales takes where sales stand, by event; "" is one of which nothing is known.
-func (r *Rooms) Sales(sales map[string]string) {
+// SetSaleStatuses implements linestate.SaleStatuses.
+func (r *Rooms) SetSaleStatuses(sales map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ids []string
@@ -200,22 +207,22 @@ func (r *Rooms) Sales(sales map[string]string) {
 		}
 	}
 	for i, e := range r.entries(ids) {
-		e.state.Store(selling(e.state.Load(), sales[ids[i]]))
+		e.state.Store(withSale(e.state.Load(), sales[ids[i]]))
 	}
 }
 
-// entries are the places of events; one that has none gets it. The caller holds r.mu.
+// entries returns the entries of events and creates those that are missing. The caller holds r.mu.
 func (r *Rooms) entries(ids []string) []*entry {
 	events, copied := *r.events.Load(), false
 	all := make([]*entry, len(ids))
 	for i, id := range ids {
 		e := events[id]
 		if e == nil {
-			if !copied { // a new event is rare: readers keep the map they have
+			if !copied { // copy on write: readers keep the map they have
 				events, copied = maps.Clone(events), true
 			}
 			e = &entry{}
-			e.state.Store(none)
+			e.state.Store(noRoom)
 			events[id] = e
 		}
 		all[i] = e
@@ -226,8 +233,8 @@ func (r *Rooms) entries(ids []string) []*entry {
 	return all
 }
 
-// shut closes the rooms of events of which vwr knows nothing any more.
-func (r *Rooms) shut(events map[string]bool) {
+// deactivate closes the rooms of events that vwr no longer knows.
+func (r *Rooms) deactivate(events map[string]bool) {
 	for id := range events {
 		e := (*r.events.Load())[id]
 		if e == nil {
@@ -240,14 +247,15 @@ func (r *Rooms) shut(events map[string]bool) {
 	}
 }
 
-// wanted takes the events that readers have asked for since the last call, at most n, the known ones first.
-func (r *Rooms) wanted(n int) []string {
+// takeRequested returns the events that were requested since the last call, at most n, known events
+// first.
+func (r *Rooms) takeRequested(n int) []string {
 	var ids []string
 	for id, e := range *r.events.Load() {
 		if len(ids) == n {
 			break
 		}
-		if e.wanted.Swap(false) {
+		if e.requested.Swap(false) {
 			ids = append(ids, id)
 		}
 	}
@@ -262,7 +270,7 @@ func (r *Rooms) wanted(n int) []string {
 	return ids
 }
 
-// unlisted are the events with an active room that a snapshot does not hold.
+// unlisted returns the events with an active room that a snapshot lacks.
 func (r *Rooms) unlisted(snapshot []*vwrv1.Counter) []string {
 	listed := make(map[string]bool, len(snapshot))
 	for _, c := range snapshot {

@@ -23,32 +23,32 @@ func counter(active bool, round, serving, issued int64) *vwrv1.Counter {
 	return &vwrv1.Counter{EventId: "e", Active: active, Round: round, Serving: serving, Issued: issued}
 }
 
-func TestNeverBackwardsWithinARound(t *testing.T) {
+func TestCountersNeverGoBackWithinARound(t *testing.T) {
 	t.Parallel()
 	r := roomstate.New()
 	require.Zero(t, r.Round("e"))
 	for _, step := range []struct {
-		heard           *vwrv1.Counter
+		report          *vwrv1.Counter
 		round           int64
 		serving, issued int64
 	}{
 		{counter(true, 10, 5, 20), 10, 5, 20},
-		{counter(true, 10, 3, 30), 10, 5, 30}, // a replica that is behind in one counter and ahead in the other
+		{counter(true, 10, 3, 30), 10, 5, 30}, // behind in one counter, ahead in the other
 		{counter(true, 9, 100, 100), 10, 5, 30},
 		{counter(false, 10, 6, 30), 0, 6, 30},
-		{counter(true, 10, 7, 30), 0, 7, 30}, // shut once is shut for this round
-		{counter(true, 11, 0, 2), 11, 0, 2},  // a new round begins at 0
+		{counter(true, 10, 7, 30), 0, 7, 30}, // deactivated for the rest of the round
+		{counter(true, 11, 0, 2), 11, 0, 2},  // a new round starts at 0
 		{counter(false, 10, 9, 9), 11, 0, 2},
 	} {
-		r.Apply(step.heard)
-		require.Equal(t, step.round, r.Round("e"), "%v", step.heard)
-		require.Equal(t, step.serving, r.Get("e").Serving, "%v", step.heard)
-		require.Equal(t, step.issued, r.Get("e").Issued, "%v", step.heard)
+		r.Apply(step.report)
+		require.Equal(t, step.round, r.Round("e"), "%v", step.report)
+		require.Equal(t, step.serving, r.Get("e").Serving, "%v", step.report)
+		require.Equal(t, step.issued, r.Get("e").Issued, "%v", step.report)
 	}
 	require.Zero(t, r.Round("another"))
 }
 
-func TestServingAnswer(t *testing.T) {
+func TestServingResponse(t *testing.T) {
 	t.Parallel()
 	r := roomstate.New()
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, string(r.Get("e").ServingJSON))
@@ -61,22 +61,22 @@ func TestServingAnswer(t *testing.T) {
 	}
 	before := r.Get("e")
 	r.Apply(counter(true, 11, 0, 0))
-	require.Same(t, before, r.Get("e"), "no change, no new answer")
+	require.Same(t, before, r.Get("e"), "no change, no new response")
 }
 
-// source is a vwr whose streams the test holds.
+// source is a vwr whose streams the test controls.
 type source struct {
 	mu      sync.Mutex
 	opened  int
 	streams chan *stream
-	asked   [][]string
+	fetched [][]string
 	counter *vwrv1.Counter
 }
 
 type stream struct {
 	grpc.ClientStream
 
-	ctx  context.Context //nolint:containedctx // the stream's own
+	ctx  context.Context //nolint:containedctx // the stream's context
 	msgs chan *vwrv1.WatchCountersResponse
 	fail chan error
 }
@@ -108,7 +108,7 @@ func (s *source) WatchCounters(ctx context.Context, _ *vwrv1.WatchCountersReques
 func (s *source) GetCounters(_ context.Context, in *vwrv1.GetCountersRequest, _ ...grpc.CallOption) (*vwrv1.GetCountersResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, in.GetEventIds())
+	s.fetched = append(s.fetched, in.GetEventIds())
 	out := &vwrv1.GetCountersResponse{}
 	if s.counter != nil && slices.Contains(in.GetEventIds(), s.counter.GetEventId()) {
 		out.Counters = append(out.Counters, s.counter)
@@ -116,14 +116,14 @@ func (s *source) GetCounters(_ context.Context, in *vwrv1.GetCountersRequest, _ 
 	return out, nil
 }
 
-func (s *source) questions() [][]string {
+func (s *source) fetches() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
+	return slices.Clone(s.fetched)
 }
 
-// watched runs Watch over src within a synctest bubble until the test ends.
-func watched(t *testing.T, src *source) *roomstate.Rooms {
+// startWatch runs Watch over src within a synctest bubble until the test ends.
+func startWatch(t *testing.T, src *source) *roomstate.Rooms {
 	t.Helper()
 	r := roomstate.New()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,14 +151,15 @@ func TestWatch(t *testing.T) {
 		require.False(t, r.Ready())
 		first.msgs <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{counter(true, 10, 5, 100)}}
 		synctest.Wait()
-		require.False(t, r.Ready(), "only a snapshot tells every room")
+		require.False(t, r.Ready(), "only a snapshot lists every room")
 		first.msgs <- &vwrv1.WatchCountersResponse{Snapshot: true}
 		synctest.Wait()
 		require.True(t, r.Ready())
 		require.True(t, r.Connected())
 
-		// The stream breaks: what is known stays in force, and what is asked for is fetched once a second, for all together.
-		src.streams <- nil // full: nobody answers
+		// The stream breaks: the known state stays in force, and requested state is fetched once a
+		// second, in one call.
+		src.streams <- nil // full: new streams fail
 		first.fail <- io.EOF
 		synctest.Wait()
 		require.True(t, r.Ready())
@@ -171,13 +172,13 @@ func TestWatch(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		src.mu.Lock()
-		require.InDelta(t, 5, len(src.asked), 1)
-		require.Equal(t, []string{"e"}, src.asked[0])
+		require.InDelta(t, 5, len(src.fetched), 1)
+		require.Equal(t, []string{"e"}, src.fetched[0])
 		require.Less(t, src.opened, 12, "attempts back off")
 		src.mu.Unlock()
 		require.Equal(t, int64(80), r.Get("e").Serving)
 
-		// It comes back.
+		// The stream is reopened.
 		<-src.streams
 		second := <-src.streams
 		second.msgs <- &vwrv1.WatchCountersResponse{Snapshot: true, Counters: []*vwrv1.Counter{counter(true, 10, 90, 100)}}
@@ -189,9 +190,9 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-func TestOff(t *testing.T) {
+func TestDisabled(t *testing.T) {
 	t.Parallel()
-	r := roomstate.Off()
+	r := roomstate.Disabled()
 	require.True(t, r.Ready())
 	require.Zero(t, r.Round("e"))
 }

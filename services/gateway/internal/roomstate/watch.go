@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// refreshEvery is how often the state that visitors ask for is fetched while the stream is broken.
-	refreshEvery = time.Second
-	refreshMax   = 100 // events per call, as the interface allows
-	refreshTime  = 800 * time.Millisecond
-	// silence is how long a stream may say nothing: vwr sends a message without a change every second, so it is a replica that hangs.
-	silence = 5 * time.Second
+	// refreshEvery is how often the requested state is fetched while the stream is broken.
+	refreshEvery   = time.Second
+	refreshMax     = 100 // events per call, the limit of GetCounters
+	refreshTimeout = 800 * time.Millisecond
+	// silenceTimeout is how long a stream may send nothing. vwr sends a message every second even
+	// without a change, so a silent replica hangs.
+	silenceTimeout = 5 * time.Second
 )
 
-// Source is where the state comes from.
+// Source provides the state; it is the client of vwr.
 type Source interface {
 	WatchCounters(ctx context.Context, in *vwrv1.WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[vwrv1.WatchCountersResponse], error)
 	GetCounters(ctx context.Context, in *vwrv1.GetCountersRequest, opts ...grpc.CallOption) (*vwrv1.GetCountersResponse, error)
 }
 
-// Watch keeps r up to date until ctx ends. A broken stream is opened again with back-off; meanwhile what readers ask for is fetched, one
-// call per second for all of them together.
+// Watch keeps r up to date until ctx ends. A broken stream is reopened with back-off. In the
+// meantime the state that readers request is fetched, in one call per second for all of them.
 func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
@@ -42,17 +43,17 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	})
 }
 
-// read keeps r up to date along one stream.
-func (r *Rooms) read(ctx context.Context, src Source) (heard bool, err error) {
+// read keeps r up to date from one stream.
+func (r *Rooms) read(ctx context.Context, src Source) (received bool, err error) {
 	open := func(ctx context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
 		return src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
 	}
-	return loop.Read(ctx, silence, open, func(ctx context.Context, msg *vwrv1.WatchCountersResponse) error {
+	return loop.Read(ctx, silenceTimeout, open, func(ctx context.Context, msg *vwrv1.WatchCountersResponse) error {
 		r.apply(msg.GetCounters())
 		if !msg.GetSnapshot() {
 			return nil
 		}
-		if err := r.settle(ctx, src, msg.GetCounters()); err != nil {
+		if err := r.verifyUnlisted(ctx, src, msg.GetCounters()); err != nil {
 			return err
 		}
 		r.broken.Store(false)
@@ -61,9 +62,10 @@ func (r *Rooms) read(ctx context.Context, src Source) (heard bool, err error) {
 	})
 }
 
-// settle asks for the rooms that are open here and not in a snapshot. A replica knows the rooms that were open since it started: one
-// that was shut while nobody watched is missing, but so is, for a moment, one that another replica has just opened.
-func (r *Rooms) settle(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
+// verifyUnlisted fetches the rooms that are active here and missing in a snapshot. A replica lists
+// the rooms that were active since it started, so a missing room may have been deactivated while
+// the stream was broken, or just activated through another replica.
+func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
 	for part := range slices.Chunk(r.unlisted(snapshot), refreshMax) {
 		if err := r.fetch(ctx, src, part); err != nil {
 			return err
@@ -72,13 +74,13 @@ func (r *Rooms) settle(ctx context.Context, src Source, snapshot []*vwrv1.Counte
 	return nil
 }
 
-// refresh fetches what readers ask for while the stream is broken.
+// refresh fetches the requested state while the stream is broken.
 func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
 	for loop.Sleep(ctx, refreshEvery) {
 		if !r.broken.Load() {
 			continue
 		}
-		ids := r.wanted(refreshMax)
+		ids := r.takeRequested(refreshMax)
 		if len(ids) == 0 {
 			continue
 		}
@@ -88,22 +90,23 @@ func (r *Rooms) refresh(ctx context.Context, src Source, log *slog.Logger) {
 	}
 }
 
-// fetch reads the state of events from the table, at most refreshMax. A room that is not there any more is shut.
+// fetch reads the state of at most refreshMax events from the table of vwr. A room that no longer
+// exists is deactivated.
 func (r *Rooms) fetch(ctx context.Context, src Source, events []string) error {
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	res, err := src.GetCounters(ctx, &vwrv1.GetCountersRequest{EventIds: events})
 	if err != nil {
 		return err
 	}
-	gone := make(map[string]bool, len(events))
+	missing := make(map[string]bool, len(events))
 	for _, id := range events {
-		gone[id] = true
+		missing[id] = true
 	}
 	for _, c := range res.GetCounters() {
-		delete(gone, c.GetEventId())
+		delete(missing, c.GetEventId())
 	}
 	r.apply(res.GetCounters())
-	r.shut(gone)
+	r.deactivate(missing)
 	return nil
 }

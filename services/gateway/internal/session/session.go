@@ -1,4 +1,5 @@
-// Package session signs people in and out. The development sign-in, which asks for no proof, exists only where it is configured.
+// Package session signs users in and out. The development sign-in, which asks for no proof, exists
+// only where it is configured.
 package session
 
 import (
@@ -23,13 +24,13 @@ import (
 // roles that a session can have.
 var roles = []string{"admin", "staff"}
 
-// Revoker ends sessions before their time, at all gateways.
+// Revoker revokes sessions on all gateways.
 type Revoker interface {
-	// Sessions ends single sessions, named by claims.Session.Key.
+	// Sessions revokes single sessions, named by claims.Session.Key.
 	Sessions(ctx context.Context, keys ...string) error
-	// User ends all sessions of a user that were issued until now.
+	// User revokes all sessions of a user that were issued until now.
 	User(ctx context.Context, userID string) error
-	// IssueTime is the time of issue that a new session of a user has.
+	// IssueTime returns the time of issue for a new session of a user.
 	IssueTime(ctx context.Context, userID string) time.Time
 }
 
@@ -44,7 +45,7 @@ type Handlers struct {
 	Now  func() time.Time
 }
 
-// DevLogin gives out a session for any user id and any roles.
+// DevLogin issues a session for any user id and any roles.
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
 	if !ids.User(in.GetUserId()) {
@@ -68,7 +69,7 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	return write(w, answer)
 }
 
-// Me tells who is signed in.
+// Me responds with the session.
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	return write(w, describe(q.Session))
 }
@@ -81,9 +82,9 @@ func describe(s *claims.Session) *gatewayv1.Session {
 	return d
 }
 
-// Logout ends the session of this browser, wherever its token was copied to, and what was entered
-// by it. When that cannot be written nothing changes: nobody shall believe to be signed out who is
-// not.
+// Logout revokes the sessions of this browser, including copies of their tokens, and clears the
+// entry token. If that cannot be written nothing changes, so that nobody believes to be signed out
+// who is not.
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	var keys []string
 	for _, s := range h.Tokens.Sessions(q.Header) {
@@ -99,7 +100,8 @@ func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	return nil
 }
 
-// Revoke is an operator's: it ends one session, or all of a user's, as after a change of roles.
+// Revoke lets an operator revoke one session, or all sessions of a user, for example after a change
+// of roles.
 func (h *Handlers) Revoke(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.RevokeSessionsRequest) // the route's message
 	user, session := in.GetUserId(), in.GetSessionId()
@@ -131,6 +133,6 @@ func write(w http.ResponseWriter, s *gatewayv1.Session) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // a client that has gone is no error of ours
+	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }

@@ -7,10 +7,11 @@ import (
 	"path"
 )
 
-// assets serves scripts and styles from memory. Their names carry their hash, so a browser never asks twice.
+// assets serves scripts and styles from memory. Their names contain their hash, so browsers never
+// revalidate them.
 type assets map[string]*content
 
-// types that the bundler can write; anything else in the folder is a mistake.
+// types lists what the bundler can write; any other file in the folder is an error.
 var types = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",
@@ -41,7 +42,8 @@ func newAssets(files fs.FS) (assets, error) {
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := a[path.Base(r.URL.Path)]
 	if !ok {
-		// A page of the last release may ask for a script of that release: it must not keep the refusal.
+		// A page of the last release may request a script of that release; the 404 must not be
+		// cached.
 		w.Header().Set("Cache-Control", "no-store")
 		http.NotFound(w, r)
 		return

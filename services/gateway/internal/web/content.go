@@ -13,21 +13,21 @@ import (
 	"strings"
 )
 
-// codings that a body may be kept in, best first, with the suffix of their file beside the plain one.
+// codings lists the content codings, best first, with the file suffix of the compressed form.
 var codings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
-// content is one answer in every coding it is kept in; the empty name is the plain one.
+// content is a response body in several codings; the empty name is the uncompressed one.
 type content struct {
 	mime   string
 	etag   string
 	bodies map[string][]byte
 }
 
-// newContent compresses a small body once, for pages rendered when the process starts.
+// newContent compresses a small body, for pages rendered at the start.
 func newContent(mime string, body []byte) *content {
 	c := plainContent(mime, body)
 	var b bytes.Buffer
-	// Writing to memory cannot fail, and neither can a level that exists.
+	// Writing to memory does not fail, and the level is valid.
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	_, _ = z.Write(body)
 	_ = z.Close()
@@ -35,7 +35,7 @@ func newContent(mime string, body []byte) *content {
 	return c
 }
 
-// readContent reads a file and the compressed ones that the bundler put beside it.
+// readContent reads a file and its compressed forms from the bundler.
 func readContent(files fs.FS, name, mime string) (*content, error) {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -43,14 +43,14 @@ func readContent(files fs.FS, name, mime string) (*content, error) {
 	}
 	c := plainContent(mime, body)
 	for _, coding := range codings {
-		packed, err := fs.ReadFile(files, name+coding.suffix)
+		compressed, err := fs.ReadFile(files, name+coding.suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s%s: %w", name, coding.suffix, err)
 		}
-		c.bodies[coding.name] = packed
+		c.bodies[coding.name] = compressed
 	}
 	return c, nil
 }
@@ -60,7 +60,8 @@ func plainContent(mime string, body []byte) *content {
 	return &content{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
 }
 
-// serve answers GET and HEAD; the caller has set Cache-Control. Each coding has an ETag of its own (RFC 9110 §8.8.3.3).
+// serve handles GET and HEAD; the caller has set Cache-Control. Each coding has an ETag of its own
+// (RFC 9110 §8.8.3.3).
 func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -84,7 +85,7 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 		h.Set("Content-Encoding", coding)
 	}
 	h.Set("Content-Type", c.mime)
-	// net/http leaves the length out by itself once Content-Encoding is set.
+	// net/http does not set the length by itself once Content-Encoding is set.
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
@@ -92,7 +93,7 @@ func (c *content) serve(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// negotiate picks the best coding that the header accepts and the content has.
+// negotiate returns the best coding that the header accepts and the content has.
 func (c *content) negotiate(header string) string {
 	for _, coding := range codings {
 		if _, ok := c.bodies[coding.name]; ok && accepts(header, coding.name) {
@@ -102,7 +103,8 @@ func (c *content) negotiate(header string) string {
 	return ""
 }
 
-// accepts reads Accept-Encoding (RFC 9110 §12.5.3): named or "*", and not with weight zero.
+// accepts evaluates Accept-Encoding (RFC 9110 §12.5.3): the coding is named or matched by "*", with
+// a weight above zero.
 func accepts(header, coding string) bool {
 	wildcard := false
 	for part := range strings.SplitSeq(header, ",") {
@@ -120,7 +122,7 @@ func accepts(header, coding string) bool {
 	return wildcard
 }
 
-// matches compares If-None-Match weakly, as RFC 9110 §13.1.2 asks.
+// matches compares If-None-Match weakly (RFC 9110 §13.1.2).
 func matches(header, etag string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		part = strings.TrimPrefix(strings.TrimSpace(part), "W/")

@@ -1,11 +1,11 @@
 package web
 
-// What the tests see besides the package's face.
+// Unexported names for the tests.
 var (
 	NewFrom    = newPages
 	Catalogues = loadCatalogues
 	Names      = names
 )
 
-// SessionCookie is looked at for its presence.
+// SessionCookie is the cookie whose presence selects the variant of a page.
 const SessionCookie = sessionCookie

@@ -13,7 +13,7 @@ var robotsText []byte
 //go:embed icon.svg
 var iconSource string
 
-// icon is the address of the site's icon, which holds it, so that no page costs a request for it.
+// icon returns the icon of the site as a data URL, so that no page needs a request for it.
 func icon() template.URL {
 	return template.URL("data:image/svg+xml," + url.PathEscape(iconSource)) //nolint:gosec // a file of this package
 }

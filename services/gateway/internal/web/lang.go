@@ -12,19 +12,20 @@ import (
 //go:embed lang/*.json
 var languageFiles embed.FS
 
-// LanguageCookie holds the visitor's own choice, "en" or "ko"; it comes before Accept-Language. Pages set it.
+// LanguageCookie holds the language chosen by the visitor, "en" or "ko"; it takes precedence over
+// Accept-Language. Pages set it.
 const LanguageCookie = "urr-lang"
 
-// languages of the pages; the first is for whoever reads neither.
+// languages of the pages; the first is the default.
 var (
 	languages = []string{"en", "ko"}
 	matcher   = language.NewMatcher([]language.Tag{language.English, language.Korean})
 )
 
-// catalogue is every sentence of one language, by page and key.
+// catalogue has every sentence of one language, by page and key.
 type catalogue map[string]map[string]string
 
-// Language is the language to answer r in: "en" or "ko".
+// Language returns the language for the response to r: "en" or "ko".
 func Language(r *http.Request) string {
 	if c, err := r.Cookie(LanguageCookie); err == nil {
 		for _, l := range languages {
@@ -33,7 +34,7 @@ func Language(r *http.Request) string {
 			}
 		}
 	}
-	// What cannot be parsed yields no tags, and those match the first language.
+	// An invalid header yields no tags, which match the first language.
 	tags, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
 	_, i, _ := matcher.Match(tags...)
 	return languages[i]
@@ -55,7 +56,7 @@ func loadCatalogues() (map[string]catalogue, error) {
 	return all, nil
 }
 
-// groups is the part of the catalogue that one page needs.
+// groups returns the part of the catalogue that one page needs.
 func (c catalogue) groups(names ...string) (map[string]map[string]string, error) {
 	part := make(map[string]map[string]string, len(names))
 	for _, n := range names {

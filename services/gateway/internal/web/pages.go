@@ -14,22 +14,23 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// names of the pages made by the shell template; each has a module of the same name in the bundle and a group of the
-// same name in the catalogues.
+// names of the pages made by the shell template; each has a module of the same name in the bundle
+// and a group of the same name in the catalogues.
 var names = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login"}
 
-// manifest is what the bundler says about its output. Paths are URL paths.
+// manifest describes the output of the bundler. Paths are URL paths.
 type manifest struct {
 	Pages map[string]entry `json:"pages"`
-	// Clock is the worker's script.
+	// Clock is the script of the clock worker.
 	Clock string `json:"clock"`
-	// WaitingRoom is the one-file page with the hashes of its inline script and style, as CSP sources ("sha256-…").
+	// WaitingRoom is the single-file page with the hashes of its inline script and style, as CSP
+	// sources ("sha256-…").
 	WaitingRoom struct {
 		File   string `json:"file"`
 		Script string `json:"script"`
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
-	// Docs is the renderer of the API's reference.
+	// Docs is the renderer of the API reference.
 	Docs entry `json:"docs"`
 }
 
@@ -88,7 +89,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	return p, nil
 }
 
-// unbuilt gives every page the sentence that says how to build them, so that the gateway works before Node was there.
+// unbuilt makes every page explain how to build the pages, so that the gateway starts without Node.
 func unbuilt(catalogues map[string]catalogue, cfg Config) (*Pages, error) {
 	tmpl, err := parse("unbuilt.html")
 	if err != nil {

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// refusalPage is the module and the group of sentences of the page that says why there is no other.
+// refusalPage is the module and the group of sentences of the error page.
 const refusalPage = "problem"
 
-// refusal is that page. Its words come with each request, so it is rendered then: nobody polls it.
+// refusal is the error page. Its text differs per request, so it is rendered for each.
 type refusal struct {
 	frame *frame
 	entry entry
 }
 
-// refusalText is what a refusal says; without a title it has that of its page.
+// refusalText is the text of an error page; without a title it has the title of the page.
 type refusalText struct{ Title, Detail, Help, Reference string }
 
-// newNoEvent makes the page of an event that does not exist. Crowds ask for such a page, when an
-// announced address is wrong or too early, so it is rendered once and not for each of them.
+// newNoEvent makes the page of an event that does not exist. Crowds request it when an announced
+// address is wrong or too early, so it is rendered once.
 func newNoEvent(f *frame, e entry) (*shell, error) {
 	return renderAll(f, refusalPage, e, http.StatusNotFound, func(c catalogue) *refusalText {
-		said := c[refusalPage]
-		return &refusalText{Title: said["noEventTitle"], Detail: said["noEvent"], Help: said["noEventHelp"]}
+		texts := c[refusalPage]
+		return &refusalText{Title: texts["noEventTitle"], Detail: texts["noEvent"], Help: texts["noEventHelp"]}
 	})
 }
 
-// NoEvent shows a person that there is no such event, and the way to all events. It returns false,
-// and has written nothing, to programs, and before the pages are built.
+// NoEvent shows a person that the event does not exist, with a link to all events. It returns
+// false, and has written nothing, for programs and before the pages are built.
 func (p *Pages) NoEvent(w http.ResponseWriter, r *http.Request) bool {
 	if p.noEvent == nil || !navigates(r) {
 		return false
@@ -36,8 +36,8 @@ func (p *Pages) NoEvent(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// navigates reports whether a person is about to look at the answer: a browser that opens a page, not a program or a
-// script that asks the API.
+// navigates reports whether a person opened the address in a browser, as opposed to a program or a
+// script that calls the API.
 func navigates(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
@@ -50,8 +50,9 @@ func navigates(r *http.Request) bool {
 	return true
 }
 
-// Refuse shows why a page was refused: a sentence for the person, and the number under which operators find it when the
-// fault is ours. It returns false, and has written nothing, to programs, and before the pages are built.
+// Refuse shows why a page was refused: a sentence for the user, and for server errors the request
+// id for operators. It returns false, and has written nothing, for programs and before the pages
+// are built.
 func (p *Pages) Refuse(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool {
 	if p.refusal == nil || !navigates(r) {
 		return false
@@ -68,7 +69,7 @@ func (p *Pages) Refuse(w http.ResponseWriter, r *http.Request, status int, detai
 	h := w.Header()
 	h.Set("Content-Security-Policy", contentSecurity(p.refusal.frame.cfg))
 	h.Set("Content-Type", htmlType)
-	secure(h)
+	setSecurityHeaders(h)
 	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(body)

@@ -6,7 +6,8 @@ import (
 	"net/http"
 )
 
-// room is the tier-1 page: one file for every event, visitor and language, so that a CDN can take the whole crowd.
+// room is the tier-1 page: one file for every event, visitor and language, so that a CDN can serve
+// the whole crowd.
 type room struct {
 	page *content
 	csp  string
@@ -20,7 +21,8 @@ func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
 	if m.WaitingRoom.Script == "" || m.WaitingRoom.Style == "" {
 		return nil, fmt.Errorf("the manifest has no hashes for %s: build the pages again", m.WaitingRoom.File)
 	}
-	// Its clock is a worker made from a blob, since the page may load nothing: worker-src blob: stands here only.
+	// Its clock is a worker made from a blob, since the page may load nothing: only this page
+	// allows worker-src blob:.
 	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
 		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)
 	return &room{page: page, csp: csp + upgrade(cfg)}, nil
@@ -28,9 +30,9 @@ func newRoom(files fs.FS, m manifest, cfg Config) (*room, error) {
 
 func (p *room) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	// No cookie is set here and none is read: the answer may be shared.
+	// The response sets and reads no cookie, so it may be shared.
 	h.Set("Cache-Control", "public, max-age=0, s-maxage=300, stale-while-revalidate=60, stale-if-error=86400")
 	h.Set("Content-Security-Policy", p.csp)
-	secure(h)
+	setSecurityHeaders(h)
 	p.page.serve(w, r, http.StatusOK)
 }

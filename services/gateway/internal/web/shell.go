@@ -7,10 +7,11 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie is looked at for its presence only, so that a page knows whether asking who is signed in makes sense.
+// sessionCookie: only its presence is checked, so that a page knows whether to ask who is signed
+// in.
 const sessionCookie = "urr-session"
 
-// variant is what a shell's bytes depend on.
+// variant has everything that the bytes of a shell depend on.
 type variant struct {
 	lang    string
 	session bool
@@ -23,7 +24,7 @@ type shell struct {
 	bodies map[variant]*content
 }
 
-// pageData is what the page's script reads from its JSON block.
+// pageData is the JSON block that the script of the page reads.
 type pageData struct {
 	Page     string                       `json:"page"`
 	Lang     string                       `json:"lang"`
@@ -32,7 +33,7 @@ type pageData struct {
 	Strings  map[string]map[string]string `json:"strings"`
 }
 
-// frame is what every page is made from.
+// frame holds what all pages have in common.
 type frame struct {
 	template   *template.Template
 	catalogues map[string]catalogue
@@ -40,7 +41,7 @@ type frame struct {
 	cfg        Config
 }
 
-// render makes a page in one variant; refusal is nil but for the page that says why there is no other.
+// render renders a page in one variant; refusal is nil except for the error page.
 func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
 	strings, err := c.groups("common", "wait", "sale", name)
@@ -61,7 +62,8 @@ func newShell(f *frame, name string, e entry) (*shell, error) {
 	return renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
 }
 
-// renderAll makes a page in every variant; refusal gives what it says instead of a content, if it does.
+// renderAll renders a page in every variant; refusal returns the text of an error page, nil for
+// other pages.
 func renderAll(f *frame, name string, e entry, status int, refusal func(catalogue) *refusalText) (*shell, error) {
 	s := &shell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[variant]*content, 2*len(f.catalogues))}
 	for lang, c := range f.catalogues {
@@ -82,7 +84,7 @@ func (s *shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "private, no-cache")
 	h.Add("Vary", "Accept-Language, Cookie")
 	h.Set("Content-Security-Policy", s.csp)
-	secure(h)
+	setSecurityHeaders(h)
 	s.bodies[variantOf(r)].serve(w, r, s.status)
 }
 
@@ -91,7 +93,7 @@ func variantOf(r *http.Request) variant {
 	return variant{lang: Language(r), session: err == nil}
 }
 
-// contentSecurity lets a page load from its own origin only and run no inline script or style.
+// contentSecurity lets a page load from its own origin only, without inline scripts and styles.
 func contentSecurity(cfg Config) string {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 		"font-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -105,8 +107,8 @@ func upgrade(cfg Config) string {
 	return ""
 }
 
-// secure sets the headers that every page needs, whatever stands in front of it.
-func secure(h http.Header) {
+// setSecurityHeaders sets the headers that every page needs.
+func setSecurityHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/gateway/internal/web"
 )
 
-// noEvent asks for the page of an event that does not exist.
+// noEvent requests the page of an event that does not exist.
 func noEvent(t *testing.T, p *web.Pages, method string, headers ...string) (*http.Response, bool) {
 	t.Helper()
 	r := httptest.NewRequest(method, "/events/typo", http.NoBody)
@@ -29,9 +29,8 @@ func noEvent(t *testing.T, p *web.Pages, method string, headers ...string) (*htt
 	return w.Result(), done
 }
 
-// TestAnUnknownEventHasAPageWithAWayHome: people see it in their language with status 404, programs
-// get a problem document from elsewhere.
-func TestAnUnknownEventHasAPageWithAWayHome(t *testing.T) {
+// People see the page in their language with status 404; programs get a problem document.
+func TestPageOfUnknownEvent(t *testing.T) {
 	t.Parallel()
 	p, err := web.NewFrom(bundle(), web.Config{})
 	require.NoError(t, err)
@@ -42,7 +41,7 @@ func TestAnUnknownEventHasAPageWithAWayHome(t *testing.T) {
 		require.True(t, done)
 		require.Equal(t, http.StatusNotFound, r.StatusCode)
 		require.Contains(t, r.Header.Get("Content-Security-Policy"), "script-src 'self'")
-		require.Equal(t, "private, no-cache", r.Header.Get("Cache-Control"), "the event may be announced any moment")
+		require.Equal(t, "private, no-cache", r.Header.Get("Cache-Control"), "the event may be created at any time")
 		page := body(t, r)
 		require.Contains(t, page, `<html lang="`+lang+`">`)
 		require.Contains(t, page, "<h1>"+c["problem"]["noEventTitle"]+"</h1>")
@@ -50,7 +49,7 @@ func TestAnUnknownEventHasAPageWithAWayHome(t *testing.T) {
 		require.Contains(t, page, c["problem"]["noEvent"])
 		require.Contains(t, page, c["problem"]["noEventHelp"])
 		require.Contains(t, page, `<a class="button" href="/">`+c["common"]["toEvents"]+`</a>`)
-		require.Contains(t, page, `src="/assets/problem-A.js"`, "the frame can change the language and sign out")
+		require.Contains(t, page, `src="/assets/problem-A.js"`, "the script of the frame is loaded")
 	}
 	r, done := noEvent(t, p, http.MethodHead, "Accept", "text/html")
 	require.True(t, done)
@@ -65,8 +64,8 @@ func TestAnUnknownEventHasAPageWithAWayHome(t *testing.T) {
 	require.False(t, done)
 }
 
-// TestEveryPageHasTheIcon: as an address that holds the picture, so that it costs no request.
-func TestEveryPageHasTheIcon(t *testing.T) {
+// The icon is a data URL, so that it needs no request.
+func TestPagesHaveTheIcon(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`<link rel="icon" type="image/svg\+xml" href="(data:image/svg\+xml,[^"]+)">`)
 	for _, files := range []fstest.MapFS{bundle(), {".keep": {}}} {
@@ -85,7 +84,7 @@ func TestEveryPageHasTheIcon(t *testing.T) {
 	}
 }
 
-// allowed reads robots.txt as crawlers do: the longest rule that matches decides (RFC 9309 §2.2.2).
+// allowed evaluates robots.txt like a crawler: the longest matching rule decides (RFC 9309 §2.2.2).
 func allowed(robots, path string) bool {
 	longest, allow := 0, true
 	for line := range strings.Lines(robots) {
@@ -101,8 +100,8 @@ func allowed(robots, path string) bool {
 	return allow
 }
 
-// TestCrawlersStayOutOfLines: they read the events' pages, and what these show, and nothing else.
-func TestCrawlersStayOutOfLines(t *testing.T) {
+// Crawlers may read the pages of events and what these load, and nothing else.
+func TestRobots(t *testing.T) {
 	t.Parallel()
 	for _, files := range []fstest.MapFS{bundle(), {".keep": {}}} {
 		r := get(serve(t, files, web.Config{}), "/robots.txt")
@@ -123,12 +122,12 @@ func TestCrawlersStayOutOfLines(t *testing.T) {
 	}
 }
 
-// seatWords speak of seats, in both languages; a number of 석 is one too.
+// seatWords matches words for seats in both languages; a number with 석 is one too.
 var seatWords = regexp.MustCompile(`(?i)\bseats?\b|좌석|[}\d]석|자리`)
 
-// TestStandingSalesSpeakOfNoSeats: what the pages of general admission say holds for places without
-// a number too. The sentences left out are shown for assigned seats alone.
-func TestStandingSalesSpeakOfNoSeats(t *testing.T) {
+// Sentences for general admission do not mention seats. The keys in assigned are shown for assigned
+// seats only.
+func TestGeneralAdmissionMentionsNoSeats(t *testing.T) {
 	t.Parallel()
 	assigned := []string{"common.seat", "event.enterHelp", "book.adjacent", "book.map"}
 	catalogues, err := web.Catalogues()
@@ -147,8 +146,8 @@ func TestStandingSalesSpeakOfNoSeats(t *testing.T) {
 	}
 }
 
-// TestAnEventHasOneWordInKorean: 공연, as the visitors say, and never 이벤트.
-func TestAnEventHasOneWordInKorean(t *testing.T) {
+// The Korean pages call an event 공연, never 이벤트.
+func TestKoreanTermForEvent(t *testing.T) {
 	t.Parallel()
 	catalogues, err := web.Catalogues()
 	require.NoError(t, err)

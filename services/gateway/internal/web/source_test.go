@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Some of what browsers have exists in secure contexts only, as crypto.randomUUID: on plain http a
-// page that takes it for granted fails.
+// Some browser APIs, such as crypto.randomUUID, exist only in secure contexts: a page that depends
+// on them fails on plain http.
 func TestPagesWorkOnPlainHTTP(t *testing.T) {
 	t.Parallel()
 	files := 0

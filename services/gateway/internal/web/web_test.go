@@ -19,10 +19,10 @@ import (
 
 const (
 	roomBody   = "<!doctype html><title>room</title>"
-	scriptBody = "console.log('a script that is long enough to be worth packing')"
+	scriptBody = "console.log('a script that is long enough to be compressed')"
 )
 
-// bundle is what the bundler leaves behind, made small.
+// bundle is a small output of the bundler.
 func bundle() fstest.MapFS {
 	var pages []string
 	for _, name := range append([]string{"problem"}, web.Names...) {
@@ -34,12 +34,12 @@ func bundle() fstest.MapFS {
 		"vwr.html":              {Data: []byte(roomBody)},
 		"assets/events-A.js":    {Data: []byte(scriptBody)},
 		"assets/events-A.js.br": {Data: []byte("brotli")},
-		"assets/events-A.js.gz": {Data: packed(scriptBody)},
+		"assets/events-A.js.gz": {Data: gzipped(scriptBody)},
 		"assets/style-C.css":    {Data: []byte("body{}")},
 	}
 }
 
-func packed(text string) []byte {
+func gzipped(text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, _ = z.Write([]byte(text))
@@ -79,7 +79,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-func TestEveryPageSpeaksTheVisitorsLanguage(t *testing.T) {
+func TestPagesUseTheLanguageOfTheVisitor(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{DevLogin: true})
 	paths := map[string]string{
@@ -126,7 +126,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-func TestSessionDecidesWhatTheFrameOffers(t *testing.T) {
+func TestFrameShowsSignInOrSignOut(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
 	require.Contains(t, body(t, get(h, "/")), `id="sign-in"`)
@@ -135,10 +135,11 @@ func TestSessionDecidesWhatTheFrameOffers(t *testing.T) {
 	require.Contains(t, signedIn, `id="sign-out"`)
 }
 
-// inline finds scripts with a body, style elements, and style and event attributes, which the policy would block.
+// inline matches what the policy blocks: scripts with a body, style elements, and style and event
+// attributes.
 var inline = regexp.MustCompile(`<script>|<script [^>]*type="module"[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=`)
 
-func TestPolicyLetsPagesLoadFromThemselvesOnly(t *testing.T) {
+func TestPolicyAllowsSameOriginOnly(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
 	for _, path := range []string{"/", "/queue/e1", "/login"} {
@@ -167,7 +168,7 @@ func TestWaitingRoomIsTheSameForEverybody(t *testing.T) {
 	require.Equal(t, first.Header.Get("ETag"), other.Header.Get("ETag"))
 	require.Contains(t, first.Header.Get("Cache-Control"), "public")
 	require.Contains(t, first.Header.Get("Cache-Control"), "s-maxage=")
-	require.Equal(t, []string{"Accept-Encoding"}, first.Header.Values("Vary"), "a cache keeps one answer per coding")
+	require.Equal(t, []string{"Accept-Encoding"}, first.Header.Values("Vary"), "a cache keeps one response per coding")
 	require.Empty(t, first.Header.Values("Set-Cookie"))
 	policy := first.Header.Get("Content-Security-Policy")
 	require.Contains(t, policy, "script-src 'sha256-S'; style-src 'sha256-T'")
@@ -180,12 +181,12 @@ func TestAssets(t *testing.T) {
 	h := serve(t, bundle(), web.Config{})
 	for _, c := range []struct{ accept, coding, body string }{
 		{"gzip, deflate, br", "br", "brotli"},
-		{"gzip", "gzip", string(packed(scriptBody))},
-		{"br;q=0, gzip;q=0.5", "gzip", string(packed(scriptBody))},
+		{"gzip", "gzip", string(gzipped(scriptBody))},
+		{"br;q=0, gzip;q=0.5", "gzip", string(gzipped(scriptBody))},
 		{"*", "br", "brotli"},
 		{"*;q=0", "", scriptBody},
 		{"", "", scriptBody},
-		{"GZIP", "gzip", string(packed(scriptBody))},
+		{"GZIP", "gzip", string(gzipped(scriptBody))},
 	} {
 		r := get(h, "/assets/events-A.js", "Accept-Encoding", c.accept)
 		require.Equal(t, http.StatusOK, r.StatusCode)
@@ -199,10 +200,10 @@ func TestAssets(t *testing.T) {
 	missing := get(h, "/assets/events-OLD.js")
 	require.Equal(t, http.StatusNotFound, missing.StatusCode)
 	require.Equal(t, "no-store", missing.Header.Get("Cache-Control"))
-	require.Equal(t, http.StatusNotFound, get(h, "/assets/events-A.js.br").StatusCode, "packed files have no address")
+	require.Equal(t, http.StatusNotFound, get(h, "/assets/events-A.js.br").StatusCode, "compressed files have no URL")
 }
 
-func TestUnchangedAnswersAreNotSentAgain(t *testing.T) {
+func TestConditionalRequests(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
 	for _, path := range []string{"/", "/vwr/e1", "/assets/events-A.js"} {
@@ -218,10 +219,10 @@ func TestUnchangedAnswersAreNotSentAgain(t *testing.T) {
 		}
 	}
 	plain, zipped := get(h, "/").Header.Get("ETag"), get(h, "/", "Accept-Encoding", "gzip").Header.Get("ETag")
-	require.NotEqual(t, plain, zipped, "each coding is a representation of its own")
+	require.NotEqual(t, plain, zipped, "each coding is a separate representation")
 }
 
-func TestHeadHasNoBodyAndOthersAreRefused(t *testing.T) {
+func TestMethodsOfPages(t *testing.T) {
 	t.Parallel()
 	p, err := web.NewFrom(bundle(), web.Config{})
 	require.NoError(t, err)
@@ -239,7 +240,7 @@ func TestHeadHasNoBodyAndOthersAreRefused(t *testing.T) {
 	}
 }
 
-func TestPagesSayHowToBuildThem(t *testing.T) {
+func TestUnbuiltPagesExplainTheBuild(t *testing.T) {
 	t.Parallel()
 	h := serve(t, fstest.MapFS{".keep": {}}, web.Config{})
 	for _, path := range []string{"/", "/vwr/e1", "/queue/e1"} {
@@ -252,9 +253,9 @@ func TestPagesSayHowToBuildThem(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(h, "/assets/x.js").StatusCode)
 }
 
-func TestBundlesThatLackSomethingAreRefused(t *testing.T) {
+func TestIncompleteBundleIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(fstest.MapFS){
+	for name, corrupt := range map[string]func(fstest.MapFS){
 		"a page": func(m fstest.MapFS) {
 			m["manifest.json"].Data = bytes.Replace(m["manifest.json"].Data, []byte(`"seats"`), []byte(`"seat"`), 1)
 		},
@@ -266,7 +267,7 @@ func TestBundlesThatLackSomethingAreRefused(t *testing.T) {
 		"a type": func(m fstest.MapFS) { m["assets/logo.exe"] = &fstest.MapFile{} },
 	} {
 		files := bundle()
-		spoil(files)
+		corrupt(files)
 		_, err := web.NewFrom(files, web.Config{})
 		require.Error(t, err, name)
 	}
@@ -277,7 +278,7 @@ func TestCataloguesMatch(t *testing.T) {
 	all, err := web.Catalogues()
 	require.NoError(t, err)
 	placeholder := regexp.MustCompile(`\{\w+\}`)
-	places := func(text string) map[string]bool {
+	placeholders := func(text string) map[string]bool {
 		found := map[string]bool{}
 		for _, p := range placeholder.FindAllString(text, -1) {
 			found[p] = true
@@ -290,12 +291,12 @@ func TestCataloguesMatch(t *testing.T) {
 		require.Len(t, ko[group], len(sentences), group)
 		for key, text := range sentences {
 			require.NotEmpty(t, ko[group][key], "%s.%s", group, key)
-			require.Equal(t, places(text), places(ko[group][key]), "%s.%s", group, key)
+			require.Equal(t, placeholders(text), placeholders(ko[group][key]), "%s.%s", group, key)
 		}
 	}
 }
 
-func TestRefusalsArePagesToPeopleAlone(t *testing.T) {
+func TestErrorPagesAreForPeopleOnly(t *testing.T) {
 	t.Parallel()
 	p, err := web.NewFrom(bundle(), web.Config{})
 	require.NoError(t, err)
@@ -315,7 +316,7 @@ func TestRefusalsArePagesToPeopleAlone(t *testing.T) {
 	page := body(t, r)
 	require.Contains(t, page, `<html lang="ko">`)
 	require.Contains(t, page, "A &lt;sentence&gt;.")
-	require.NotContains(t, page, "req-7", "the visitor's fault needs no number")
+	require.NotContains(t, page, "req-7", "client errors need no reference")
 
 	r, _ = refuse("/my", http.StatusServiceUnavailable, "Accept", "text/html")
 	require.Contains(t, body(t, r), "Reference req-7")

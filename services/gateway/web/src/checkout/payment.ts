@@ -1,26 +1,27 @@
-// The calls of a payment, each safe to repeat: a key that the browser keeps names the attempt.
+// The calls of a payment. Each can be repeated safely: a key kept in the browser identifies the
+// attempt.
 
 import { call, follow, once } from "../lib/api";
 import { repeat } from "../lib/pace";
 import { serverNow } from "../lib/now";
-import { recall, remember } from "../lib/store";
+import { readStored, writeStored } from "../lib/store";
 import { uuid } from "../lib/uuid";
 import type { Confirmed, Payment, Prepared, Reservation } from "../lib/types";
 
-/** Where the checkout stands. */
+/** The state of the checkout. */
 export interface Step {
   reservation: Reservation;
   paymentId?: string | undefined;
-  // The provider said that the money was taken.
+  // Whether the provider reported the charge.
   charged?: boolean;
-  // Why the last attempt was declined; empty codes are shown as such.
+  // The decline code of the last attempt.
   declined?: string | undefined;
   failure?: unknown;
-  // Counts the attempts, so that each is prepared anew.
+  // The number of attempts, since each has to be prepared.
   attempt?: number;
 }
 
-/** What the sandbox provider is told to answer; it reads the payment key up to its first dash. */
+/** The answers of the sandbox provider; it reads the payment key up to its first dash. */
 export const sandboxAnswers = ["ok", "decline", "slow", "late", "late-decline", "timeout", "lost"] as const;
 
 export type SandboxAnswer = (typeof sandboxAnswers)[number];
@@ -28,10 +29,10 @@ export type SandboxAnswer = (typeof sandboxAnswers)[number];
 const prepareKey = (reservationId: string) => `urr-prepare-${reservationId}`;
 const paymentKey = (reservationId: string) => `urr-payment-${reservationId}`;
 
-/** Opens the payment, or finds the open one again: a reloaded page sends the same key. */
+/** Opens the payment, or returns the open one: a reloaded page sends the same key. */
 export function prepare(reservationId: string, signal: AbortSignal): Promise<Prepared> {
-  const key = recall(sessionStorage, prepareKey(reservationId)) || uuid();
-  remember(sessionStorage, prepareKey(reservationId), key);
+  const key = readStored(sessionStorage, prepareKey(reservationId)) || uuid();
+  writeStored(sessionStorage, prepareKey(reservationId), key);
   return call<Prepared>("POST", "/payments/prepare", {
     body: { paymentType: "reservation", referenceId: reservationId },
     headers: { "Idempotency-Key": key },
@@ -39,39 +40,41 @@ export function prepare(reservationId: string, signal: AbortSignal): Promise<Pre
   });
 }
 
-/** The payment prepared under the kept key is over; the next one needs another. */
+/** Forgets the key of an ended payment; the next payment needs another one. */
 function endAttempt(reservationId: string): void {
-  remember(sessionStorage, prepareKey(reservationId), "");
-  remember(sessionStorage, paymentKey(reservationId), "");
+  writeStored(sessionStorage, prepareKey(reservationId), "");
+  writeStored(sessionStorage, paymentKey(reservationId), "");
 }
 
 const readReservation = (id: string, signal?: AbortSignal) =>
   call<Reservation>("GET", `/my/reservations/${id}`, signal ? { signal } : {});
 
-/** Where a checkout that is opened, or opened again, stands: a reload may have missed how the payment went. */
+/**
+ * The state of a checkout that is opened or reloaded, since a reload may have missed the outcome.
+ */
 export async function open(reservationId: string, signal: AbortSignal): Promise<Step> {
   const reservation = await readReservation(reservationId, signal);
-  const paymentId = recall(sessionStorage, paymentKey(reservationId));
+  const paymentId = readStored(sessionStorage, paymentKey(reservationId));
   const step: Step = { reservation, ...(paymentId ? { paymentId } : {}) };
-  return (reservation.status === "HELD" && (await look(step, signal))) || step;
+  return (reservation.status === "HELD" && (await readNext(step, signal))) || step;
 }
 
-/** Charges once, however often the call has to be repeated. The provider may take ten seconds. */
+/** Charges once, even if the call is repeated. The provider may take ten seconds. */
 function confirmOnce(prepared: Prepared, answer: SandboxAnswer): Promise<Confirmed> {
   const body = { orderId: prepared.orderId, paymentKey: `${answer}-${uuid()}`, amount: prepared.amount };
   return once<Confirmed>("POST", "/payments/confirm", { body, seconds: 30 });
 }
 
-/** Pays, and says where that leads; never throws. */
+/** Pays and returns the next step; never throws. */
 export async function pay(step: Step, prepared: Prepared, answer: SandboxAnswer): Promise<Step> {
   const { reservation } = step;
   const attempt = (step.attempt ?? 0) + 1;
-  remember(sessionStorage, paymentKey(reservation.reservationId), prepared.paymentId);
+  writeStored(sessionStorage, paymentKey(reservation.reservationId), prepared.paymentId);
   try {
     const confirmed = await confirmOnce(prepared, answer);
     const next: Step = { reservation, paymentId: prepared.paymentId, attempt };
     if (confirmed.status === "DECLINED") return await declined(next, confirmed.declineCode);
-    // From here on the server's word counts; PAYING makes the page ask for it.
+    // From here on the server decides; PAYING makes the page poll it.
     next.reservation = { ...reservation, status: "PAYING" };
     next.charged = confirmed.status === "CONFIRMED";
     return next;
@@ -89,18 +92,21 @@ async function declined(step: Step, code: string | undefined): Promise<Step> {
   return { reservation: now, declined: code || "DECLINED", attempt: (step.attempt ?? 0) + 1 };
 }
 
-/** Asks until the reservation is neither being paid nor held for a payment that is still open. */
-export function settle(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
+/** Polls until the reservation is neither being paid nor held for an open payment. */
+export function awaitOutcome(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
   let polls = 0;
   const attempt = async () => {
-    const next = await look(step, signal);
+    const next = await readNext(step, signal);
     if (next) return show(next);
     return ++polls < 5 ? 0.5 : polls < 30 ? 1 : 3;
   };
   return repeat(attempt, (failure, retryIn) => retryIn ?? (follow(failure) || show({ ...step, failure })), signal);
 }
 
-/** Asks about a hold until it is one no more: its end is the server's to say, and another tab may pay or give it back. */
+/**
+ * Polls a hold until it ends: the server decides about its end, and another tab may pay or cancel
+ * it.
+ */
 export function watchHold(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
   let asked = false;
   const attempt = async () => {
@@ -113,12 +119,12 @@ export function watchHold(step: Step, show: (step: Step) => void, signal: AbortS
   return repeat(attempt, (failure, retryIn) => retryIn ?? follow(failure), signal);
 }
 
-/** The next step, or nothing while the payment is under way. */
-async function look(step: Step, signal: AbortSignal): Promise<Step | undefined> {
+/** The next step; undefined while the payment is in progress. */
+async function readNext(step: Step, signal: AbortSignal): Promise<Step | undefined> {
   const reservation = await readReservation(step.reservation.reservationId, signal);
   if (reservation.status === "PAYING") return undefined;
   if (reservation.status !== "HELD" || !step.paymentId) return { ...step, reservation };
-  // Held again: the payment was declined, or the reservation does not know of it yet.
+  // Held again: the payment was declined, or the reservation is not updated yet.
   const payment = await call<Payment>("GET", `/payments/${step.paymentId}`, { signal });
   if (payment.status === "DECLINED") return declined({ ...step, reservation }, payment.declineCode);
   if (payment.status === "PREPARED") return { ...step, reservation };

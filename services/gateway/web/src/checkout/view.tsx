@@ -1,4 +1,4 @@
-// What the checkout shows: the order, and the sandbox provider's own form.
+// The parts of the checkout: the order and the form of the sandbox provider.
 
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
@@ -19,7 +19,7 @@ interface OrderProps {
   setStep: (step: Step) => void;
 }
 
-/** What is bought, and giving it back while nothing is paid. */
+/** The order, which can be cancelled until it is paid. */
 export function Order({ reservation, busy, setStep }: OrderProps) {
   const [failure, setFailure] = useState<unknown>();
   const cancel = async () => {
@@ -69,7 +69,7 @@ interface PayProps {
   setBusy: (busy: boolean) => void;
 }
 
-/** The sandbox provider's form; other providers have a page of their own. */
+/** The form of the sandbox provider; other providers have their own page. */
 export function Pay({ step, prepared, open, setStep, busy, setBusy }: PayProps) {
   const [answer, setAnswer] = useState<SandboxAnswer>("ok");
   if (prepared.provider !== "sandbox") {

@@ -1,4 +1,4 @@
-// What a reservation or a ticket is for.
+// The event of a reservation or a ticket.
 
 import { useEffect, useState } from "preact/hooks";
 import { formatTime } from "./format";
@@ -7,7 +7,7 @@ import type { SaleEvent } from "./types";
 
 const events = new Map<string, Promise<SaleEvent | undefined>>();
 
-/** An event, asked for once; nothing when it cannot be had. */
+/** Reads an event once; undefined on failure. */
 function eventOf(eventId: string): Promise<SaleEvent | undefined> {
   let event = events.get(eventId);
   if (!event) {
@@ -17,7 +17,7 @@ function eventOf(eventId: string): Promise<SaleEvent | undefined> {
   return event;
 }
 
-/** The event, when and where. */
+/** Title, time and venue of an event. */
 export function About({ eventId }: { eventId: string }) {
   const [event, setEvent] = useState<SaleEvent>();
   useEffect(() => void eventOf(eventId).then(setEvent), [eventId]);

@@ -1,6 +1,6 @@
 // Calls of the gateway's API.
 
-import { hear } from "./now";
+import { observeServerTime } from "./now";
 import { clock } from "./pace";
 import { loginPath, ownPath, page, strings } from "./page";
 import { backoff, Problem, problemOf, request } from "./problem";
@@ -12,11 +12,14 @@ export interface CallOptions {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
-  // How long the answer may take.
+  // The time-out of the response.
   seconds?: number;
 }
 
-/** Calls `path` under /api/v1 and reads its JSON answer (undefined for 204); refusals are thrown as Problem. */
+/**
+ * Calls `path` under /api/v1 and returns its JSON response (undefined for 204). Errors are thrown
+ * as Problem.
+ */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const answer = await send(method, path, options);
   if (!answer.ok) throw await problemOf(answer);
@@ -30,8 +33,8 @@ export async function call<T>(method: string, path: string, options: CallOptions
 }
 
 /**
- * A call that makes something, once, however often it has to be repeated: the answer may be lost on the way, and without
- * the key a second try would be refused by what the first one did.
+ * Calls with an idempotency key and retries temporary failures: a response may be lost, and without
+ * the key a retry would be refused because of the first attempt.
  */
 export async function once<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const headers = { ...options.headers, "Idempotency-Key": uuid() };
@@ -46,9 +49,9 @@ export async function once<T>(method: string, path: string, options: CallOptions
   }
 }
 
-/** The bare answer, for callers that look at its status and headers. */
+/** Returns the response itself, for callers that need its status and headers. */
 export async function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
-  // The visitor's choice of language may differ from the browser's.
+  // The visitor may have chosen another language than that of the browser.
   const headers: Record<string, string> = { Accept: "application/json", "Accept-Language": page.lang, ...options.headers };
   const init: RequestInit = { method, headers, cache: "no-store" };
   if (options.signal) init.signal = options.signal;
@@ -58,14 +61,17 @@ export async function send(method: string, path: string, options: CallOptions = 
   }
   const sent = Date.now();
   const answer = await request(`/api/v1${path}`, init, options.seconds);
-  hear(answer, sent);
+  observeServerTime(answer, sent);
   return answer;
 }
 
-/** Goes where a refusal sends the visitor: to sign in, or into a waiting room. False when it names no place. */
+/**
+ * Goes where an error sends the visitor: to sign in, or to a waiting room. Returns false if it
+ * names no target.
+ */
 export function follow(failure: unknown): boolean {
   if (!(failure instanceof Problem)) return false;
-  // Replaced, or the browser's way back would lead to this page, and from here away again.
+  // Replaced, since the back button would lead to this page and away again.
   if (failure.status === 401) {
     location.replace(loginPath());
     return true;
@@ -77,7 +83,7 @@ export function follow(failure: unknown): boolean {
   return false;
 }
 
-/** What to tell the visitor about a failure. */
+/** The text of a failure for the visitor. */
 export function explain(failure: unknown): string {
   const common = strings("common");
   if (!(failure instanceof Problem)) return common.failed;

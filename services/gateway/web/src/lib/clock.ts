@@ -1,4 +1,4 @@
-// Waiting by a worker's clock, see clock.worker.ts. No imports: the one-file page uses it too.
+// Timers that run in a worker, see clock.worker.ts. No imports: the single-file page uses it too.
 
 export class Clock {
   private last = 0;

@@ -1,4 +1,5 @@
-// A clock that runs on in hidden tabs: browsers slow a hidden page's timers down to one a minute, not a worker's.
+// A clock that keeps running in hidden tabs: browsers throttle timers of hidden pages to one a
+// minute, but not those of workers.
 
 onmessage = (message: MessageEvent<{ id: number; ms: number }>) => {
   const { id, ms } = message.data;

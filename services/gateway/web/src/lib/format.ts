@@ -1,10 +1,10 @@
-// Numbers, money and times in the page's language.
+// Formats numbers, money and times in the language of the page.
 
 import { fill, page, strings } from "./page";
 
 const common = strings("common");
 const number = new Intl.NumberFormat(page.lang);
-// In the visitor's own zone, which is named: a ticket may be bought from another one than the event's.
+// In the time zone of the visitor, with its name: the event may be in another one.
 const dateTime = new Intl.DateTimeFormat(page.lang, {
   year: "numeric",
   month: "short",
@@ -20,7 +20,7 @@ export const formatNumber = (n: number): string => number.format(n);
 
 const longZone = new Intl.DateTimeFormat(page.lang, { timeZoneName: "long" });
 
-/** The visitor's own time zone in words, as it is called at a time: summer has a name of its own. */
+/** The name of the time zone of the visitor at a time, since it differs in summer. */
 export const zoneName = (time: string): string =>
   longZone.formatToParts(new Date(time)).find((part) => part.type === "timeZoneName")?.value ?? "";
 
@@ -28,12 +28,12 @@ export const formatTime = (time: string | number): string => dateTime.format(new
 
 export const formatTimes = (from: string, to: string): string => dateTime.formatRange(new Date(from), new Date(to));
 
-/** The time of day alone, with seconds. */
+/** The time of day with seconds. */
 export const formatClock = (time: number): string => clockTime.format(time);
 
 const currencies = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
-/** An amount in the currency's minor unit, as 55000 KRW or 1999 USD (19.99). */
+/** Formats an amount in the minor unit of the currency, such as 55000 KRW or 1999 USD (19.99). */
 export function formatMoney(amount: number, currency: string): string {
   let c = currencies.get(currency);
   if (!c) {
@@ -44,7 +44,7 @@ export function formatMoney(amount: number, currency: string): string {
   return c.format.format(amount / c.unit);
 }
 
-/** A span of time in words; seconds are rounded up, so that it says 0 only when it is over. */
+/** Formats a duration. Seconds are rounded up, so that 0 means that it is over. */
 export function formatDuration(seconds: number): string {
   const s = Math.max(0, Math.ceil(seconds));
   if (s < 60) return fill(common.seconds, { s });

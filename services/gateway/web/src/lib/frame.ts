@@ -1,4 +1,4 @@
-// What every page's frame can do: change the language, sign out.
+// The frame of every page: language and sign-out.
 
 import { call, explain, Problem } from "./api";
 import { page } from "./page";
@@ -6,7 +6,8 @@ import { page } from "./page";
 function changeLanguage(lang: string): void {
   const secure = location.protocol === "https:" ? "; Secure" : "";
   document.cookie = `urr-lang=${lang}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
-  // A browser may store a cookie after the script went on, and send the reload without it. Reading it waits for that.
+  // Browsers may store the cookie asynchronously and send the reload without it. Reading it waits
+  // for that.
   void document.cookie;
   location.reload();
 }
@@ -15,10 +16,11 @@ async function signOut(): Promise<void> {
   try {
     await call<void>("POST", "/auth/logout");
   } catch (failure) {
-    // Nobody shall believe to be signed out who is not; without a session there is nothing to end.
+    // Show a failure, so that nobody believes to be signed out who is not. Without a session there
+    // is nothing to end.
     if (!(failure instanceof Problem && failure.status === 401)) return alert(explain(failure));
   }
-  // Whatever this tab kept belongs to the one who leaves.
+  // The data of this tab belongs to the user who signed out.
   sessionStorage.clear();
   location.assign("/");
 }
@@ -33,7 +35,7 @@ export function startFrame(): void {
   }
 }
 
-/** Sets the page's heading and title once its subject is known. */
+/** Sets the heading and the title of the page once its subject is known. */
 export function setHeading(text: string): void {
   const heading = document.querySelector("main > h1");
   if (heading) heading.textContent = text;

@@ -1,4 +1,5 @@
-// What the visitor holds of an event already: found again after a reload, the back button, or in another tab.
+// The reservation that the visitor already holds for an event: shown after a reload, the back
+// button, or in another tab.
 
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
@@ -10,20 +11,20 @@ import { Countdown, Notice } from "./ui";
 
 const common = strings("common");
 
-/** The newest unpaid reservation of the event. Without an answer the page goes on without it. */
+/** The newest unpaid reservation of the event. A failure counts as none. */
 export async function readHeld(eventId: string, signal?: AbortSignal): Promise<Reservation | undefined> {
-  const mine = (r: Reservation) => r.eventId === eventId && (r.status === "HELD" || r.status === "PAYING");
+  const unpaid = (r: Reservation) => r.eventId === eventId && (r.status === "HELD" || r.status === "PAYING");
   try {
     const list = await call<List<Reservation>>("GET", "/my/reservations?limit=20", signal ? { signal } : {});
-    return list.items.find(mine);
+    return list.items.find(unpaid);
   } catch {
     return undefined;
   }
 }
 
 /**
- * What is held, as it was when the page was loaded: coming later, its notice would move the page under the visitor's
- * finger. `again` asks anew, and so does the end of the hold.
+ * The held reservation as of the loading of the page: a notice that appears later would move the
+ * page while the visitor points at it. `again` reads it anew, and so does the end of the hold.
  */
 export function useHeld(eventId: string, loaded: Reservation | undefined) {
   const [held, setHeld] = useState(loaded);

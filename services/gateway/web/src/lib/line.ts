@@ -1,8 +1,8 @@
-// A visitor's standing at tier 2: the queue ticket while waiting, the entry token while inside.
+// The state of a visitor in tier 2: the queue ticket while waiting, the entry token in the shop.
 
 import { call, follow } from "./api";
 import { repeat } from "./pace";
-import { recall, remember } from "./store";
+import { readStored, writeStored } from "./store";
 import type { Place } from "./types";
 
 const heartbeatSeconds = 10;
@@ -23,19 +23,19 @@ export class Line {
   }
 
   /**
-   * Headers that carry the visitor's standing. The token stands in the cookie too, but another event's tab may have
-   * replaced it there; the header is read first.
+   * Headers with ticket and token. The token is in the cookie too, but a tab of another event may
+   * have replaced it there; the header is read first.
    */
   headers(): Record<string, string> {
     const headers: Record<string, string> = {};
-    const token = recall(sessionStorage, this.tokenKey);
-    const ticket = recall(localStorage, this.ticketKey);
+    const token = readStored(sessionStorage, this.tokenKey);
+    const ticket = readStored(localStorage, this.ticketKey);
     if (token) headers["x-queue-entry-token"] = token;
     if (ticket) headers["x-queue-ticket"] = ticket;
     return headers;
   }
 
-  /** Joins the line or finds the place in it. */
+  /** Joins the line or returns the place in it. */
   check(signal?: AbortSignal): Promise<Place> {
     return this.ask("POST", "check", signal);
   }
@@ -50,15 +50,16 @@ export class Line {
     this.forget();
   }
 
-  /** The place is gone: nothing of it shall be sent again. */
+  /** Forgets ticket and token, so that they are not sent again. */
   forget(): void {
-    remember(localStorage, this.ticketKey, "");
-    remember(sessionStorage, this.tokenKey, "");
+    writeStored(localStorage, this.ticketKey, "");
+    writeStored(sessionStorage, this.tokenKey, "");
   }
 
   /**
-   * Keeps the slot alive until the signal ends, and tells its end (epoch ms) whenever the server names it. `over` is
-   * called once the slot has ended; failures in between are waited out, since the slot outlives two minutes of silence.
+   * Keeps the slot alive until the signal is aborted, and passes on its end (epoch ms) whenever the
+   * server sends it. `over` is called once the slot has ended. Temporary failures are retried,
+   * since a slot outlives two minutes without heartbeats.
    */
   hold(onEnd: (end: number) => void, over: () => void, signal: AbortSignal): Promise<void> {
     return repeat(
@@ -84,12 +85,12 @@ export class Line {
   private async ask(method: string, what: string, signal?: AbortSignal): Promise<Place> {
     const options = { headers: this.headers(), ...(signal ? { signal } : {}) };
     const place = await call<Place>(method, `/queue/${what}/${this.eventId}`, options);
-    if (place.ticket) remember(localStorage, this.ticketKey, place.ticket);
+    if (place.ticket) writeStored(localStorage, this.ticketKey, place.ticket);
     this.keep(place.entryToken);
     return place;
   }
 
   private keep(token: string | undefined): void {
-    if (token) remember(sessionStorage, this.tokenKey, token);
+    if (token) writeStored(sessionStorage, this.tokenKey, token);
   }
 }

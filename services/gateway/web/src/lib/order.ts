@@ -1,4 +1,4 @@
-// Seats as people count them: A-2 before A-10, whatever the order they came in.
+// Natural order of seats: A-2 before A-10.
 
 import { page } from "./page";
 import type { Seat, Ticket } from "./types";
@@ -8,8 +8,8 @@ const natural = new Intl.Collator(page.lang, { numeric: true });
 export const bySeat = (a: Seat, b: Seat): number =>
   natural.compare(a.section, b.section) || natural.compare(a.row, b.row) || a.number - b.number;
 
-/** The tickets in their order, but those of one reservation together and by their seats. */
-export function inOrder(tickets: Ticket[]): Ticket[] {
+/** Keeps the order of tickets, but groups those of a reservation and sorts them by seat. */
+export function groupByReservation(tickets: Ticket[]): Ticket[] {
   const bookings = new Map<string, Ticket[]>();
   for (const ticket of tickets) {
     const booking = bookings.get(ticket.reservationId);

@@ -1,4 +1,4 @@
-// The page's clock, and polls by it.
+// The clock of the page, and polling with it.
 
 import { Clock } from "./clock";
 import { page } from "./page";
@@ -9,8 +9,8 @@ export const clock = new Clock(new Worker(page.clock, { type: "module" }));
 export const repeat = (attempt: Attempt, failed: Failed, signal: AbortSignal): Promise<void> =>
   poll(clock, attempt, failed, signal);
 
-/** Resolves when the page is looked at: nobody needs news in a hidden tab, but for a place in a line. */
-export async function seen(signal: AbortSignal): Promise<void> {
+/** Resolves when the page is visible: hidden tabs do not poll, except for a place in a line. */
+export async function untilVisible(signal: AbortSignal): Promise<void> {
   while (document.hidden && !signal.aborted) {
     await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
   }

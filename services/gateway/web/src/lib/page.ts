@@ -1,4 +1,4 @@
-// What the server put into the page: its name, the language, the sentences, and the path's own id.
+// The data that the server put into the page: name, language, sentences, and the id in the path.
 
 import type en from "../../../internal/web/lang/en.json";
 
@@ -16,21 +16,21 @@ interface PageData {
 
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
-/** The sentences of a group that the server sent along: "common", "wait", "sale" and the page's own. */
+/** The sentences of a group in the page: "common", "wait", "sale" and that of the page. */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];
   if (!found) throw new Error(`no sentences for ${group}`);
   return found as Catalogue[G];
 }
 
-/** The n-th part of the path, from 0: the event id in /queue/{eventId} is part 1. */
+/** The n-th part of the path, from 0: in /queue/{eventId} the event id is part 1. */
 export function pathPart(n: number): string {
   return decodeURIComponent(location.pathname.split("/").filter(Boolean)[n] ?? "");
 }
 
 /**
- * A path of this site, or "/" for anything that leads elsewhere: "//host", "/\\host", "https:…", and
- * "/.//host", which is a path of this site whose normal form "//host" is an address of another.
+ * A path of this site, or "/" for anything else: "//host", "/\\host", "https:…", and "/.//host",
+ * whose normal form "//host" is a URL of another site.
  */
 export function ownPath(path: string | null | undefined): string {
   if (!path || !path.startsWith("/")) return "/";
@@ -39,7 +39,7 @@ export function ownPath(path: string | null | undefined): string {
   return url.pathname + url.search + url.hash;
 }
 
-/** Where to sign in and come back here. */
+/** The path to sign in and return here. */
 export function loginPath(): string {
   return `/login?returnTo=${encodeURIComponent(location.pathname + location.search)}`;
 }

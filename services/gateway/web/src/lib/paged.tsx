@@ -1,4 +1,4 @@
-// A list that the API gives page by page.
+// A list that the API returns in pages.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -12,10 +12,10 @@ const limit = 30;
 
 interface PagedProps<T> {
   path: string;
-  // Said when the list is empty.
+  // Text for an empty list.
   none: string;
   item: (item: T, reload: () => void) => ComponentChildren;
-  // Another order than the API's.
+  // An order other than that of the API.
   order?: (items: T[]) => T[];
 }
 
@@ -24,7 +24,7 @@ function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promi
   return call<List<T>>("GET", `${path}?limit=${limit}${after}`, signal ? { signal } : {});
 }
 
-/** The first page, and a button for the next one while there is any. */
+/** The first page, and a button to load the next one. */
 export function Paged<T>({ path, none, item, order = (items) => items }: PagedProps<T>) {
   const first = useLoad((signal) => fetchPage<T>(path, "", signal));
   const [more, setMore] = useState<List<T>>();

@@ -1,17 +1,17 @@
-// The one loop in which a page asks again and again. No imports of the page's data: the one-file page uses it too.
+// The polling loop of all pages. No imports of page data: the single-file page uses it too.
 
 import type { Clock } from "./clock";
 import { backoff, Problem } from "./problem";
 
-/** Asks once; gives the seconds until it shall be asked again, or nothing when that is not needed any more. */
+/** Polls once; returns the seconds until the next poll, or undefined when done. */
 export type Attempt = (failures: number) => Promise<number | void>;
 
-/** Is told of each failure, and in how many seconds it is tried again: nothing when it will not be. */
+/** Called on each failure with the seconds until the retry, or undefined if there is none. */
 export type Failed = (failure: unknown, retryIn: number | undefined) => void;
 
 /**
- * Repeats `attempt` until it is done, is refused for good, or the signal is aborted. What may pass is waited out, longer
- * each time, but no longer than until the browser says that the network is back.
+ * Repeats `attempt` until it is done, fails permanently, or the signal is aborted. Temporary
+ * failures are retried with growing pauses, which end early when the browser is online again.
  */
 export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signal?: AbortSignal): Promise<void> {
   for (let failures = 0; !signal?.aborted; ) {
@@ -30,7 +30,9 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
   }
 }
 
-/** Moves a pause by up to ±10 %: the server advises whole seconds, at which a crowd would come together. */
+/**
+ * Varies a pause by up to ±10 %: the server advises whole seconds, which would synchronise a crowd.
+ */
 const spread = (seconds: number): number => seconds * (0.9 + 0.2 * Math.random());
 
 async function waitOrOnline(clock: Clock, seconds: number, signal?: AbortSignal): Promise<void> {

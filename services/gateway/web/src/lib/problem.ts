@@ -1,4 +1,5 @@
-// The gateway's refusals (RFC 9457) and how long to wait before trying again. No imports: the one-file page uses it too.
+// Problem documents of the gateway (RFC 9457) and the back-off of retries. No imports: the
+// single-file page uses it too.
 
 export interface ProblemBody {
   title?: string;
@@ -12,7 +13,7 @@ export interface ProblemBody {
   seatIds?: string[];
 }
 
-/** A refused or failed call. `status` is 0 when no answer came. */
+/** A refused or failed call. `status` is 0 when there was no response. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -26,20 +27,20 @@ export class Problem extends Error {
     return this.body.code ?? "";
   }
 
-  /** Trying the same again may work: no answer, an overload, a failure of the server. */
+  /** A retry may succeed: no response, overload, or a server error. */
   get temporary(): boolean {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
 }
 
-/** Reads a refusal; a body that is no problem document counts as an empty one. */
+/** Parses an error response; a body that is not a problem document counts as empty. */
 export async function problemOf(answer: Response): Promise<Problem> {
   let body: ProblemBody = {};
   try {
     const parsed: unknown = await answer.json();
     if (parsed && typeof parsed === "object") body = parsed as ProblemBody;
   } catch {
-    // Not JSON: a proxy's own page, or cut off. The status says enough.
+    // Not JSON: the page of a proxy, or truncated. The status suffices.
   }
   const header = Number(answer.headers.get("Retry-After"));
   const retryAfter = body.retryAfter ?? (Number.isFinite(header) ? header : 0);
@@ -47,11 +48,11 @@ export async function problemOf(answer: Response): Promise<Problem> {
 }
 
 /**
- * fetch, whose failure to get an answer in time is a Problem with status 0; an abort stays an abort. A connection that
- * has silently gone would keep the page waiting for minutes.
+ * fetch with a time-out: without a response it throws a Problem with status 0; an abort is passed
+ * on. A dead connection would block the page for minutes.
  */
 export async function request(url: string, init: RequestInit, seconds = 15): Promise<Response> {
-  // AbortSignal.any would say this in a word, but phones of 2023 do not know it.
+  // AbortSignal.any is not supported by phones of 2023.
   const stop = new AbortController();
   const abort = (): void => stop.abort();
   setTimeout(abort, seconds * 1000);
@@ -65,7 +66,7 @@ export async function request(url: string, init: RequestInit, seconds = 15): Pro
   }
 }
 
-/** Seconds before attempt n (from 1) is repeated: 1, 2, 4 … 30, ±20 % so that a crowd does not return at once. */
+/** Seconds before retry n (from 1): 1, 2, 4 … 30, ±20 % to spread a crowd. */
 export function backoff(attempt: number, retryAfter = 0): number {
   const base = Math.min(30, 2 ** (attempt - 1));
   return Math.max(retryAfter, base) * (0.8 + 0.4 * Math.random());

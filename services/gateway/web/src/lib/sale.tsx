@@ -1,10 +1,10 @@
-// A sale's state in words, the same on every page on the way to its tickets.
+// The state of a sale as text, the same on every page before its tickets.
 
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
 import { formatTime } from "./format";
 import { serverNow } from "./now";
-import { clock, repeat, seen } from "./pace";
+import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 import { isOver, saleText } from "./standing";
 import type { EventStatus, SaleEvent } from "./types";
@@ -15,15 +15,15 @@ const t = strings("sale");
 export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEvent> =>
   call<SaleEvent>("GET", `/events/${encodeURIComponent(eventId)}`, signal ? { signal } : {});
 
-/** Seats can be held; SOLD_OUT may be a moment old, so that the server decides. */
+/** Seats can be held. SOLD_OUT may be outdated, so the server decides. */
 export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
 
-/** Seconds until the sale opens, by the server's clock; none are left once it has. */
+/** Seconds until the sale opens, by the clock of the server; 0 afterwards. */
 const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event.salesOpenAt) - serverNow()) / 1000);
 
 /**
- * Seconds until a sale's state is worth another question: its opening, spread over `spread` seconds since everybody waits
- * for the same instant; now and then while it may change otherwise.
+ * Seconds until the next poll of a sale: its opening, delayed by up to `spread` seconds because all
+ * visitors wait for that instant, else a fixed interval.
  */
 export function untilChange(event: SaleEvent, spread = 2): number | undefined {
   if (isOver(event.status)) return undefined;
@@ -32,8 +32,8 @@ export function untilChange(event: SaleEvent, spread = 2): number | undefined {
 }
 
 /**
- * The sale with its opening taken from the clock: who only looks on need not all ask at once whether it has come. Whoever
- * goes in then is told by the line.
+ * The sale, shown as open from its opening time on without a poll: visitors of this page need not
+ * all poll at that instant. The line has the actual state.
  */
 export function useOpening(event: SaleEvent): SaleEvent {
   const [opened, setOpened] = useState(false);
@@ -48,20 +48,20 @@ export function useOpening(event: SaleEvent): SaleEvent {
   return scheduled && opened ? { ...event, status: "ON_SALE" } : event;
 }
 
-/** The sale as it goes on after the page was opened. */
+/** The sale, kept up to date. */
 export function useSale(opened: SaleEvent): SaleEvent {
   const [event, setEvent] = useState(opened);
   useEffect(() => {
     const abort = new AbortController();
     const attempt = async () => {
-      await seen(abort.signal);
+      await untilVisible(abort.signal);
       const now = await readEvent(opened.eventId, abort.signal);
       setEvent(now);
       return untilChange(now);
     };
     const first = untilChange(opened);
     if (first !== undefined) {
-      // What cannot be asked now is asked later; what is refused for good has nothing to add.
+      // Temporary failures are retried; permanent ones are ignored.
       void clock.wait(first, abort.signal).then(() => repeat(attempt, () => undefined, abort.signal));
     }
     return () => abort.abort();
@@ -71,13 +71,13 @@ export function useSale(opened: SaleEvent): SaleEvent {
 
 interface SaleNoticeProps {
   status: EventStatus | undefined;
-  // The opening, once it is known.
+  // The opening time, once known.
   opensAt: string | undefined;
-  // Of somebody who has a place in the line.
+  // Whether the visitor has a place in the line.
   waits?: boolean;
 }
 
-/** Why nothing can be bought right now, and from when on; nothing while it can. */
+/** Why nothing can be bought now, and from when on; empty when it can. */
 export function SaleNotice({ status, opensAt, waits = false }: SaleNoticeProps) {
   const text = saleText(status, t, waits);
   if (!text) return null;

@@ -1,4 +1,4 @@
-// Every page starts here.
+// The start of every page.
 
 import { type ComponentType, render } from "preact";
 import { startFrame } from "./frame";
@@ -7,8 +7,8 @@ export function start(Page: ComponentType): void {
   startFrame();
   const app = document.getElementById("app");
   if (!app) throw new Error("the page has no place for its content");
-  // A page that the browser kept and shows again by its back button is as it was left: its holds and turns are long
-  // over, its buttons still busy.
+  // Reload a page restored by the back button: its holds and turns are outdated, and buttons may
+  // still be disabled.
   addEventListener("pageshow", (event) => event.persisted && location.reload());
   app.replaceChildren();
   render(<Page />, app);

@@ -1,6 +1,7 @@
-// What a page remembers in the browser. Storage may be full or forbidden: then it remembers nothing and works on.
+// Browser storage of the pages. It may be full or forbidden: then nothing is stored and the page
+// still works.
 
-export function recall(area: Storage, key: string): string {
+export function readStored(area: Storage, key: string): string {
   try {
     return area.getItem(key) ?? "";
   } catch {
@@ -8,12 +9,12 @@ export function recall(area: Storage, key: string): string {
   }
 }
 
-/** Keeps the value, or forgets the key when it is empty. */
-export function remember(area: Storage, key: string, value: string): void {
+/** Stores the value, or removes the key when it is empty. */
+export function writeStored(area: Storage, key: string, value: string): void {
   try {
     if (value) area.setItem(key, value);
     else area.removeItem(key);
   } catch {
-    // See above.
+    // Ignored, see above.
   }
 }

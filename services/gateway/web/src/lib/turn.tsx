@@ -1,4 +1,5 @@
-// The visitor's turn on the pages that spend it: kept alive by heartbeats, counted down, and said when it is over.
+// The turn of the visitor on the pages of the shop: kept alive by heartbeats, counted down, with a
+// notice at its end.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -9,12 +10,12 @@ import { Countdown, Notice } from "./ui";
 const common = strings("common");
 
 export interface Turn {
-  // Epoch milliseconds; unknown until the server names it.
+  // Epoch milliseconds; undefined until the server sends it.
   end: number | undefined;
   over: boolean;
 }
 
-/** Keeps the slot of an event alive while the page is open; `eventId` may come later. */
+/** Keeps the slot of an event alive while the page is open. */
 export function useTurn(line: Line | undefined, running: boolean): Turn {
   const [end, setEnd] = useState<number>();
   const [over, setOver] = useState(false);
@@ -27,7 +28,7 @@ export function useTurn(line: Line | undefined, running: boolean): Turn {
   return { end, over };
 }
 
-/** How long the turn lasts; `children` come only while it does. */
+/** The time left in the turn; `children` are shown only during it. */
 export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: string; children: ComponentChildren }) {
   if (turn.over) {
     return (
@@ -58,8 +59,9 @@ export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: stri
 }
 
 /**
- * Makes sure that this tab holds the event's own entry token before anything protected is asked: another event's tab
- * may have replaced it in the cookie. Goes to the line and never resolves when it is not the visitor's turn.
+ * Ensures that this tab has the entry token of the event before protected calls: a tab of another
+ * event may have replaced it in the cookie. Goes to the line and never resolves when it is not the
+ * turn of the visitor.
  */
 export async function enter(line: Line, signal: AbortSignal): Promise<void> {
   const place = await line.status(signal);

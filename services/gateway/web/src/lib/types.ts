@@ -1,4 +1,4 @@
-// Answers of the API, as the gateway documents them.
+// Responses of the API, as documented by the gateway.
 
 export type Seating = "ASSIGNED" | "GENERAL";
 

@@ -1,18 +1,18 @@
-// Pieces that several pages are made of.
+// Components shared by several pages.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain, follow, Problem } from "./api";
 import { formatDuration } from "./format";
 import { serverNow } from "./now";
-import { repeat, seen } from "./pace";
+import { repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 
 const common = strings("common");
 
 type Tone = "info" | "good" | "bad";
 
-/** A message; bad ones are read out at once. */
+/** A message; bad ones are announced at once. */
 export function Notice({ tone = "info", children }: { tone?: Tone; children: ComponentChildren }) {
   return (
     <div class={`notice ${tone}`} role={tone === "bad" ? "alert" : "status"}>
@@ -24,11 +24,11 @@ export function Notice({ tone = "info", children }: { tone?: Tone; children: Com
 interface FailureProps {
   failure: unknown;
   retry?: (() => void) | undefined;
-  // The page tries again by itself.
+  // Whether the page retries by itself.
   retrying?: boolean;
 }
 
-/** A failure in words, with the number under which operators find it. */
+/** The text of a failure, with a reference for operators. */
 export function Failure({ failure, retry, retrying = false }: FailureProps) {
   const reference = failure instanceof Problem && failure.status >= 500 ? failure.body.requestId : undefined;
   const unknown = failure instanceof Problem && failure.code === "EVENT_NOT_FOUND";
@@ -60,7 +60,7 @@ export function Loading() {
   );
 }
 
-/** Moves the focus to the content whenever `key` changes: what had it is gone then, and it would be lost. */
+/** Moves the focus to the content when `key` changes: the focused element is gone then. */
 export function useMainFocus(key: unknown): void {
   const last = useRef(key);
   useEffect(() => {
@@ -70,7 +70,7 @@ export function useMainFocus(key: unknown): void {
   }, [key]);
 }
 
-/** Text for screen readers alone, read out when it changes. */
+/** Text for screen readers only, announced when it changes. */
 export function Announce({ text }: { text: string }) {
   return (
     <span class="hidden" role="status" aria-live="polite">
@@ -79,7 +79,10 @@ export function Announce({ text }: { text: string }) {
   );
 }
 
-/** The time left until `end` (epoch ms) by the server's clock; in its last minute it stands out, and `warning` is read. */
+/**
+ * The time until `end` (epoch ms) by the clock of the server. Its last minute is highlighted, and
+ * `warning` is announced.
+ */
 export function Countdown({ end, warning = "" }: { end: number; warning?: string }) {
   const [now, setNow] = useState(serverNow);
   useEffect(() => {
@@ -104,9 +107,9 @@ export type Loaded<T> =
   | { state: "ready"; value: T; reload: () => void };
 
 /**
- * Loads something when the page starts; a refusal that sends the visitor elsewhere is followed, a failure that may pass
- * is waited out. `again` says in how many seconds the value is asked for anew, while the page is looked at; the old one
- * stays until then.
+ * Loads a value at the start. Errors that send the visitor elsewhere are followed, temporary
+ * failures retried. `again` returns the seconds until the value is reloaded, while the page is
+ * visible; the old value stays until then.
  */
 export function useLoad<T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -116,10 +119,10 @@ export function useLoad<T>(
   const [result, setResult] = useState<{ value: T } | { failure: unknown; retrying: boolean } | undefined>();
   useEffect(() => {
     const abort = new AbortController();
-    let asked = false;
+    let loaded = false;
     const attempt = async () => {
-      if (asked) await seen(abort.signal);
-      asked = true;
+      if (loaded) await untilVisible(abort.signal);
+      loaded = true;
       const value = await load(abort.signal);
       if (abort.signal.aborted) return undefined;
       setResult({ value });
@@ -128,7 +131,7 @@ export function useLoad<T>(
     const failed = (failure: unknown, retryIn: number | undefined) => {
       if (follow(failure)) return;
       const retrying = retryIn !== undefined;
-      // What was loaded once stays: news can wait, the visitor's choice would be lost.
+      // A loaded value stays: replacing it by an error would lose the choice of the visitor.
       setResult((last) => (retrying && last && "value" in last ? last : { failure, retrying }));
     };
     void repeat(attempt, failed, abort.signal);
@@ -140,7 +143,7 @@ export function useLoad<T>(
   return { state: "ready", value: result.value, reload };
 }
 
-/** What stands in the place of something that is not loaded. */
+/** Shown in place of a value that is not loaded. */
 export function NotLoaded<T>({ loaded }: { loaded: Exclude<Loaded<T>, { state: "ready" }> }) {
   if (loaded.state === "loading") return <Loading />;
   return <Failure failure={loaded.failure} retry={loaded.reload} retrying={loaded.retrying} />;

@@ -1,4 +1,6 @@
-/** A random UUID (RFC 9562, version 4). crypto.randomUUID would do, but browsers have it only where the page came by https. */
+/**
+ * A random UUID (RFC 9562, version 4). crypto.randomUUID exists only in secure contexts (https).
+ */
 export function uuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   const hex = Array.from(bytes, (byte, i) => {

@@ -1,8 +1,8 @@
-// A wait in words. No imports of the page's data: the one-file page uses it too.
+// An estimated wait as text. No imports of page data: the single-file page uses it too.
 
 import type en from "../../../internal/web/lang/en.json";
 
-/** Puts values in the place of {names}. */
+/** Replaces {names} by values. */
 export function fill(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name];
@@ -10,7 +10,7 @@ export function fill(text: string, values: Record<string, string | number>): str
   });
 }
 
-/** A wait that is only estimated: to the minute, and never shorter than it is. */
+/** Formats an estimate, rounded up to minutes. */
 export function waitText(seconds: number, words: typeof en.wait): string {
   const m = Math.ceil(seconds / 60);
   if (seconds < 60) return words.soon;

@@ -1,10 +1,10 @@
-// General admission, or the best seats of a section.
+// Booking of general admissions, or of the best seats of a section.
 
 import { useState } from "preact/hooks";
 import { follow, once } from "../lib/api";
 import { formatMoney, formatNumber } from "../lib/format";
 import { setHeading } from "../lib/frame";
-import { useHall } from "../lib/hall";
+import { useAvailability } from "../lib/availability";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
@@ -75,18 +75,18 @@ function Sections({ sections, currency, chosen, choose }: SectionsProps) {
 
 function Choice({ event: opened, held: first }: Opened) {
   const event = useSale(opened);
-  const hall = useHall(line);
+  const availability = useAvailability(line);
   const { held, again } = useHeld(eventId, first);
-  const [wanted, setWanted] = useState("");
+  const [selected, setSelected] = useState("");
   const [quantity, setQuantity] = useState(1);
   const [adjacent, setAdjacent] = useState(true);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>();
   const assigned = event.seating === "ASSIGNED";
-  const sections = hall.now?.sections ?? event.sections;
+  const sections = availability.now?.sections ?? event.sections;
   const left = sections.filter((s) => s.free > 0);
-  // What was wanted may be gone by now.
-  const section = left.find((s) => s.section === wanted) ?? left[0];
+  // The selected section may be sold out by now.
+  const section = left.find((s) => s.section === selected) ?? left[0];
 
   const submit = async (submitted: SubmitEvent) => {
     submitted.preventDefault();
@@ -100,7 +100,7 @@ function Choice({ event: opened, held: first }: Opened) {
       if (follow(cause)) return;
       setFailure(cause);
       setBusy(false);
-      hall.refresh();
+      availability.refresh();
       again();
     }
   };
@@ -109,8 +109,8 @@ function Choice({ event: opened, held: first }: Opened) {
     <form class="card narrow" onSubmit={(submitted) => void submit(submitted)}>
       <HeldNotice held={held} />
       <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
-      {hall.failure !== undefined && <Failure failure={hall.failure} retrying />}
-      <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setWanted} />
+      {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
+      <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setSelected} />
       <label for="quantity">{t.quantity}</label>
       <select id="quantity" value={quantity} onChange={(e) => setQuantity(Number(e.currentTarget.value))}>
         {Array.from({ length: Math.min(event.maxPerUser, 100) }, (_, i) => (

@@ -1,8 +1,8 @@
-// Paying for a reservation and waiting until it is booked.
+// Pays for a reservation and waits until it is confirmed.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { follow } from "../lib/api";
-import { open, prepare, settle, type Step, watchHold } from "../checkout/payment";
+import { open, prepare, awaitOutcome, type Step, watchHold } from "../checkout/payment";
 import { Order, Pay } from "../checkout/view";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
@@ -26,14 +26,14 @@ function Steps({ loaded }: { loaded: Step }) {
   const { reservation } = step;
   const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
   const line = useMemo(() => new Line(reservation.eventId), [reservation.eventId]);
-  // Checkout may outlive the slot: the hold counts here, so an ended turn is not said.
+  // Checkout may outlive the slot: only the hold matters here, so the end of the turn is not shown.
   useTurn(line, unpaid);
   useMainFocus(reservation.status === "HELD");
 
   useEffect(() => {
     const abort = new AbortController();
-    // A page opened again while the payment is under way goes on waiting for it.
-    if (reservation.status === "PAYING") void settle(step, setStep, abort.signal);
+    // A page reloaded during the payment keeps waiting for it.
+    if (reservation.status === "PAYING") void awaitOutcome(step, setStep, abort.signal);
     if (reservation.status === "HELD" && !busy) void watchHold(step, setStep, abort.signal);
     return () => abort.abort();
   }, [reservation.status, busy, step.attempt]);
@@ -60,7 +60,7 @@ function Declined({ code }: { code: string }) {
   );
 }
 
-/** How the payment stands, in words. */
+/** The state of the payment as text. */
 function Outcome({ step }: { step: Step }) {
   const { reservation } = step;
   switch (reservation.status) {
@@ -95,7 +95,7 @@ interface PaymentProps {
   setBusy: (busy: boolean) => void;
 }
 
-/** The open hold: its time, and the provider's form. */
+/** The hold with its remaining time and the form of the provider. */
 function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
   const [last, setLast] = useState<{ attempt: number; prepared: Prepared }>();
   const [failure, setFailure] = useState<unknown>();
@@ -123,7 +123,7 @@ function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
         <Pay
           step={step}
           prepared={last.prepared}
-          // The form stays where it is, but what was declined must not be sent again.
+          // The form stays visible, but a declined payment must not be sent again.
           open={last.attempt === attempt}
           setStep={setStep}
           busy={busy}

@@ -1,4 +1,4 @@
-// One sale: what, when, where, and the way into the line.
+// A sale: what, when, where, and the link to the line.
 
 import { useEffect } from "preact/hooks";
 import { formatMoney, formatNumber, formatTime, formatTimes, zoneName } from "../lib/format";
@@ -77,10 +77,10 @@ function Facts({ event }: { event: SaleEvent }) {
 }
 
 /**
- * The way into the line, also before the sale, as places are taken then: without it, visitors of this
- * page would stand behind those who know the line's address.
+ * The link to the line. It is shown before the sale too: places are taken then, and visitors who
+ * know the URL of the line would get ahead otherwise.
  */
-function Way({ event }: { event: SaleEvent }) {
+function LineLink({ event }: { event: SaleEvent }) {
   const early = event.status === "SCHEDULED";
   const turn = event.seating === "GENERAL" ? t.enterHelpStanding : t.enterHelp;
   return (
@@ -103,7 +103,7 @@ function Entrance({ event: known }: { event: SaleEvent }) {
       <h2 id="tickets">{t.tickets}</h2>
       <SaleNotice status={event.status} opensAt={event.salesOpenAt} />
       {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
-      {!over && <Way event={event} />}
+      {!over && <LineLink event={event} />}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// Signing in: by the identity provider, or by name in development.
+// Sign-in with the identity provider, or by name in development.
 
 import { useState } from "preact/hooks";
 import { call } from "../lib/api";
@@ -9,7 +9,7 @@ import { Failure, Notice } from "../lib/ui";
 const t = strings("login");
 const returnTo = ownPath(new URLSearchParams(location.search).get("returnTo"));
 
-/** Why signing in is asked for: by the page that the visitor comes from. */
+/** Why a sign-in is needed, depending on the previous page. */
 function Reason() {
   const reasons: [RegExp, string][] = [
     [/^\/queue\//, t.toQueue],
@@ -46,9 +46,9 @@ function Development() {
       await call<unknown>("POST", "/auth/dev-login", {
         body: { userId: String(form.get("userId")), roles: form.getAll("roles").map(String) },
       });
-      // What the last user of this tab was given is not this one's.
+      // Data of the previous user of this tab must not be kept.
       sessionStorage.clear();
-      // The way back from there does not lead to this form again.
+      // Replaced, so that the back button does not return to this form.
       location.replace(returnTo);
     } catch (cause) {
       setFailure(cause);

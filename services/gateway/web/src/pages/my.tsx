@@ -1,10 +1,10 @@
-// The visitor's own reservations and tickets.
+// The reservations and tickets of the visitor.
 
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
-import { bySeat, inOrder } from "../lib/order";
+import { bySeat, groupByReservation } from "../lib/order";
 import { fill, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
 import { start } from "../lib/start";
@@ -17,7 +17,7 @@ const common = strings("common");
 function TicketCard({ ticket }: { ticket: Ticket }) {
   const [copied, setCopied] = useState(false);
   const place = ticket.seat;
-  // Browsers have a clipboard only where the page came by https; elsewhere the code is there to be marked.
+  // The clipboard exists only in secure contexts (https); else the code can be selected.
   const clipboard: Clipboard | undefined = navigator.clipboard;
   const copy = () => void clipboard?.writeText(ticket.code).then(() => setCopied(true), () => setCopied(false));
   return (
@@ -46,7 +46,7 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
   );
 }
 
-function ReservationCard({ reservation, reload }: { reservation: Reservation; reload: (said: string) => void }) {
+function ReservationCard({ reservation, reload }: { reservation: Reservation; reload: (announcement: string) => void }) {
   const [failure, setFailure] = useState<unknown>();
   const held = reservation.status === "HELD";
   const unpaid = held || reservation.status === "PAYING";
@@ -95,7 +95,7 @@ function ReservationCard({ reservation, reload }: { reservation: Reservation; re
 }
 
 function My() {
-  const [said, setSaid] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   return (
     <>
       <section aria-labelledby="tickets">
@@ -103,7 +103,7 @@ function My() {
         <Paged<Ticket>
           path="/my/tickets"
           none={t.noTickets}
-          order={inOrder}
+          order={groupByReservation}
           item={(ticket) => <TicketCard key={ticket.ticketId} ticket={ticket} />}
         />
       </section>
@@ -117,14 +117,14 @@ function My() {
               key={reservation.reservationId}
               reservation={reservation}
               reload={(text) => {
-                setSaid(text);
+                setAnnouncement(text);
                 reload();
               }}
             />
           )}
         />
       </section>
-      <Announce text={said} />
+      <Announce text={announcement} />
     </>
   );
 }

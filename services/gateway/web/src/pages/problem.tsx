@@ -1,4 +1,4 @@
-// A page that was refused: the server has said why, only its frame does something.
+// An error page: the server rendered its text, so only the frame is started.
 
 import { startFrame } from "../lib/frame";
 

@@ -10,7 +10,7 @@ import { pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, untilChange } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
-import { recall, remember } from "../lib/store";
+import { readStored, writeStored } from "../lib/store";
 import type { EventStatus, Place, SaleEvent } from "../lib/types";
 import { Announce, Failure, Loading, Notice, useMainFocus } from "../lib/ui";
 import { Figures, placeText, type Waiting } from "../queue/figures";
@@ -19,17 +19,17 @@ const t = strings("queue");
 const common = strings("common");
 const eventId = pathPart(1);
 const line = new Line(eventId);
-// How often the place is read out, however often it changes.
+// The least time between two announcements of the place.
 const announceMs = 20_000;
-// Every so many answers the sale itself is asked about: its opening may have been moved, and a line of an older release
-// does not say where the sale stands.
-const saleEvery = 10;
-// Seconds between two questions to a line that says that its sale is over while the event does not.
-const doubtSeconds = 5;
-// A line to which nobody has come yet learns of its sale by the first question, and says it soon after. One that has not
-// said it after so many questions, so many seconds apart, is of an older release.
-const silentAnswers = 10;
-const silentSeconds = 2;
+// The sale is read every so many polls: its opening may have been moved, and an older queue does
+// not send its status.
+const salePollInterval = 10;
+// Seconds until the next poll when the line says that the sale is over and the event does not.
+const recheckSeconds = 5;
+// Before anybody has joined a line, queue learns the status of the sale only after the first poll. A
+// line that has not sent it after so many polls, so many seconds apart, is of an older release.
+const unknownPolls = 10;
+const unknownSeconds = 2;
 
 const clampPoll = (seconds: number): number => Math.min(60, Math.max(1, Number.isFinite(seconds) ? seconds : 3));
 
@@ -39,8 +39,8 @@ interface Show {
   failure(failure: unknown, retrying: boolean): void;
 }
 
-/** The sale; nothing when it cannot be had at the moment, for then the line works on. */
-async function sale(signal: AbortSignal): Promise<SaleEvent | undefined> {
+/** Reads the sale; undefined on a temporary failure, since the line works without it. */
+async function readSale(signal: AbortSignal): Promise<SaleEvent | undefined> {
   try {
     return await readEvent(eventId, signal);
   } catch (failure) {
@@ -50,47 +50,49 @@ async function sale(signal: AbortSignal): Promise<SaleEvent | undefined> {
 }
 
 /**
- * Whether the line keeps the places of those who come before the sale. One that does not say where the sale stands would
- * let them in, and a turn be spent with nothing to buy. Who has to sign in does it now, not when everybody comes.
+ * Whether the line can be joined before the sale opens. An older queue, which sends no sale status,
+ * would admit visitors, who would lose their turn with nothing to buy. This also makes visitors
+ * sign in before the rush.
  */
 async function keepsPlaces(signal: AbortSignal): Promise<boolean> {
   return (await line.status(signal)).saleStatus !== undefined;
 }
 
 /**
- * The line's answer. When it says that the sale is over the event is read too, and counts: for some
- * seconds after a sale was opened again the line may not have heard of it, and the page would end for
- * good.
+ * Checks a place whose sale is over: the event is read too and decides. For some seconds after a
+ * sale is reopened the line may not know it, and the page would end for good.
  */
-async function confirmed(place: Place, signal: AbortSignal): Promise<Place> {
+async function confirmOver(place: Place, signal: AbortSignal): Promise<Place> {
   if (!isOver(place.saleStatus)) return place;
-  const event = await sale(signal);
+  const event = await readSale(signal);
   if (isOver(event?.status)) return place;
   const { saleStatus: _, ...rest } = place;
-  return { ...rest, ...(event && { saleStatus: event.status }), nextPoll: doubtSeconds };
+  return { ...rest, ...(event && { saleStatus: event.status }), nextPoll: recheckSeconds };
 }
 
 /**
- * Joins the line and asks for the place at the advised pace until it is the visitor's turn, or the sale is over.
- * Temporary failures are waited out: the place is kept by the server, and by the ticket if the server loses it.
+ * Joins the line and polls at the advised interval until it is the turn of the visitor or the sale
+ * is over. Temporary failures are retried: the server keeps the place, and the ticket restores it
+ * if the server loses it.
  */
-function stand(show: Show, signal: AbortSignal): Promise<void> {
+function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
   let join = true;
   let answers = 0;
-  let silent = 0;
+  let unknown = 0;
   return repeat(
     async () => {
-      const event = answers % saleEvery === 0 ? await sale(signal) : undefined;
+      const event = answers % salePollInterval === 0 ? await readSale(signal) : undefined;
       if (event) {
         show.sale(event);
         if (isOver(event.status)) return undefined;
         if (event.status === "SCHEDULED" && join && !(await keepsPlaces(signal))) {
-          return ++silent < silentAnswers ? silentSeconds : untilChange(event);
+          return ++unknown < unknownPolls ? unknownSeconds : untilChange(event);
         }
       }
-      const place = await confirmed(await (join ? line.check(signal) : line.status(signal)), signal);
+      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), signal);
       answers++;
-      // Absent from every set: parked for long, or the line was lost. Checking again takes the old place back.
+      // Unknown to the line: evicted after a long absence, or the line was lost. Joining again
+      // restores the old place.
       const over = isOver(place.saleStatus);
       const lost = place.status === "none" && !join && !over;
       join = place.status === "none";
@@ -105,34 +107,34 @@ function stand(show: Show, signal: AbortSignal): Promise<void> {
   );
 }
 
-/** The place from which the way is measured: the farthest one of this tab, also after a reload. */
-function wayFrom(position: number): number {
+/** The place from which progress is measured: the farthest one of this tab, kept over reloads. */
+function progressStart(position: number): number {
   const key = `urr-way-queue-${eventId}`;
-  const first = Math.max(Number(recall(sessionStorage, key)), position);
-  remember(sessionStorage, key, String(first));
+  const first = Math.max(Number(readStored(sessionStorage, key)), position);
+  writeStored(sessionStorage, key, String(first));
   return first;
 }
 
-/** Goes where the visitor's turn is spent. */
-async function goIn(event: SaleEvent | undefined): Promise<void> {
+/** Goes to the page where tickets are chosen. */
+async function enterShop(event: SaleEvent | undefined): Promise<void> {
   const known = event ?? (await readEvent(eventId).catch(() => undefined));
   const where = known && (known.seating === "ASSIGNED" ? "/seats" : "/book");
   location.replace(`/events/${eventId}${where ?? ""}`);
 }
 
-/** What is read out: the place, but not at every poll. */
-function useSpoken(place: Place | undefined): string {
-  const [spoken, setSpoken] = useState("");
+/** The announcement of the place, which is limited in frequency. */
+function useAnnouncement(place: Place | undefined): string {
+  const [announcement, setAnnouncement] = useState("");
   const last = useRef(0);
   useEffect(() => {
     if (place?.status !== "queued" || Date.now() - last.current < announceMs) return;
     last.current = Date.now();
-    setSpoken(placeText(place));
+    setAnnouncement(placeText(place));
   }, [place]);
-  return spoken;
+  return announcement;
 }
 
-/** The line as it goes on, until `stop`; `again` begins anew. */
+/** The state of the line until `stop`; `again` starts over. */
 function useLine() {
   const [round, setRound] = useState(0);
   const [event, setEvent] = useState<SaleEvent>();
@@ -150,13 +152,13 @@ function useLine() {
       },
       place(now) {
         setFailed(undefined);
-        setWaiting({ place: now, first: wayFrom(now.position), at: Date.now() });
-        // A line that does not say where the sale stands leaves the sale's own word.
+        setWaiting({ place: now, first: progressStart(now.position), at: Date.now() });
+        // Without a status from the line, that of the event stays.
         if (now.saleStatus) setStatus(now.saleStatus);
       },
       failure: (failure, retrying) => setFailed({ failure, retrying }),
     };
-    void stand(show, controller.signal);
+    void waitInLine(show, controller.signal);
     return () => controller.abort();
   }, [round]);
   const again = () => setRound((n) => n + 1);
@@ -164,25 +166,25 @@ function useLine() {
 }
 
 function Queue() {
-  const { event, status, waiting, setWaiting, failed, setFailed, stop, again: goOn } = useLine();
+  const { event, status, waiting, setWaiting, failed, setFailed, stop, again: rejoin } = useLine();
   const [left, setLeft] = useState(false);
   const place = waiting?.place;
   const over = isOver(status);
-  const spoken = useSpoken(place);
-  // Where the figures go, so does the focus that was in them.
+  const announcement = useAnnouncement(place);
+  // Move the focus when the figures disappear.
   useMainFocus(left || (over && waiting !== undefined));
   const title = event?.title || place?.eventTitle;
   useEffect(() => {
     if (title) setHeading(title);
     if (place?.status === "queued" && !over) document.title = `${formatNumber(place.position)} · ${title ?? t.title}`;
-    if (place?.status === "active") void goIn(event);
+    if (place?.status === "active") void enterShop(event);
   }, [place, title, over]);
 
   const again = () => {
     setLeft(false);
     setWaiting(undefined);
     setFailed(undefined);
-    goOn();
+    rejoin();
   };
   const leave = async () => {
     if (!confirm(t.leaveSure)) return;
@@ -192,9 +194,9 @@ function Queue() {
       setLeft(true);
     } catch (failure) {
       setFailed({ failure, retrying: false });
-      // The place is still held: back to it, after the words have been there to read.
+      // The place is still held: rejoin, after the message could be read.
       await clock.wait(3);
-      goOn();
+      rejoin();
     }
   };
 
@@ -211,7 +213,7 @@ function Queue() {
       {waiting && queued && <Figures waiting={waiting} leave={() => void leave()} />}
       {over && <Over />}
       {!over && (early || (failed && !failed.retrying)) && <a href={`/events/${eventId}`}>{common.toEvent}</a>}
-      <Announce text={spoken} />
+      <Announce text={announcement} />
     </div>
   );
 }

@@ -1,10 +1,10 @@
-// Choosing seats on the map or from the list, and holding them.
+// Chooses seats on the map or from the list, and holds them.
 
 import { useMemo, useState } from "preact/hooks";
 import { call, follow, once, Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
 import { setHeading } from "../lib/frame";
-import { useHall } from "../lib/hall";
+import { useAvailability } from "../lib/availability";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { bySeat } from "../lib/order";
@@ -56,29 +56,29 @@ function Seats() {
 
 function Hall({ event: opened, map, held: first }: Opened) {
   const layout = useMemo(() => new Layout(map), [map]);
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>();
   const event = useSale(opened);
   const names = (indices: number[]) => indices.map((i) => layout.seat(i)).sort(bySeat).map(seatName).join(", ");
-  const hall = useHall(line);
+  const availability = useAvailability(line);
   const { held, again } = useHeld(eventId, first);
-  const { free, chosen, setChosen } = useChoice(layout, hall.now, (gone) => {
-    if (!busy) setSaid(fill(t.gone, { seats: names(gone) }));
+  const { free, chosen, setChosen } = useChoice(layout, availability.now, (gone) => {
+    if (!busy) setMessage(fill(t.gone, { seats: names(gone) }));
   });
 
   const remove = (index: number) => {
     setChosen(new Set([...chosen].filter((i) => i !== index)));
-    setSaid(fill(t.removed, { seat: names([index]) }));
+    setMessage(fill(t.removed, { seat: names([index]) }));
   };
   const pick = (index: number) => {
     if (busy || !free) return;
     setFailure(undefined);
     if (chosen.has(index)) return remove(index);
-    if (!free[index]) return setSaid(describe(index));
-    if (chosen.size >= event.maxPerUser) return setSaid(fill(t.full, { n: event.maxPerUser }));
+    if (!free[index]) return setMessage(describe(index));
+    if (chosen.size >= event.maxPerUser) return setMessage(fill(t.full, { n: event.maxPerUser }));
     setChosen(new Set([...chosen, index]));
-    setSaid(fill(t.added, { seat: names([index]) }));
+    setMessage(fill(t.added, { seat: names([index]) }));
   };
   const describe = (index: number): string => {
     const seat = layout.seat(index);
@@ -99,7 +99,7 @@ function Hall({ event: opened, map, held: first }: Opened) {
       setFailure(cause);
       const taken = new Set(cause instanceof Problem ? cause.body.seatIds?.map((id) => layout.indexOf(id)) : []);
       setChosen(new Set([...chosen].filter((i) => !taken.has(i))));
-      hall.refresh();
+      availability.refresh();
       again();
     }
   };
@@ -112,10 +112,10 @@ function Hall({ event: opened, map, held: first }: Opened) {
       <div>
         <HeldNotice held={held} />
         <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
-        {hall.failure !== undefined && <Failure failure={hall.failure} retrying />}
+        {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
         <SeatMapView map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} describe={describe} />
         <p class="said" role="status" aria-live="polite">
-          {said}
+          {message}
         </p>
       </div>
       <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={() => void hold()} />

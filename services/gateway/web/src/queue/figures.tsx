@@ -1,4 +1,4 @@
-// A place in the line, in figures and words.
+// The place in the line as numbers and text.
 
 import { formatClock, formatNumber } from "../lib/format";
 import { fill, strings } from "../lib/page";
@@ -10,9 +10,9 @@ const words = strings("wait");
 
 export interface Waiting {
   place: Place;
-  // The place at the start, from which the way is measured.
+  // The place from which progress is measured.
   first: number;
-  // When the server said so, epoch milliseconds.
+  // The time of the response, epoch milliseconds.
   at: number;
 }
 

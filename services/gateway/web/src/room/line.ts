@@ -1,13 +1,14 @@
-// The visitor's way through tier 1: takes a number once, keeps it, and asks until it is served.
+// The way of a visitor through tier 1: takes a number once, keeps it, and polls until it is served.
 //
-// Most polls ask the serving counter, which is the same for everybody and comes from a cache; check, which is personal,
-// is asked first, when the counter reaches the number, and now and then for the estimate and the advised pace.
+// Most polls read the serving counter, which is the same for everybody and cached. check is
+// personal. It is called first, when the counter reaches the number, and now and then for the
+// estimate and the advised interval.
 
 import type { Clock } from "../lib/clock";
 import { poll } from "../lib/poll";
 import { Problem, problemOf, request } from "../lib/problem";
 import { isOver } from "../lib/standing";
-import { recall, remember } from "../lib/store";
+import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 
 export interface Standing {
@@ -48,25 +49,25 @@ interface Serving {
   saleStatus?: EventStatus;
 }
 
-/** What the page shows; `refused` and `admitted` end the wait. */
+/** The page; `refused` and `admitted` end the wait. */
 export interface Screen {
   taking(): void;
-  // A number from an earlier visit; how far it is comes with the first answer.
+  // A number from an earlier visit; progress follows with the first response.
   kept(position: number): void;
   progress(p: Progress): void;
   renewed(): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
   admitted(): void;
-  // The sale is over, as its status says; progress follows if it is opened again.
+  // The sale is over; progress follows if it is reopened.
   over(sale: EventStatus): void;
 }
 
-// Every so many polls the personal answer is asked, see above.
+// check is called every so many polls, see above.
 const checkEvery = 5;
-// So many answers in a row that the sale is over end the wait: for some seconds after a sale was
-// opened again, some may still say so.
-const overTimes = 3;
+// So many responses in a row that the sale is over end the wait: for some seconds after a sale is
+// reopened, some may be outdated.
+const overLimit = 3;
 
 export class Room {
   private readonly key: string;
@@ -77,7 +78,7 @@ export class Room {
   private polls = 0;
   // Numbers in a row that the server did not know.
   private lost = 0;
-  // Answers in a row that the sale is over.
+  // Responses in a row that the sale is over.
   private overs = 0;
 
   constructor(
@@ -87,26 +88,26 @@ export class Room {
     private readonly language: () => string,
   ) {
     this.key = `urr-vwr-${eventId}`;
-    this.standing = this.recall();
+    this.standing = this.restore();
     if (this.standing) screen.kept(this.standing.position);
   }
 
-  /** Waits until the visitor is let in, the sale is over, or the server refuses for good. */
+  /** Polls until the visitor is admitted, the sale is over, or the server refuses permanently. */
   run(): Promise<void> {
     const failed = (failure: unknown, retryIn: number | undefined): void => {
       if (!(failure instanceof Problem)) throw failure;
       if (retryIn === undefined) this.screen.refused(failure);
       else this.screen.offline(Math.ceil(retryIn), failure);
     };
-    return poll(this.clock, (failures) => this.ask(failures), failed);
+    return poll(this.clock, (failures) => this.pollOnce(failures), failed);
   }
 
-  /** Asks once, and says after how many seconds to ask again. */
-  private async ask(failures: number): Promise<number | undefined> {
+  /** Polls once, and returns the seconds until the next poll. */
+  private async pollOnce(failures: number): Promise<number | undefined> {
     const standing = this.standing ?? (await this.assign());
     if (!standing) return undefined;
     this.standing = standing;
-    // After a failure the other address is asked: a cache may be out of order where the gateway is not.
+    // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
     if (!this.last || personal || this.serving >= standing.position || this.serving < this.last.servingCounter) {
       this.last = await this.check(standing);
@@ -116,13 +117,13 @@ export class Room {
       this.serving = this.last.servingCounter;
       this.sale = this.last.saleStatus;
     } else {
-      this.serving = await this.askServing(standing);
+      this.serving = await this.readServing(standing);
     }
     this.polls++;
     if (isOver(this.sale)) return this.over(this.sale);
     this.overs = 0;
     this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: this.sale });
-    // The counter has reached the number: the token is one call away.
+    // The counter has reached the number: the next call returns the token.
     return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
   }
 
@@ -132,18 +133,17 @@ export class Room {
   }
 
   /**
-   * Nobody will be let in any more, unless an operator opens the sale again: the number stays in the
-   * browser. Asks again after 30 to 60 seconds (`poll` moves the pause by 10 %), so that the crowd that
-   * hears of the end at once does not return at once.
+   * Nobody is admitted any more unless an operator reopens the sale, so the number is kept. Polls
+   * again after 30 to 60 seconds (`poll` adds 10 %), to spread the crowd.
    */
   private over(sale: EventStatus): number | undefined {
     this.screen.over(sale);
-    return ++this.overs < overTimes ? 34 + 20 * Math.random() : undefined;
+    return ++this.overs < overLimit ? 34 + 20 * Math.random() : undefined;
   }
 
   /**
-   * The number is not known: another round, its record ended, or it is another visitor's. Takes a new one, but not in a
-   * tight loop should the server forget each of them.
+   * The number is unknown: it is of another round or visitor, or expired. Takes a new one, but not
+   * in a tight loop.
    */
   private renew(): number {
     this.forget();
@@ -153,7 +153,7 @@ export class Room {
     return Math.min(30, this.lost++ * 2);
   }
 
-  /** Takes a number; nothing when the waiting room is not open, for then everybody may go in. */
+  /** Takes a number; undefined when no waiting room is active, so that everybody may enter. */
   private async assign(): Promise<Standing | undefined> {
     this.screen.taking();
     const answer = await this.call("POST", `assign/${this.eventId}`);
@@ -165,7 +165,7 @@ export class Room {
     return standing;
   }
 
-  /** The personal answer; nothing when the number is unknown. */
+  /** Calls check; undefined when the number is unknown. */
   private async check(standing: Standing): Promise<Checked | undefined> {
     const headers: Record<string, string> = standing.ticket ? { "x-vwr-ticket": standing.ticket } : {};
     const answer = await this.call("GET", `check/${this.eventId}/${encodeURIComponent(standing.requestId)}`, headers);
@@ -182,8 +182,8 @@ export class Room {
     return checked;
   }
 
-  /** The counter for everybody; a closed room counts as having reached the number. */
-  private async askServing(standing: Standing): Promise<number> {
+  /** Reads the serving counter; an inactive room counts as having reached the number. */
+  private async readServing(standing: Standing): Promise<number> {
     const answer = await this.call("GET", `serving/${this.eventId}`);
     if (!answer.ok) throw await problemOf(answer);
     const body = (await answer.json()) as Serving;
@@ -196,9 +196,9 @@ export class Room {
     return request(`/vwr-api/vwr/${path}`, { method, headers });
   }
 
-  private recall(): Standing | undefined {
+  private restore(): Standing | undefined {
     try {
-      const kept = JSON.parse(recall(localStorage, this.key) || "null") as Partial<Standing> | null;
+      const kept = JSON.parse(readStored(localStorage, this.key) || "null") as Partial<Standing> | null;
       if (!kept?.requestId || !kept.position) return undefined;
       return { requestId: kept.requestId, position: kept.position, ticket: kept.ticket ?? "" };
     } catch {
@@ -207,15 +207,15 @@ export class Room {
   }
 
   private keep(standing: Standing): void {
-    remember(localStorage, this.key, JSON.stringify(standing));
+    writeStored(localStorage, this.key, JSON.stringify(standing));
   }
 
   private forget(): void {
-    remember(localStorage, this.key, "");
+    writeStored(localStorage, this.key, "");
   }
 }
 
-/** Between two personal answers the distance shrinks with the counter, and the estimate with the distance. */
+/** Between two calls of check the distance follows the counter, and the estimate the distance. */
 function progressOf(standing: Standing, last: Checked, serving: number): Omit<Progress, "sale"> {
   const ahead = Math.max(0, standing.position - serving);
   const share = last.ahead > 0 ? Math.min(1, ahead / last.ahead) : 1;

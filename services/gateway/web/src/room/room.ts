@@ -1,16 +1,16 @@
-// The tier-1 page: one file without any dependency, the same for every event, visitor and language.
+// The tier-1 page: a single file, the same for every event, visitor and language.
 
 import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
 import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
 import type { Problem } from "../lib/problem";
 import { saleText } from "../lib/standing";
-import { recall, remember } from "../lib/store";
+import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 import { fill, waitText } from "../lib/wait";
 import { type Progress, Room, type Screen } from "./line";
 
-// The worker's script as text: this page may load nothing but itself.
+// The script of the worker as text: this page loads no otherLanguage file.
 declare const CLOCK_SOURCE: string;
 
 type Lang = "en" | "ko";
@@ -18,23 +18,27 @@ type Text = typeof english & typeof englishWait;
 
 const texts: Record<Lang, Text> = { en: { ...english, ...englishWait }, ko: { ...korean, ...koreanWait } };
 const sales: Record<Lang, typeof englishSale> = { en: englishSale, ko: koreanSale };
-const other: Record<Lang, { lang: Lang; name: string }> = {
+const otherLanguage: Record<Lang, { lang: Lang; name: string }> = {
   en: { lang: "ko", name: "한국어" },
   ko: { lang: "en", name: "English" },
 };
-// How often the standing is read out, however often it changes.
-const speakMs = 30_000;
+// The least time between two announcements.
+const announceMs = 30_000;
 
 let lang = chosenLanguage();
-// How many were ahead when the number was taken: the way is measured from there, also after a reload.
+// How many were ahead when the number was taken: progress is measured from there, also after a
+// reload.
 let first = 0;
 let sale: EventStatus | undefined;
-let shown: (() => void) | undefined;
-let spoken = 0;
+let redraw: (() => void) | undefined;
+let lastAnnounced = 0;
 
 const element = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 const number = (n: number): string => new Intl.NumberFormat(lang).format(n);
-/** The visitor's own choice, else what the browser prefers: this page is cached, so the server cannot decide. */
+/**
+ * The language chosen by the visitor, else that of the browser: this page is cached, so the server
+ * cannot decide.
+ */
 function chosenLanguage(): Lang {
   const cookie = /(?:^|; )urr-lang=(en|ko)(?:;|$)/.exec(document.cookie)?.[1];
   if (cookie === "en" || cookie === "ko") return cookie;
@@ -50,36 +54,36 @@ function applyLanguage(): void {
   }
   element("progress").setAttribute("aria-label", text.progress);
   const button = element("language");
-  button.textContent = other[lang].name;
-  button.lang = other[lang].lang;
+  button.textContent = otherLanguage[lang].name;
+  button.lang = otherLanguage[lang].lang;
   document.title = `${text.title} · URR`;
   drawSale();
-  shown?.();
+  redraw?.();
 }
 
 function switchLanguage(): void {
-  lang = other[lang].lang;
+  lang = otherLanguage[lang].lang;
   const secure = location.protocol === "https:" ? "; Secure" : "";
   document.cookie = `urr-lang=${lang}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
-  spoken = 0;
+  lastAnnounced = 0;
   applyLanguage();
 }
 
-/** Shows something now and again after a change of the language. */
+/** Draws something, and again when the language changes. */
 function show(draw: () => void): void {
-  shown = draw;
+  redraw = draw;
   draw();
 }
 
-function say(id: string, text: string): void {
+function setText(id: string, text: string): void {
   const place = element(id);
-  // Setting the same text again would have it read out again.
+  // Setting the same text would announce it again.
   if (place.textContent !== text) place.textContent = text;
 }
 
-const notice = (text: string): void => say("notice", text);
+const notice = (text: string): void => setText("notice", text);
 
-const drawSale = (): void => say("sale", saleText(sale, sales[lang], true));
+const drawSale = (): void => setText("sale", saleText(sale, sales[lang], true));
 
 function drawPosition(position: number): void {
   notice(texts[lang].wait);
@@ -92,7 +96,7 @@ function drawProgress(p: Progress, at: number): void {
   const wait = waitText(p.estimatedWait, text);
   drawPosition(p.position);
   element("serving").textContent = number(p.serving);
-  // The API counts how far the counter has to move; the last of these steps is the visitor's own.
+  // The API counts how far the counter has to move; the last step is that of the visitor.
   const people = number(Math.max(0, p.ahead - 1));
   element("ahead").textContent = people;
   element("wait").textContent = wait;
@@ -100,8 +104,8 @@ function drawProgress(p: Progress, at: number): void {
   element("updated").textContent = fill(text.updated, { time });
   element("progress").setAttribute("value", String(Math.min(1, Math.max(0, 1 - p.ahead / (first || 1)))));
   document.title = `${people} · ${text.title} · URR`;
-  if (Date.now() - spoken < speakMs) return;
-  spoken = Date.now();
+  if (Date.now() - lastAnnounced < announceMs) return;
+  lastAnnounced = Date.now();
   element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
 }
 
@@ -110,15 +114,15 @@ const screen = (eventId: string): Screen => ({
   kept: (position: number) => show(() => drawPosition(position)),
   progress(p) {
     const way = `urr-way-vwr-${eventId}`;
-    first = Math.max(Number(recall(sessionStorage, way)), p.ahead);
-    remember(sessionStorage, way, String(first));
+    first = Math.max(Number(readStored(sessionStorage, way)), p.ahead);
+    writeStored(sessionStorage, way, String(first));
     const at = Date.now();
     sale = p.sale;
     drawSale();
     show(() => drawProgress(p, at));
   },
   renewed() {
-    remember(sessionStorage, `urr-way-vwr-${eventId}`, "");
+    writeStored(sessionStorage, `urr-way-vwr-${eventId}`, "");
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },

@@ -1,19 +1,19 @@
-// The seat map as something to move, zoom and point at, by mouse, touch and keyboard.
+// The interactive seat map: move, zoom and select by mouse, touch and keyboard.
 
 import type { Layout } from "./layout";
 import { type Look, Painter, type View } from "./painter";
 
 export interface ChartEvents {
   pick: (index: number) => void;
-  // The keyboard's cursor has come to a seat.
+  // The keyboard cursor has moved to a seat.
   visit: (index: number) => void;
 }
 
-// A pointer that moved less than this between down and up has clicked, not dragged.
+// A pointer that moved less than this has clicked, not dragged.
 const clickPixels = 6;
 const maxScale = 40;
 const step = 1.5;
-// Room for the first section's name above its seats.
+// Space for the name of the first section above its seats.
 const labelPixels = 28;
 
 interface Point {
@@ -35,7 +35,7 @@ export class Chart {
   constructor(
     private readonly canvas: HTMLCanvasElement,
     private readonly layout: Layout,
-    // What each section is called on the map.
+    // The labels of the sections.
     labels: string[],
     private readonly events: ChartEvents,
   ) {
@@ -91,7 +91,7 @@ export class Chart {
     this.frame = requestAnimationFrame(() => this.painter.draw(this.view, this.look));
   }
 
-  /** Zooms so that the seat under `at` stays where it is. */
+  /** Zooms around a point. */
   private zoom(factor: number, at: Point): void {
     const scale = Math.min(maxScale, Math.max(this.minScale(), this.view.scale * factor));
     const real = scale / this.view.scale;
@@ -101,7 +101,7 @@ export class Chart {
     this.move(0, 0);
   }
 
-  /** Moves the map, but never out of sight. */
+  /** Moves the map, but keeps a part of it visible. */
   private move(dx: number, dy: number): void {
     const { clientWidth, clientHeight } = this.canvas;
     const keep = 40;
@@ -133,7 +133,7 @@ export class Chart {
     this.redraw();
   }
 
-  /** An event's place inside the canvas, its border left out. */
+  /** The position of an event inside the canvas, without the border. */
   private point(event: MouseEvent): Point {
     const box = this.canvas.getBoundingClientRect();
     return { x: event.clientX - box.left - this.canvas.clientLeft, y: event.clientY - box.top - this.canvas.clientTop };
@@ -171,7 +171,7 @@ export class Chart {
     );
     if (index < 0) return;
     this.cursor = index;
-    // A finger cannot hit a seat of a few pixels: the first touch comes closer, the next one chooses.
+    // Small seats are hard to touch: the first touch zooms in, the next one selects.
     if (event.pointerType === "touch" && this.view.scale < 16) this.zoom(24 / this.view.scale, { x, y });
     else this.events.pick(index);
   }

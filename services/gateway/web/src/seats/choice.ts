@@ -1,12 +1,12 @@
-// The seats that the visitor has chosen: kept over a reload, dropped when somebody else takes them.
+// The seats chosen by the visitor: kept over a reload, removed when taken by others.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { recall, remember } from "../lib/store";
+import { readStored, writeStored } from "../lib/store";
 import type { Availability } from "../lib/types";
 import { type Layout, unpack } from "./layout";
 
 export interface Choice {
-  // One byte a seat, 1 when free; nothing until the server has said it.
+  // One byte per seat, 1 when free; undefined until the first response.
   free: Uint8Array | undefined;
   // Index of each chosen seat, in the order of choosing.
   chosen: ReadonlySet<number>;
@@ -15,24 +15,24 @@ export interface Choice {
 
 const key = (eventId: string) => `urr-choice-${eventId}`;
 
-/** Seat ids hold no commas: they are made of section, row and number. */
-function recallChoice(eventId: string, layout: Layout): Set<number> {
-  const ids = recall(sessionStorage, key(eventId)).split(",").filter(Boolean);
+/** Reads the choice. Seat ids contain no commas. */
+function readChoice(eventId: string, layout: Layout): Set<number> {
+  const ids = readStored(sessionStorage, key(eventId)).split(",").filter(Boolean);
   return new Set(ids.map((id) => layout.indexOf(id)).filter((i) => i >= 0));
 }
 
-/** Forgets the choice, since it has become a reservation. */
-export const forgetChoice = (eventId: string): void => remember(sessionStorage, key(eventId), "");
+/** Removes the choice once it has become a reservation. */
+export const forgetChoice = (eventId: string): void => writeStored(sessionStorage, key(eventId), "");
 
-/** `onGone` is told which chosen seats are free no more. */
+/** `onGone` is called with the chosen seats that were taken. */
 export function useChoice(layout: Layout, now: Availability | undefined, onGone: (seats: number[]) => void): Choice {
   const [free, setFree] = useState<Uint8Array>();
-  const [chosen, setChosen] = useState<ReadonlySet<number>>(() => recallChoice(layout.eventId, layout));
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(() => readChoice(layout.eventId, layout));
   const latest = useRef({ chosen, onGone });
   latest.current = { chosen, onGone };
   const change = (seats: ReadonlySet<number>) => {
     setChosen(seats);
-    remember(sessionStorage, key(layout.eventId), [...seats].map((i) => layout.seat(i).seatId).join());
+    writeStored(sessionStorage, key(layout.eventId), [...seats].map((i) => layout.seat(i).seatId).join());
   };
   useEffect(() => {
     if (!now) return;

@@ -1,11 +1,11 @@
-// Where every seat stands and who it is, by index: sections, rows and seats counted in the order of the answer.
+// Position and name of every seat by index: in the order of the response.
 
 import type { Seat, SeatMap } from "../lib/types";
 
 interface Row {
   section: number;
   row: string;
-  // Index of the row's first seat, and how many follow.
+  // Index of the first seat of the row, and the number of its seats.
   start: number;
   seats: number;
 }
@@ -53,7 +53,7 @@ export class Layout {
     return this.map.eventId;
   }
 
-  /** The seat at a place of the grid, or -1. */
+  /** The seat at a grid position, or -1. */
   at(x: number, y: number): number {
     if (x < 0 || y < 0 || x >= this.width || y >= this.height) return none;
     return this.grid[y * this.width + x] ?? none;
@@ -67,7 +67,7 @@ export class Layout {
     return { seatId: `${name}-${row.row}-${number}`, section: name, row: row.row, number, price: section?.price ?? 0 };
   }
 
-  /** The seat of an id, or -1. */
+  /** The index of a seat id, or -1. */
   indexOf(seatId: string): number {
     const dash = seatId.lastIndexOf("-");
     const row = this.bySeatId.get(seatId.slice(0, dash));
@@ -79,7 +79,7 @@ export class Layout {
     return this.rows.filter((r) => r.section === section);
   }
 
-  /** The nearest seat from `index` in a direction: along the row, or in the next row that has seats. */
+  /** The nearest seat from `index` along the row, or in the next row that has seats. */
   next(index: number, dx: number, dy: number): number {
     const x = this.x[index] ?? 0;
     const y = this.y[index] ?? 0;
@@ -133,7 +133,7 @@ export class Layout {
   }
 }
 
-/** Unpacks the availability: one byte a seat, 1 when free. */
+/** Unpacks the availability: one byte per seat, 1 when free. */
 export function unpack(bitmap: string, seats: number): Uint8Array {
   const bytes = atob(bitmap);
   const free = new Uint8Array(seats);

@@ -1,4 +1,4 @@
-// The same choice without a picture: a section, a row, and its seats as checkboxes.
+// The seats as a list: a section, a row, and its seats as checkboxes.
 
 import { useState } from "preact/hooks";
 import { formatMoney, formatNumber } from "../lib/format";
@@ -73,7 +73,7 @@ export function SeatList({ map, layout, currency, free, chosen, pick }: ListProp
                   disabled={!free[index] && !chosen.has(index)}
                   aria-label={fill(t.seatNumber, { number: index - row.start + 1 })}
                   onClick={(event) => {
-                    // The choice decides, not the box: a full choice leaves it unticked.
+                    // The choice decides, not the checkbox: beyond the limit it stays unchecked.
                     event.preventDefault();
                     setTimeout(() => pick(index));
                   }}

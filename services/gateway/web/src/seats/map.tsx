@@ -1,4 +1,4 @@
-// The drawn map with its buttons and the line that says which seat the cursor is on.
+// The map with its buttons and the text about the seat at the cursor.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatMoney } from "../lib/format";
@@ -8,7 +8,7 @@ import { Chart } from "./chart";
 import type { Layout } from "./layout";
 
 const t = strings("seats");
-// A finger rather than a mouse.
+// Whether the pointer is a finger, not a mouse.
 const coarse = matchMedia("(pointer: coarse)").matches;
 
 interface MapProps {
@@ -25,7 +25,7 @@ export function SeatMapView({ map, layout, currency, free, chosen, pick, describ
   const canvas = useRef<HTMLCanvasElement>(null);
   const chart = useRef<Chart>(undefined);
   const [visited, setVisited] = useState<number>();
-  // The chart keeps its handlers; these must act on the latest state.
+  // The chart keeps its handlers, so they have to use the latest state.
   const latest = useRef(pick);
   latest.current = pick;
 

@@ -1,10 +1,10 @@
-// Draws the seats: one pixel a seat in a picture off screen, stretched onto the canvas. Drawing 50,000 rectangles would
-// cost a whole frame each time; one stretched picture costs nothing, and only changed seats are written into it.
+// Draws the seats as one pixel each on an off-screen canvas, which is scaled onto the visible one.
+// Drawing 50,000 rectangles would take a whole frame each time; scaling one picture is cheap.
 
 import type { Layout } from "./layout";
 
 export interface View {
-  // Pixels per seat, and where the grid's corner stands, in CSS pixels.
+  // Pixels per seat, and the position of the grid, in CSS pixels.
   scale: number;
   left: number;
   top: number;
@@ -13,11 +13,11 @@ export interface View {
 export interface Look {
   free: Uint8Array;
   chosen: ReadonlySet<number>;
-  // The seat under the keyboard's cursor, when the map has the focus.
+  // The seat at the keyboard cursor, while the map has the focus.
   cursor: number | undefined;
 }
 
-// From this scale on, seats are told apart by gaps, and from the next one on they carry their number.
+// From this scale on seats are separated by gaps, and from the next one on they show their number.
 const gapScale = 6;
 const numberScale = 22;
 
@@ -48,7 +48,7 @@ export class Painter {
     this.paper = style.getPropertyValue("--card");
   }
 
-  /** Takes over what is free and chosen; call draw afterwards. */
+  /** Updates the colours of all seats; call draw afterwards. */
   colour({ free, chosen }: Look): void {
     const { data } = this.pixels;
     const { x, y, width, seats } = this.layout;
@@ -78,8 +78,8 @@ export class Painter {
     if (look.cursor !== undefined) this.cursor(context, view, look.cursor);
   }
 
-  /** The part of the grid that can be seen. */
-  private seen(view: View): { x0: number; y0: number; x1: number; y1: number } {
+  /** The visible part of the grid. */
+  private visibleRange(view: View): { x0: number; y0: number; x1: number; y1: number } {
     const { width, height } = this.layout;
     const ratio = devicePixelRatio;
     return {
@@ -91,7 +91,7 @@ export class Painter {
   }
 
   private gaps(context: CanvasRenderingContext2D, view: View): void {
-    const { x0, y0, x1, y1 } = this.seen(view);
+    const { x0, y0, x1, y1 } = this.visibleRange(view);
     const gap = Math.max(1, view.scale * 0.14);
     context.strokeStyle = this.paper;
     context.lineWidth = gap;
@@ -108,7 +108,7 @@ export class Painter {
   }
 
   private numbers(context: CanvasRenderingContext2D, view: View, look: Look): void {
-    const { x0, y0, x1, y1 } = this.seen(view);
+    const { x0, y0, x1, y1 } = this.visibleRange(view);
     context.font = `${Math.min(13, view.scale * 0.42)}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -123,7 +123,10 @@ export class Painter {
     }
   }
 
-  /** Each section's name and price above its first row, in its middle while the seats are too small to be read. */
+  /**
+   * The name and price of each section: above its first row, or in its middle while seats are too
+   * small to read.
+   */
   private names(context: CanvasRenderingContext2D, view: View): void {
     context.font = "600 14px system-ui, sans-serif";
     context.textAlign = "center";
@@ -135,7 +138,7 @@ export class Painter {
     for (const box of this.layout.boxes) {
       const full = this.labels[box.section] ?? box.name;
       const width = box.width * view.scale;
-      // A narrow block has its name alone; the list below the map has its price.
+      // A narrow block shows its name only; the list below the map has its price.
       const text = context.measureText(full).width <= Math.max(width, 60) ? full : box.name;
       const x = view.left + (box.x + box.width / 2) * view.scale;
       const y = view.top + box.y * view.scale;

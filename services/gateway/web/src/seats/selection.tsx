@@ -1,4 +1,4 @@
-// What the visitor has chosen, what it costs, and the step to payment.
+// The chosen seats, their price, and the button to hold them.
 
 import { formatMoney } from "../lib/format";
 import { fill, strings } from "../lib/page";
@@ -41,7 +41,7 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
               aria-label={fill(t.remove, { seat: seatName(seat) })}
               onClick={() => {
                 remove(index);
-                // This button is gone then, and the focus would be lost with it.
+                // This button disappears, so the focus is moved.
                 document.getElementById("selection")?.focus();
               }}
             >

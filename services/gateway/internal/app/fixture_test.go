@@ -33,7 +33,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// The world of the tests: two events, of which one has an active waiting room.
+// The fixture of the tests: two events, of which one has an active waiting room.
 const (
 	calm      = "calm"
 	busy      = "busy"
@@ -53,8 +53,9 @@ const (
 // start is when the clock of every test begins.
 var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 
-// world is a gateway before fakes of every service, which run behind the production interceptors.
-type world struct {
+// fixture is a gateway in front of fakes of every service, which run behind the production
+// interceptors.
+type fixture struct {
 	t       testing.TB
 	clock   *clocktest.Clock
 	gateway *app.Gateway
@@ -74,9 +75,9 @@ type option func(*app.Config, *app.Services)
 // withoutTier1 is a platform with VWR_ADDR empty.
 func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil }
 
-func newWorld(t testing.TB, opts ...option) *world {
+func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
-	w := &world{
+	w := &fixture{
 		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
@@ -110,26 +111,26 @@ func newWorld(t testing.TB, opts ...option) *world {
 	return w
 }
 
-// now is the time of the gateway and of the tokens: the test's clock, in benchmarks the machine's,
-// which costs what it costs in production.
-func (w *world) now() time.Time {
+// now is the time of the gateway and of the tokens: the clock of the test, or in benchmarks the
+// real time, at its real cost.
+func (w *fixture) now() time.Time {
 	if _, measured := w.t.(*testing.B); measured {
 		return time.Now()
 	}
 	return w.clock.Now()
 }
 
-// heard are the calls that have reached a service, but for the streams.
-func (w *world) heard() []string {
+// serviceCalls returns the calls that reached a service, without the streams.
+func (w *fixture) serviceCalls() []string {
 	var all []string
-	for _, r := range []*record{&w.vwr.record, &w.queue.record, &w.ticket.record, &w.payment.record, &w.stats.record} {
+	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog} {
 		all = append(all, r.methods()...)
 	}
 	return all
 }
 
 // assemble makes a gateway that watches nothing yet.
-func (w *world) assemble(t testing.TB) *app.Gateway {
+func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	t.Helper()
 	g, err := app.Assemble(t.Context(), w.cfg, w.services, nil, slog.New(slog.DiscardHandler), w.now)
 	require.NoError(t, err)
@@ -137,7 +138,7 @@ func (w *world) assemble(t testing.TB) *app.Gateway {
 	return g
 }
 
-func (w *world) serve() app.Services {
+func (w *fixture) serve() app.Services {
 	written := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.Unary)))
 	as := rpctest.As(rpc.Gateway)
 	return app.Services{
@@ -161,8 +162,8 @@ func (w *world) serve() app.Services {
 	}
 }
 
-// watch runs the streams, and returns when the gateway knows both.
-func (w *world) watch(s app.Services) {
+// watch runs the streams, and returns once the gateway has the state of both.
+func (w *fixture) watch(s app.Services) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
 	done := make(chan error, 2)
@@ -183,15 +184,15 @@ func (w *world) watch(s app.Services) {
 	waittest.NoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
-// line tells the gateway where a line stands, and waits until it has heard.
-func (w *world) line(event string, epoch, pauseUntil int64) {
+// line sends the epoch of a line to the gateway, and waits until it is in force.
+func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
-	w.say(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
+	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
 	waittest.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
 }
 
-// say is a message of queue to the gateway that watches its lines; nil breaks the stream.
-func (w *world) say(msg *queuev1.WatchLinesResponse) {
+// sendLines sends a message of queue to the gateway; nil breaks the stream.
+func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	w.t.Helper()
 	ctx, cancel := waittest.Context(w.t)
 	defer cancel()
@@ -224,7 +225,7 @@ func (c credentials) with(name, value string) credentials {
 	return out
 }
 
-func (w *world) session(user string, roles ...string) credentials {
+func (w *fixture) session(user string, roles ...string) credentials {
 	w.t.Helper()
 	tok, err := w.sessions.Sign(claims.NewSession(user, roles, w.now(), w.now().Add(time.Hour)))
 	require.NoError(w.t, err)
@@ -232,20 +233,20 @@ func (w *world) session(user string, roles ...string) credentials {
 }
 
 // visitor returns a cookie urr-anon and the id in it.
-func (w *world) visitor() (credentials, string) {
+func (w *fixture) visitor() (credentials, string) {
 	a := claims.NewAnon()
 	return credentials{"Cookie": "urr-anon=" + a.Seal(w.sessions.Derive(claims.LabelAnon))}, a.String()
 }
 
-func (w *world) entryToken(event, user string) string {
+func (w *fixture) entryToken(event, user string) string {
 	return w.sign(w.entries, claims.NewEntry(event, user, slot, epoch, w.now().Add(10*time.Minute), w.now()))
 }
 
-func (w *world) tier1Token(event, visitor string) string {
+func (w *fixture) tier1Token(event, visitor string) string {
 	return w.sign(w.tier1, claims.NewTier1(event, visitor, requestID, round, 7, w.now()))
 }
 
-func (w *world) sign(k token.KeySet, c any) string {
+func (w *fixture) sign(k token.KeySet, c any) string {
 	w.t.Helper()
 	var (
 		tok string
@@ -264,20 +265,20 @@ func (w *world) sign(k token.KeySet, c any) string {
 	return tok
 }
 
-// buyer is signed in and holds a valid entry token.
-func (w *world) buyer(event string) credentials {
+// buyer returns a session with a valid entry token.
+func (w *fixture) buyer(event string) credentials {
 	return w.session(alice).with("X-Queue-Entry-Token", w.entryToken(event, alice))
 }
 
 // do sends a request; a body that is not empty is JSON unless the credentials say otherwise.
-func (w *world) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
+func (w *fixture) do(method, target, body string, c credentials) *httptest.ResponseRecorder {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
 	w.gateway.Handler.ServeHTTP(rec, w.request(method, target, body, c))
 	return rec
 }
 
-func (w *world) request(method, target, body string, c credentials) *http.Request {
+func (w *fixture) request(method, target, body string, c credentials) *http.Request {
 	w.t.Helper()
 	var rd io.Reader
 	if body != "" {

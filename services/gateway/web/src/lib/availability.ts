@@ -1,32 +1,32 @@
-// What is free, asked again and again.
+// Polls which seats are free.
 
 import { useEffect, useState } from "preact/hooks";
 import { follow, send } from "./api";
 import type { Line } from "./line";
-import { repeat, seen } from "./pace";
+import { repeat, untilVisible } from "./pace";
 import { problemOf } from "./problem";
 import type { Availability } from "./types";
 
 const pollSeconds = 3;
 
-export interface Hall {
-  // Nothing until the first answer: an unknown seat is not a taken one.
+export interface LiveAvailability {
+  // Undefined until the first response: an unknown seat does not count as taken.
   now: Availability | undefined;
   failure: unknown;
-  // Asks now instead of at the next poll.
+  // Polls now instead of after the pause.
   refresh: () => void;
 }
 
-/** Asks what is free every few seconds while the page is seen; an unchanged answer is a bare 304. */
-export function useHall(line: Line): Hall {
+/** Polls the availability while the page is visible; an unchanged response is an empty 304. */
+export function useAvailability(line: Line): LiveAvailability {
   const [now, setNow] = useState<Availability>();
   const [failure, setFailure] = useState<unknown>();
   const [round, setRound] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     let etag = "";
-    const ask = async () => {
-      await seen(abort.signal);
+    const attempt = async () => {
+      await untilVisible(abort.signal);
       const headers = { ...line.headers(), ...(etag ? { "If-None-Match": etag } : {}) };
       const answer = await send("GET", `/seats/${line.eventId}/availability`, { headers, signal: abort.signal });
       if (answer.status !== 304) {
@@ -37,7 +37,7 @@ export function useHall(line: Line): Hall {
       setFailure(undefined);
       return pollSeconds;
     };
-    void repeat(ask, (cause) => follow(cause) || setFailure(cause), abort.signal);
+    void repeat(attempt, (cause) => follow(cause) || setFailure(cause), abort.signal);
     return () => abort.abort();
   }, [round]);
   return { now, failure, refresh: () => setRound((n) => n + 1) };

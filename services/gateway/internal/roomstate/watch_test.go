@@ -12,32 +12,32 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// A replica that started after a room was shut does not list it, and one that has not read a new room yet does not either: only the
-// table tells the two apart.
+// A replica that started after a room was deactivated does not list it. Neither does one that has
+// not read a new room yet. Only the table can tell the two apart.
 func TestSnapshotWithoutAKnownRoom(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		table  *vwrv1.Counter
 		active bool
 	}{
-		"shut meanwhile": {counter(false, 10, 5, 100), false},
-		"just opened":    {counter(true, 10, 5, 100), true},
-		"not there":      {nil, false}, // nobody could ever get a position of it
+		"deactivated":    {counter(false, 10, 5, 100), false},
+		"just activated": {counter(true, 10, 5, 100), true},
+		"missing":        {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				src := &source{streams: make(chan *stream, 1), counter: c.table}
-				r := watched(t, src)
+				r := startWatch(t, src)
 				first := <-src.streams
 				first.msgs <- snapshot(counter(true, 10, 5, 100))
 				synctest.Wait()
-				require.Empty(t, src.asked, "every room was listed")
+				require.Empty(t, src.fetched, "every room was listed")
 				first.fail <- io.EOF
 				second := <-src.streams
 				second.msgs <- snapshot()
 				synctest.Wait()
-				require.Equal(t, [][]string{{"e"}}, src.asked)
+				require.Equal(t, [][]string{{"e"}}, src.fetched)
 				require.Equal(t, c.active, r.Get("e").Active)
 				require.True(t, r.Connected())
 			})
@@ -45,46 +45,47 @@ func TestSnapshotWithoutAKnownRoom(t *testing.T) {
 	}
 }
 
-// What is asked for while the stream is broken is fetched, also an event that was not known: an operator may just have opened its room.
-// Strangers' questions do not pile up.
-func TestRoomsOpenedWhileTheStreamIsBroken(t *testing.T) {
+// Events that are requested while the stream is broken are fetched, including unknown ones: an
+// operator may just have activated the room. The number of unknown ids is bounded.
+func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{streams: make(chan *stream, 1), counter: counter(true, 10, 5, 100)}
-		r := watched(t, src)
+		r := startWatch(t, src)
 		first := <-src.streams
 		first.msgs <- snapshot()
 		synctest.Wait()
 		require.Zero(t, r.Round("e"))
-		src.streams <- nil // nobody answers any more
+		src.streams <- nil // new streams fail
 		first.fail <- io.EOF
 		synctest.Wait()
 		require.Zero(t, r.Round("e"))
 		time.Sleep(1100 * time.Millisecond)
 		require.Equal(t, int64(10), r.Round("e"))
-		require.Equal(t, [][]string{{"e"}}, src.questions())
+		require.Equal(t, [][]string{{"e"}}, src.fetches())
 
 		for i := range 10_000 {
-			r.Get(fmt.Sprint("stranger-", i))
+			r.Get(fmt.Sprint("unknown-", i))
 		}
 		r.Get("e")
 		time.Sleep(time.Second)
-		asked := src.questions()[1]
-		require.Len(t, asked, 100, "as many as the interface takes")
-		require.Contains(t, asked, "e", "known events come first")
+		fetched := src.fetches()[1]
+		require.Len(t, fetched, 100, "the limit of one call")
+		require.Contains(t, fetched, "e", "known events come first")
 		time.Sleep(10 * time.Second)
-		require.Len(t, src.questions(), 2, "who is not asked for any more is not fetched")
+		require.Len(t, src.fetches(), 2, "an event that is no longer requested is not fetched")
 	})
 }
 
-// A replica that hangs sends nothing and closes nothing. Messages without a change tell its silence from a quiet evening.
+// A replica that hangs sends nothing and closes nothing. Messages without a change distinguish a
+// hanging stream from a quiet one.
 func TestSilentStreamIsBroken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{streams: make(chan *stream, 1), counter: counter(true, 10, 5, 100)}
-		r := watched(t, src)
+		r := startWatch(t, src)
 		<-src.streams
-		time.Sleep(6 * time.Second) // without so much as a snapshot
+		time.Sleep(6 * time.Second) // without a snapshot
 		first := <-src.streams
 		first.msgs <- snapshot(counter(true, 10, 5, 100))
 		for range 30 {
@@ -93,9 +94,9 @@ func TestSilentStreamIsBroken(t *testing.T) {
 			require.True(t, r.Connected())
 		}
 		time.Sleep(6 * time.Second)
-		require.Error(t, first.ctx.Err(), "the call is ended, so that another replica answers")
+		require.Error(t, first.ctx.Err(), "the stream is cancelled, so that another replica is used")
 		second := <-src.streams
-		require.Equal(t, int64(10), r.Round("e"), "the last state holds")
+		require.Equal(t, int64(10), r.Round("e"), "the last state stays in force")
 		second.msgs <- snapshot(counter(true, 10, 6, 100))
 		synctest.Wait()
 		require.True(t, r.Connected())

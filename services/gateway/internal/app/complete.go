@@ -13,15 +13,16 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// answered completes what passes through with what only the gateway knows, and does what follows from it.
-type answered struct {
+// responseCompleter sets what only the gateway knows in pass-through responses, and applies their
+// side effects here.
+type responseCompleter struct {
 	rooms     *roomstate.Rooms
 	seats     *handlers.Seats
 	existence *handlers.EventExistence
 }
 
-// fill is an api.Answered.
-func (a *answered) fill(_ context.Context, rpc string, m proto.Message) {
+// complete is an api.Complete.
+func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
 		for _, e := range m.GetItems() {
@@ -35,7 +36,8 @@ func (a *answered) fill(_ context.Context, rpc string, m proto.Message) {
 			a.existence.Forget(m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:
-		// What an operator did here is in force here at once; the other gateways hear of it within a second.
+		// An operator call takes effect at this gateway at once; the others receive it within a
+		// second.
 		old := a.rooms.Get(m.GetEventId())
 		a.rooms.Apply(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
@@ -44,7 +46,7 @@ func (a *answered) fill(_ context.Context, rpc string, m proto.Message) {
 	}
 }
 
-func (a *answered) waitingRoom(e *ticketv1.Event) {
+func (a *responseCompleter) waitingRoom(e *ticketv1.Event) {
 	e.WaitingRoom = &ticketv1.WaitingRoom{Active: a.rooms.Round(e.GetEventId()) != 0}
 }
 

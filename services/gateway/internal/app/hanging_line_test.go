@@ -15,11 +15,10 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// A line that queue does not answer for, and any number of ids that somebody made up, delay no
-// other line.
-func TestAHangingLineDelaysNoOther(t *testing.T) {
+// Neither a line for which queue hangs nor any number of made-up ids delays other lines.
+func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.line(calm, epoch, 0)
 	w.line("stuck", epoch, 0)
 	hanging := func(event string) bool {
@@ -35,7 +34,7 @@ func TestAHangingLineDelaysNoOther(t *testing.T) {
 	calls := []struct{ method, path string }{
 		{http.MethodPost, "/api/v1/queue/check/"}, {http.MethodGet, "/api/v1/queue/status/"}, {http.MethodPost, "/api/v1/queue/heartbeat/"},
 	}
-	// Calls that hang end after some time; what counts is that the others need not wait for that.
+	// Hanging calls end at a timeout; other calls must not wait for that.
 	waittest.Until(t, func() bool {
 		gate := make(chan struct{})
 		open.Store(&gate)
@@ -43,7 +42,7 @@ func TestAHangingLineDelaysNoOther(t *testing.T) {
 		var sent, ended atomic.Int32
 		defer work.Wait()
 		defer close(gate)
-		for i := range 16 { // more than the batches that may be under way
+		for i := range 16 { // more than the batches in flight
 			for _, event := range []string{"stuck", "made-up-" + strconv.Itoa(i)} {
 				for _, c := range calls {
 					work.Go(func() {
@@ -59,5 +58,5 @@ func TestAHangingLineDelaysNoOther(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.do(c.method, c.path+calm, "", w.session(alice)).Code, c.path)
 		}
 		return ended.Load() == 0
-	}, "the line that is well is answered first")
+	}, "calls of other lines end first")
 }
