@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// One reservation that was paid and has its ticket, and one that was paid too late and given back.
+// One reservation that was paid and has its ticket, and one that was paid too late and refunded.
 const (
 	honestTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
@@ -53,7 +53,8 @@ func honestLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// honestEvents are what was published of it; one went out twice, as after a crash of the relay.
+// honestEvents are the published events of the sale. One was published twice, as after a crash of
+// the relay.
 func honestEvents(t *testing.T) (prefix string) {
 	t.Helper()
 	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
@@ -101,7 +102,8 @@ func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: raw, Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(rand.Text())}}}
 }
 
-// stores are those of the sale, empty as yet. Constraints that would stop a damage are gone: the audit must not rely on them.
+// stores are the empty stores of the sale. Constraints that would prevent the test's damage are
+// dropped: the audit must not rely on them.
 func stores(t *testing.T) *Stores {
 	t.Helper()
 	s := &Stores{
@@ -113,7 +115,7 @@ func stores(t *testing.T) *Stores {
 	return s
 }
 
-// once reads each topic the first time that it is asked for: no case changes what is in it.
+// once caches each topic after its first read: no case changes its content.
 func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) func(context.Context, []string, string) ([]*kgo.Record, error) {
 	have := map[string][]*kgo.Record{}
 	return func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
@@ -128,7 +130,7 @@ func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) f
 	}
 }
 
-// fill empties the stores and writes the honest sale into them.
+// fill empties the stores and inserts the consistent sale.
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
@@ -147,12 +149,12 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	s.ledgerURL = provider.URL
 }
 
-// empty deletes: a few rows are gone sooner than a TRUNCATE has made its new files.
+// empty uses DELETE: for a few rows it is faster than TRUNCATE, which creates new files.
 func empty(tables ...string) string {
 	return "DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + ";"
 }
 
-// database has a service's own tables.
+// database creates a service's own tables.
 func database(t *testing.T, service string) *pgxpool.Pool {
 	t.Helper()
 	return postgrestest.New(t,

@@ -13,27 +13,28 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// payment is one of payment's rows.
+// payment is a row of payment's table.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
 	Amount                           int64
 }
 
-// reservation is one of ticket's rows, with how many of its tickets open a door.
+// reservation is a row of ticket's table, with the number of its valid tickets.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
 	Quantity, Tickets     int
 }
 
-// books are what three parties wrote down about one sale: the provider, payment and ticket.
+// books are the records of one sale at the provider, payment and ticket.
 type books struct {
-	charges      map[string]sandbox.Charge // by order; of every sale
+	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 }
 
-// books reads the provider first: a charge that it has by then is of a payment that was written down before.
+// books reads the provider first: every charge read there belongs to a payment that was stored
+// earlier.
 func (s *Stores) books(ctx context.Context, eventID string) (b books, err error) {
 	if b.charges, err = s.charges(ctx); err != nil {
 		return b, err
@@ -70,7 +71,7 @@ func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sq
 	return out, nil
 }
 
-// charges are the provider's, by order.
+// charges returns the provider's charges by order.
 func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, http.NoBody)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	return out, nil
 }
 
-// kept is what the provider has of an order and has not given back.
+// kept is the amount that the provider has charged for an order and not refunded.
 func (b books) kept(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {
@@ -106,8 +107,8 @@ func (b books) kept(orderID string) int64 {
 	return c.Amount - c.RefundedAmount
 }
 
-// paidWithoutTicket lists the payments that were made, by payment's tables or by the provider's ledger, and neither refunded nor
-// followed by all tickets of a reservation that names them.
+// paidWithoutTicket lists the payments that were charged, by payment's tables or by the provider's
+// ledger, and that have neither a refund nor all tickets of a reservation that names them.
 func (b books) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -124,8 +125,8 @@ func (b books) paidWithoutTicket() []string {
 	return out
 }
 
-// ticketWithoutPayment lists the reservations that are sold or whose tickets open a door, though nobody pays for them: no payment is
-// written down, it was given back, or the provider does not keep the price.
+// ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
+// payment: no payment exists, it was refunded, or the provider has not charged the price.
 func (b books) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -142,7 +143,8 @@ func (b books) ticketWithoutPayment() []string {
 	return out
 }
 
-// unknownCharges lists what the provider keeps of orders that payment has never heard of. Whose sale they were of nobody can tell.
+// unknownCharges lists the provider's charges for orders that payment does not know. Their sale
+// cannot be determined.
 func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) {
 	var orders []string
 	for id := range b.charges {

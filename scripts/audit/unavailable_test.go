@@ -50,7 +50,7 @@ func TestUnavailableErrors(t *testing.T) {
 	}
 }
 
-// The clients themselves say that nobody listens.
+// The clients' own errors for a refused connection are recognized.
 func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
@@ -81,7 +81,7 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	})
 }
 
-// said is what a reader is told.
+// said records the messages of a reader.
 type said []string
 
 func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
@@ -95,7 +95,7 @@ func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 			switch lasted := time.Since(start); {
 			case lasted < 10*time.Second:
 				return fmt.Errorf("sales: %w", &UnavailableError{"Redis", syscall.ECONNREFUSED})
-			case lasted < 65*time.Second: // each store has the whole time
+			case lasted < 65*time.Second: // each store gets the full limit
 				return &UnavailableError{"Kafka", io.EOF}
 			}
 			return nil
@@ -131,7 +131,7 @@ func TestReadFailsAtTheLimitAndNamesTheStore(t *testing.T) {
 				start := time.Now()
 				_, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), read)
 				require.ErrorContains(t, err, "Redis did not come back within 1m0s")
-				require.Less(t, time.Since(start), 2*time.Minute) // the bubble's
+				require.Less(t, time.Since(start), 2*time.Minute) // in fake time
 				require.Len(t, told, 1)
 			})
 		})

@@ -17,8 +17,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// set has one backend, a shell script, in place of the real ones; the empty script is ready at once and
-// ends when asked to.
+// set has one backend, a shell script, instead of the real ones. An empty script is ready
+// immediately and ends on request.
 func set(t *testing.T, port int, script string) *Set {
 	t.Helper()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
@@ -26,7 +26,7 @@ func set(t *testing.T, port int, script string) *Set {
 		script = "touch " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
-		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // a name that Stop knows
+		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // Stop accepts known names only
 		spec: func() (process.Spec, error) {
 			return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}}, nil
 		},
@@ -46,7 +46,8 @@ func freePort(t *testing.T) int {
 	return port
 }
 
-// Not beside the tests that start processes: a child holds its parent's sockets until its exec.
+// Not parallel with tests that start processes: a child inherits its parent's sockets until its
+// exec.
 func TestStartNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -88,7 +89,8 @@ func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
 	require.NoError(t, s.Stop(t.Context()), "stopping twice is stopping once")
 }
 
-// Another URR_PORT_OFFSET moves what runs; it does not start a second server on the same data.
+// A different URR_PORT_OFFSET moves the running server and does not start a second one on the same
+// data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
@@ -122,7 +124,7 @@ func TestJarsFollowThePom(t *testing.T) {
 	require.NotEqual(t, first, second)
 }
 
-// Two who start at once start one server, whoever comes first.
+// Two concurrent starts start one server.
 func TestStartByTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	one := set(t, freePort(t), "")

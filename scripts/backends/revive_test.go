@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// killed is a set whose backend has been started and killed.
+// killed returns a set whose backend was started and killed.
 func killed(t *testing.T) *Set {
 	t.Helper()
 	s := set(t, freePort(t), "")
@@ -27,7 +27,7 @@ func killed(t *testing.T) *Set {
 	return s
 }
 
-// another is the same backend as another command of the checkout sees it.
+// another returns the same backend as a second command of the checkout sees it.
 func another(t *testing.T, s *Set) *Set {
 	t.Helper()
 	other := New(s.layout, false, t.Logf)
@@ -152,7 +152,8 @@ func TestAStopDuringARevivalIsNotUndone(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-// A server that was killed leaves children that hold its memory, and a file with a process id that others may have by now.
+// A killed server leaves children that hold its memory, and a pid file whose id another process may
+// have by now.
 func TestReviveEndsWhatIsLeftInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")

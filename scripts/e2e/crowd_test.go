@@ -12,7 +12,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestAnInterruptedDemoClosesItsSale: nobody gets in any more, and the waiting room is shut.
+// TestAnInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
+// closed.
 func TestAnInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

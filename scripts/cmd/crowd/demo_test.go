@@ -47,7 +47,7 @@ func TestStoresMustBeNamedTogether(t *testing.T) {
 		RedisAddrs: []string{"r"}, KafkaBrokers: []string{"k"}, SandboxURL: "u",
 	}
 	require.NoError(t, remote.Validate())
-	require.False(t, remote.publicAuditor())
+	require.False(t, remote.withoutStores())
 
 	some := remote
 	some.KafkaBrokers = nil
@@ -58,12 +58,12 @@ func TestStoresMustBeNamedTogether(t *testing.T) {
 
 	none := Config{Visitors: 1, Seats: 1, URL: "https://tickets.test"}
 	require.NoError(t, none.Validate())
-	require.True(t, none.publicAuditor())
+	require.True(t, none.withoutStores())
 	none.Break = breakOversold
 	require.ErrorContains(t, none.Validate(), "BREAK")
 	own := Config{Visitors: 1, Seats: 1}
 	require.NoError(t, own.Validate())
-	require.False(t, own.publicAuditor())
+	require.False(t, own.withoutStores())
 }
 
 func TestEachDemoHasItsOwnEventID(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEachDemoHasItsOwnEventID(t *testing.T) {
 	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, one.sale().EventID)
 }
 
-// TestReportIsSelfContained: it is looked at on machines without a network, and must tell nobody who looks.
+// TestReportIsSelfContained: the report works without a network and sends no requests.
 func TestReportIsSelfContained(t *testing.T) {
 	t.Parallel()
 	rec := crowd.NewRecorder()

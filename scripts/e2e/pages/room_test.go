@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// numbered is a visitor's place in a waiting room.
+// numbered is a visitor's position in a waiting room.
 type numbered struct {
 	RequestID string `json:"requestId"`
 	Position  int    `json:"position"`
 	Ticket    string `json:"ticket"`
 }
 
-// storedPlace is what the waiting room remembers in the browser.
+// storedPlace is the waiting room's state in the browser.
 func (b *tab) storedPlace(event string) numbered {
 	b.t.Helper()
 	raw := eval[string](b, "localStorage.getItem('urr-vwr-"+event+"') ?? 'null'")
@@ -26,8 +26,8 @@ func (b *tab) storedPlace(event string) numbered {
 	return n
 }
 
-// testRoomKeepsTheNumber: a visitor's number survives a reload, is the same in a second tab, and is
-// forgotten once it is used.
+// testRoomKeepsTheNumber: a visitor's position survives a reload, is the same in a second tab, and
+// is deleted after its use.
 func testRoomKeepsTheNumber(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -56,8 +56,8 @@ func testRoomKeepsTheNumber(t *testing.T) {
 	require.Equal(t, "en", eval[string](b, "document.documentElement.lang"), "the choice counts on every page")
 }
 
-// testRoomOutlastsFailures: the page goes on after temporary refusals, and takes a new number when
-// its own is unknown.
+// testRoomOutlastsFailures: the page continues after temporary refusals, and gets a new position
+// when its own is unknown.
 func testRoomOutlastsFailures(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -76,7 +76,7 @@ func testRoomOutlastsFailures(t *testing.T) {
 				return true
 			}
 		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/serving/"):
-			// No answer at all.
+			// No response at all.
 			c, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
 				_ = c.Close()
@@ -96,7 +96,7 @@ func testRoomOutlastsFailures(t *testing.T) {
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
 
-// testClosedRoomLetsEverybodyIn: the page of a waiting room that is not open leads straight to the
+// testClosedRoomLetsEverybodyIn: the page of a waiting room that is not open leads directly to the
 // event.
 func testClosedRoomLetsEverybodyIn(t *testing.T) {
 	parallelTab(t)
@@ -107,8 +107,7 @@ func testClosedRoomLetsEverybodyIn(t *testing.T) {
 	b.waitFor(".facts")
 }
 
-// testRoomIsOneFile: the page loads nothing but itself and its counter, and a shared cache may keep
-// it.
+// testRoomIsOneFile: the page loads only itself and the counter, and a shared cache may store it.
 func testRoomIsOneFile(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)

@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// requireNoMorePolls checks that a page asks about an event no more, for as long as another visitor of the
-// same address, who still waits, takes to ask some more times.
+// requireNoMorePolls checks that a page has stopped polling for an event, for as long as another
+// visitor of the same address, who still waits, takes for several polls.
 func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	t.Helper()
 	before, goingOn := s.polls(event), s.polls(another)
@@ -21,8 +21,8 @@ func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	require.Equal(t, before, s.polls(event), "the page still asks")
 }
 
-// skipLongPauses lets the tab's pages, from the next one on, wait a moment wherever they would wait
-// half a minute or more, and gives a function that reads how many seconds those were to be.
+// skipLongPauses shortens waits of half a minute or more in the tab's pages, from the next page on,
+// and returns a function that reads their original lengths in seconds.
 func (b *tab) skipLongPauses() (skipped func() []float64) {
 	b.t.Helper()
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
@@ -36,8 +36,8 @@ func (b *tab) skipLongPauses() (skipped func() []float64) {
 	return func() []float64 { return eval[[]float64](b, "window.skippedPauses") }
 }
 
-// testRoomSaysWhereTheSaleStands: while it waits, the waiting room says what is with the sale, and it
-// ends with it.
+// testRoomSaysWhereTheSaleStands: the waiting room shows the status of the sale, and ends with the
+// sale.
 func testRoomSaysWhereTheSaleStands(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -84,8 +84,8 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 	}
 }
 
-// testRoomOutlastsAStaleEnd: some answers that the sale is over, as after it was opened again, do not
-// end the wait.
+// testRoomOutlastsAStaleEnd: single stale responses that the sale has ended, as after a reopening,
+// do not end the wait.
 func testRoomOutlastsAStaleEnd(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "ko")["sale"]
@@ -98,7 +98,7 @@ func testRoomOutlastsAStaleEnd(t *testing.T) {
 	b.visit("/vwr/" + event)
 	b.waitFor("#line")
 	number := b.storedPlace(event)
-	for range 2 { // not all of them together
+	for range 2 { // fewer than would end the wait
 		saleStatus.endSaleTimes(event, "CLOSED", 2)
 		waittest.Until(t, func() bool { return saleStatus.endAnswers(event) == 2 }, "the page asks again")
 		b.waitFor("#line")
@@ -113,7 +113,7 @@ func testRoomOutlastsAStaleEnd(t *testing.T) {
 	b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 }
 
-// testLineOutlastsAStaleEnd: the line ends the wait only when the sale itself says that it is over.
+// testLineOutlastsAStaleEnd: the line ends the wait only when the sale itself reports its end.
 func testLineOutlastsAStaleEnd(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -130,8 +130,8 @@ func testLineOutlastsAStaleEnd(t *testing.T) {
 	b.waitFor("#position")
 }
 
-// testLineSaysWhereTheSaleStands: who stands in line in front of a sale keeps the place, reads when it
-// opens, and what becomes of it.
+// testLineSaysWhereTheSaleStands: a visitor in the line before a sale keeps the place, and sees the
+// opening time and changes of the sale.
 func testLineSaysWhereTheSaleStands(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -175,7 +175,7 @@ func testLineSaysWhereTheSaleStands(t *testing.T) {
 	}
 }
 
-// testLineEndsWithTheSale: the line of a sale that is closed early lets nobody wait any longer.
+// testLineEndsWithTheSale: when a sale is closed early, its line stops the wait of all visitors.
 func testLineEndsWithTheSale(t *testing.T) {
 	parallelUnlimited(t)
 	open := sale{threshold: 1}

@@ -57,7 +57,7 @@ func TestStopKillsAfterTheGracePeriod(t *testing.T) {
 	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
 }
 
-// Who kills a server and starts it again at once must not meet the old one on its port.
+// A killed server that is restarted immediately must not find its port still in use.
 func TestSignalWaitsForTheEndOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	for range 20 {

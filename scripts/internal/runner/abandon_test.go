@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// TestAnInterruptedStartLeavesNothing: Ctrl-C in `make up` ends what that start began, and nothing
-// that ran before it.
+// TestAnInterruptedStartLeavesNothing: Ctrl-C during `make up` stops what that start has started,
+// and nothing that ran before.
 func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 	r := setup(t)
 	require.True(t, r.idle())
@@ -28,8 +28,8 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 	require.True(t, r.idle())
 }
 
-// TestUpChecksBeforeItStops: settings that a service refuses, and a port that something else has, are
-// found while the platform runs as before.
+// TestUpChecksBeforeItStops: invalid settings and ports in use are found while the previous
+// processes still run.
 func TestUpChecksBeforeItStops(t *testing.T) {
 	r := setup(t)
 	p := startOne(t, r)
@@ -48,7 +48,7 @@ func TestUpChecksBeforeItStops(t *testing.T) {
 	require.NoError(t, r.stopServices())
 }
 
-// startOne runs the first service, as a supervisor would have left it.
+// startOne starts the first service, like a supervisor.
 func startOne(t *testing.T, r *Runner) *process.Process {
 	t.Helper()
 	s := r.services[0]

@@ -9,9 +9,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Env prints the environment that `make up` gives a service, as commands for a shell: with it the
-// service runs under a debugger, or a command of its own (migrate) by hand. It holds the checkout's
-// secrets, which are good for nothing outside it.
+// Env prints the environment that `make up` gives a service as shell commands, to run the service
+// in a debugger or one of its commands (migrate) by hand. The output contains the checkout's
+// secrets, which are valid nowhere else.
 func (r *Runner) Env(w io.Writer, name string) error {
 	s, err := platform.Lookup(name)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *Runner) Env(w io.Writer, name string) error {
 	return errors.Join(failed...)
 }
 
-// quote makes one word of a value for any shell of POSIX, whatever it holds.
+// quote quotes any value as one word of a POSIX shell.
 func quote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

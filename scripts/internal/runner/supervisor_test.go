@@ -21,7 +21,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The services of these tests are this test program itself, which then only answers its ops port.
+// The services of these tests are this test binary itself, which then only serves its ops port.
 func TestMain(m *testing.M) {
 	if os.Getenv("LOG_LEVEL") != "a service of a test" {
 		os.Exit(m.Run())
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(3)
 }
 
-// setup is a checkout with two services, of which queue needs ticket.
+// setup creates a checkout with two services, of which queue depends on ticket.
 func setup(t *testing.T) *Runner {
 	t.Helper()
 	t.Setenv("LOG_LEVEL", "a service of a test")

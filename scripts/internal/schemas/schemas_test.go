@@ -32,7 +32,7 @@ const own = `{
   "rpc": {"properties": {"calls": {"properties": {"c": {"$ref": "#/$defs/optionalCall"}}}}}
 }`
 
-// write makes a folder of charts: the library, one service and the umbrella.
+// write creates a folder of charts: the library, one service and the umbrella.
 func write(t *testing.T, ownSchema string) string {
 	t.Helper()
 	dir := t.TempDir()
