@@ -41,10 +41,10 @@ func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	return letters, unavailable(kafkaStore, err)
 }
 
-// miscounted compares stats's figures of a sale with the events in the topics, each id counted
+// wrongFigures compares stats's figures of a sale with the events in the topics, each id counted
 // once, and with the tables of ticket and payment. It finds events that were counted twice, missed,
 // or never created.
-func (s *Stores) miscounted(ctx context.Context, eventID string) ([]string, error) {
+func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, error) {
 	counted, err := s.counted(ctx, eventID)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,6 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.Unpublished, err = s.unpublished(ctx); err != nil {
 		return f, err
 	}
-	f.Miscounted, err = s.miscounted(ctx, eventID)
+	f.Miscounted, err = s.wrongFigures(ctx, eventID)
 	return f, err
 }

@@ -98,8 +98,8 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	return out, nil
 }
 
-// kept is the amount that the provider has charged for an order and not refunded.
-func (b books) kept(orderID string) int64 {
+// chargedNet is the amount that the provider has charged for an order and not refunded.
+func (b books) chargedNet(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {
 		return 0
@@ -112,14 +112,14 @@ func (b books) kept(orderID string) int64 {
 func (b books) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
-		kept := b.kept(p.OrderID)
-		if kept == 0 && p.Status != "CONFIRMED" {
+		chargedNet := b.chargedNet(p.OrderID)
+		if chargedNet == 0 && p.Status != "CONFIRMED" {
 			continue
 		}
 		r := b.reservations[p.ReferenceID]
 		if r.Status != "CONFIRMED" || r.Tickets != r.Quantity || r.PaymentID != p.ID {
 			out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of reservation %s (%s, %d of %d tickets, paid by %q)",
-				p.OrderID, p.Status, kept, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
+				p.OrderID, p.Status, chargedNet, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
 		}
 	}
 	return out
@@ -134,10 +134,10 @@ func (b books) ticketWithoutPayment() []string {
 			continue
 		}
 		p := b.payments[r.PaymentID]
-		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.kept(p.OrderID) == r.Amount
+		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.chargedNet(p.OrderID) == r.Amount
 		if !paid || r.Status != "CONFIRMED" {
 			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
-				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.kept(p.OrderID)))
+				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
 		}
 	}
 	return out
@@ -148,7 +148,7 @@ func (b books) ticketWithoutPayment() []string {
 func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) {
 	var orders []string
 	for id := range b.charges {
-		if b.kept(id) > 0 {
+		if b.chargedNet(id) > 0 {
 			orders = append(orders, id)
 		}
 	}
@@ -162,7 +162,7 @@ func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) 
 		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))
 	}
 	for i, id := range strays {
-		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.kept(id))
+		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.chargedNet(id))
 	}
 	return strays, nil
 }

@@ -33,7 +33,7 @@ const copies = `
 
 // Damage that ticket's constraints would prevent is done without them: the audit must not rely on
 // them.
-func TestSalesNoticesWhatIsWrong(t *testing.T) {
+func TestSalesDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage string

@@ -129,11 +129,11 @@ func (s *Set) startMissing(ctx context.Context) error {
 	}
 	var missing, standing []backend
 	for _, b := range s.backends {
-		stands, err := s.stands(b)
+		running, err := s.runsAsConfigured(b)
 		if err != nil {
 			return err
 		}
-		if stands {
+		if running {
 			standing = append(standing, b)
 		} else {
 			missing = append(missing, b)
@@ -163,9 +163,9 @@ func (s *Set) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// stands reports whether a backend runs as configured. It stops a backend whose stop was
+// runsAsConfigured reports whether a backend runs as configured. It stops a backend whose stop was
 // interrupted, and one that runs on other ports because of a different URR_PORT_OFFSET.
-func (s *Set) stands(b backend) (bool, error) {
+func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	r, found, err := s.load(b.name)
 	if err != nil || !found || !r.Alive() {
 		return false, err

@@ -48,7 +48,7 @@ func freePort(t *testing.T) int {
 
 // Not parallel with tests that start processes: a child inherits its parent's sockets until its
 // exec.
-func TestStartNamesThePortOwner(t *testing.T) {
+func TestStartErrorNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -61,7 +61,7 @@ func TestStartNamesThePortOwner(t *testing.T) {
 	require.ErrorContains(t, err, "URR_PORT_OFFSET=")
 }
 
-func TestStartShowsTheLogOfABackendThatEnds(t *testing.T) {
+func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "echo no space left on device; exit 7")
 	err := s.Start(t.Context())
@@ -70,7 +70,7 @@ func TestStartShowsTheLogOfABackendThatEnds(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
+func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
 	require.Equal(t, []string{"redis"}, s.Missing())
@@ -111,7 +111,7 @@ func TestSignalReachesTheProcess(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-func TestJarsFollowThePom(t *testing.T) {
+func TestChangedPomGetsItsOwnJars(t *testing.T) {
 	t.Parallel()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	require.NoError(t, os.MkdirAll(filepath.Dir(s.pom("kafka")), 0o755))
@@ -125,7 +125,7 @@ func TestJarsFollowThePom(t *testing.T) {
 }
 
 // Two concurrent starts start one server.
-func TestStartByTwoAtOnce(t *testing.T) {
+func TestConcurrentStartsStartOneServer(t *testing.T) {
 	t.Parallel()
 	one := set(t, freePort(t), "")
 	other := New(one.layout, false, t.Logf)

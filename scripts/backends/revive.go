@@ -66,7 +66,7 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	case ctx.Err() != nil:
 		return false, ctx.Err() // it may still become ready
 	default:
-		return false, s.giveUp(ctx, b, p, err)
+		return false, s.stopUnready(ctx, b, p, err)
 	}
 }
 
@@ -105,9 +105,9 @@ func (s *Set) exit(name string, id process.Identity) string {
 	return p.Exit()
 }
 
-// giveUp kills a process that does not become ready, so that the next attempt starts a new one, and
-// returns the reason. A backend that was stopped meanwhile is not a failure.
-func (s *Set) giveUp(ctx context.Context, b backend, p *process.Process, why error) error {
+// stopUnready kills a process that does not become ready, so that the next attempt starts a new
+// one, and returns the reason. A backend that was stopped meanwhile is not a failure.
+func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, why error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return errors.Join(why, err)

@@ -87,7 +87,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	require.False(t, died)
 }
 
-func TestReviveLeavesAloneWhatAnotherPortOffsetRuns(t *testing.T) {
+func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	s.backends[0].ports = []int{freePort(t)}
@@ -96,7 +96,7 @@ func TestReviveLeavesAloneWhatAnotherPortOffsetRuns(t *testing.T) {
 	requireRevived(t, s, false)
 }
 
-func TestAnInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
+func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
@@ -109,7 +109,7 @@ func TestAnInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	require.False(t, r.Alive())
 }
 
-func TestReviveMayFailAndIsTriedAgain(t *testing.T) {
+func TestFailedReviveIsRetried(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	failing := another(t, s)
@@ -130,7 +130,7 @@ func TestReviveMayFailAndIsTriedAgain(t *testing.T) {
 	require.Equal(t, 3, s.Status(t.Context())[0].Restarts)
 }
 
-func TestAStopDuringARevivalIsNotUndone(t *testing.T) {
+func TestStopDuringReviveIsKept(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	require.NoError(t, os.Remove(s.layout.State("ready")))
@@ -154,7 +154,7 @@ func TestAStopDuringARevivalIsNotUndone(t *testing.T) {
 
 // A killed server leaves children that hold its memory, and a pid file whose id another process may
 // have by now.
-func TestReviveEndsWhatIsLeftInTheDataFolder(t *testing.T) {
+func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestReleaseLeavesKeptBackendsThatDied(t *testing.T) {
 	require.True(t, s.Running("redis"), "make up keeps it")
 }
 
-func TestEveryBackendSaysWhatAndWhereItRuns(t *testing.T) {
+func TestEveryBackendDescribesItsProcess(t *testing.T) {
 	t.Parallel()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	require.Equal(t, []string{"redis", "postgres", "kafka", "dynamodb", "sqs"}, s.Names())

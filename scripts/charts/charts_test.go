@@ -61,7 +61,7 @@ func TestObjectsAreValid(t *testing.T) {
 }
 
 // The check above detects a misspelt field, and a number where a string is required.
-func TestInvalidObjectsAreFound(t *testing.T) {
+func TestInvalidObjectsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	schemas := filepath.Join(writeSchemas(t, b), "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json")
@@ -126,7 +126,7 @@ func TestChartsFollowThePlatform(t *testing.T) {
 }
 
 // Changing a variable restarts the pods, and changing other values does not.
-func TestChangedVariablesMakeNewPods(t *testing.T) {
+func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sum := func(args ...string) string {
@@ -141,7 +141,7 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 }
 
 // One invalid value causes one error.
-func TestWrongValueIsReportedOnce(t *testing.T) {
+func TestInvalidValueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, s := range services() {

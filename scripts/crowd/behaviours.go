@@ -48,17 +48,17 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 
 // Durations of a visitor's actions.
 const (
-	thinkSeats   = 1500 * time.Millisecond // looking at the map before choosing
-	thinkPayment = 1000 * time.Millisecond // at the checkout
-	lookAgain    = 2 * time.Second         // between two loads of a map without free seats
-	awayAtLeast  = 18 * time.Second        // longer than a waiter counts as present
-	awaySpread   = 8 * time.Second
-	paymentPoll  = 1 * time.Second
-	heartbeat    = 10 * time.Second // the interval of the seat page
+	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
+	thinkPayment  = 1000 * time.Millisecond // at the checkout
+	mapRetryDelay = 2 * time.Second         // between two loads of a map without free seats
+	awayAtLeast   = 18 * time.Second        // longer than a waiter counts as present
+	awaySpread    = 8 * time.Second
+	paymentPoll   = 1 * time.Second
+	heartbeat     = 10 * time.Second // the interval of the seat page
 )
 
-// about varies a duration by ±30 %.
-func about(rng *rand.Rand, d time.Duration) time.Duration {
+// jitter varies a duration by ±30 %.
+func jitter(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.7 + 0.6*rng.Float64()))
 }
 

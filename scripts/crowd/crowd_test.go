@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-func TestHalfTheCrowdComesAtTheOpening(t *testing.T) {
+func TestHalfTheCrowdArrivesAtTheOpening(t *testing.T) {
 	t.Parallel()
 	const n, over = 1000, 100 * time.Second
 	early := 0
@@ -44,9 +44,9 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	require.Empty(t, crowd.Bend(""))
 }
 
-// TestASessionIsABrowser: cookies are kept, deleted and copied as in a browser, and refusals are
-// responses, not errors.
-func TestASessionIsABrowser(t *testing.T) {
+// TestSessionBehavesLikeABrowser: cookies are kept, deleted and copied as in a browser, and
+// refusals are responses, not errors.
+func TestSessionBehavesLikeABrowser(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -152,7 +152,7 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	})
 }
 
-func TestHarmListsWhatVisitorsSaw(t *testing.T) {
+func TestHarmListsObservedViolations(t *testing.T) {
 	t.Parallel()
 	var tally crowd.Tally
 	tally.Ticket("A-1-1", "alice")

@@ -58,7 +58,7 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 
 // forge tries every way to bypass the waiting rooms. Each one that succeeds is counted and named.
 func (v *visitor) forge(ctx context.Context) {
-	if pause(ctx, about(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
+	if pause(ctx, jitter(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
 		return
 	}
 	event := v.crowd.sale.EventID

@@ -51,7 +51,7 @@ func (v *visitor) inside(ctx context.Context) error {
 	if err := v.protected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
 		return err
 	}
-	if err := pause(ctx, about(v.rng, thinkSeats)); err != nil {
+	if err := pause(ctx, jitter(v.rng, thinkSeats)); err != nil {
 		return err
 	}
 	held, err := v.hold(ctx, hall.ids())
@@ -61,7 +61,7 @@ func (v *visitor) inside(ctx context.Context) error {
 	if v.behaviour == DropsHold {
 		return errLeft
 	}
-	if err := pause(ctx, about(v.rng, thinkPayment)); err != nil {
+	if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
 		return err
 	}
 	return v.pay(ctx, held)
@@ -77,7 +77,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 			return reservation{}, err
 		}
 		if len(free) == 0 {
-			if err := v.nothingFree(ctx); err != nil {
+			if err := v.waitForFreeSeat(ctx); err != nil {
 				return reservation{}, err
 			}
 			continue
@@ -91,7 +91,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 		case err == nil:
 			return r, nil
 		case errors.As(err, &refused) && refused.code == "SEAT_TAKEN":
-			if err := pause(ctx, about(v.rng, 300*time.Millisecond)); err != nil {
+			if err := pause(ctx, jitter(v.rng, 300*time.Millisecond)); err != nil {
 				return r, err
 			}
 		default:
@@ -107,8 +107,8 @@ func (v *visitor) choose(free []string, want int) []string {
 	return free[at : at+want]
 }
 
-// nothingFree waits for a hold to expire, keeping the slot, until all seats are sold.
-func (v *visitor) nothingFree(ctx context.Context) error {
+// waitForFreeSeat waits for a hold to expire, keeping the slot, until all seats are sold.
+func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (v *visitor) nothingFree(ctx context.Context) error {
 			return err
 		}
 	}
-	return pause(ctx, about(v.rng, lookAgain))
+	return pause(ctx, jitter(v.rng, mapRetryDelay))
 }
 
 // freeSeats decodes the bitmap: bit i, most significant first, is seat i.

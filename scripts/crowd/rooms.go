@@ -50,7 +50,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 		if err := json.Unmarshal(ans.Body, &a); err != nil {
 			return err
 		}
-		if v.behaviour == LeavesRoom && pause(ctx, about(v.rng, 5*time.Second)) == nil {
+		if v.behaviour == LeavesRoom && pause(ctx, jitter(v.rng, 5*time.Second)) == nil {
 			return errLeft
 		}
 		served, err := v.pollRoom(ctx, a)
@@ -102,7 +102,7 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 		v.share(ctx)
 	}
 	for polls := 1; p.Status != "active"; polls++ {
-		if sold, err := v.soldMeanwhile(ctx, polls); err != nil || sold {
+		if sold, err := v.soldOutWhileWaiting(ctx, polls); err != nil || sold {
 			return cmp.Or(err, errSoldOut)
 		}
 		if v.behaviour == LeavesLine && v.rng.IntN(3) == 0 {
@@ -135,9 +135,9 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	return nil
 }
 
-// soldMeanwhile reports whether every seat was sold while this visitor waits: the line then keeps
-// places for seats that return. Like the page, it queries once per saleEvery polls.
-func (v *visitor) soldMeanwhile(ctx context.Context, polls int) (bool, error) {
+// soldOutWhileWaiting reports whether every seat was sold while this visitor waits: the line then
+// keeps places for seats that return. Like the page, it queries once per saleEvery polls.
+func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, error) {
 	if polls%saleEvery > 0 {
 		return v.crowd.soldOut.Load(), nil
 	}

@@ -128,15 +128,15 @@ func (v *visitor) get(ctx context.Context, step Step, path string, out any) erro
 	return json.Unmarshal(ans.Body, out)
 }
 
-// tries is the number of attempts of a page for a request without a response, or with one that asks
-// to wait.
-const tries = 20
+// maxAttempts is the number of attempts of a page for a request without a response, or with one
+// that asks to wait.
+const maxAttempts = 20
 
 // callWithRetries repeats a call after 429, 5xx, lost connections and a concurrent duplicate, with
 // the advised delay. Any other response is final.
 func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
-	for i := range tries {
+	for i := range maxAttempts {
 		ans, err := v.session.Call(ctx, step, method, path, body, header)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -153,7 +153,7 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		default:
 			return ans, nil
 		}
-		if err := pause(ctx, about(v.rng, wait)); err != nil {
+		if err := pause(ctx, jitter(v.rng, wait)); err != nil {
 			return nil, err
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestAnInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
+// TestInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
 // closed.
-func TestAnInterruptedDemoClosesItsSale(t *testing.T) {
+func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())

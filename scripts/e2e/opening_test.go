@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestALineOpensWithItsSale: visitors who come before a sale opens wait, and are admitted from then
+// TestLineOpensWithItsSale: visitors who come before a sale opens wait, and are admitted from then
 // on, in order. The times of admission are read from the line's own record, by Redis's clock.
-func TestALineOpensWithItsSale(t *testing.T) {
+func TestLineOpensWithItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
 	event, opens := scheduledSale(t, p, 5*time.Second, 2)
@@ -32,7 +32,7 @@ func TestALineOpensWithItsSale(t *testing.T) {
 		})
 	}
 	p.Eventually(func(ctx context.Context) error {
-		visitors = slices.DeleteFunc(visitors, func(c *harness.Client) bool { return cameThrough(ctx, c, event) })
+		visitors = slices.DeleteFunc(visitors, func(c *harness.Client) bool { return releaseSlot(ctx, c, event) })
 		if len(visitors) > 0 {
 			return fmt.Errorf("%d have not come through yet", len(visitors))
 		}
@@ -77,8 +77,8 @@ func place(ctx context.Context, c *harness.Client, event string) (string, error)
 	return at.Status, err
 }
 
-// cameThrough releases the slot of an admitted visitor for the next.
-func cameThrough(ctx context.Context, c *harness.Client, event string) bool {
+// releaseSlot releases the slot of an admitted visitor for the next.
+func releaseSlot(ctx context.Context, c *harness.Client, event string) bool {
 	if status, err := place(ctx, c, event); err != nil || status != "active" {
 		return false
 	}

@@ -122,7 +122,7 @@ func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
 
 // Keys in files are rotated while a user buys, in the documented order: no request is refused
 // because of a key. An invalid file changes nothing, and a removed key is no longer accepted.
-func TestKeysRotateWithoutARestart(t *testing.T) {
+func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	oldKey, newKey := "old:"+strings.Repeat("o", 40), "new:"+strings.Repeat("n", 40)
 	oldPair, newPair := strings.Repeat("p", 40), strings.Repeat("q", 40)

@@ -120,9 +120,9 @@ func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, ref
 	require.Equal(t, refunded, found[0].RefundedAmount)
 }
 
-// TestPaidTooLateIsRefunded lets a hold expire before the provider has responded. The late success
+// TestLatePaymentIsRefunded lets a hold expire before the provider has responded. The late success
 // is refunded automatically: no ticket is issued, and the seats are free.
-func TestPaidTooLateIsRefunded(t *testing.T) {
+func TestLatePaymentIsRefunded(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)

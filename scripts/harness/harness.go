@@ -5,9 +5,10 @@
 //	p.Service("ticket").Kill9(0)
 //	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
 //
-// A run stores its state on the checkout's backends, in its own databases and under its own prefixes,
-// so that runs can be concurrent. Tests that kill or pause a backend set Options.OwnBackends; such
-// runs of one process take turns and share their data, so they must use distinct event ids.
+// A run stores its state on the checkout's backends, in its own databases and under its own
+// prefixes, so that runs can be concurrent. Tests that kill or pause a backend set
+// Options.OwnBackends; such runs of one process take turns and share their data, so they must use
+// distinct event ids.
 //
 // Tests that do not kill or pause processes use one platform, Shared. Their package has
 //

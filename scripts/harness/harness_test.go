@@ -68,7 +68,7 @@ func TestKillPauseAndStart(t *testing.T) {
 	require.NoError(t, ping(time.Minute))
 }
 
-func TestBackendsComeBackWithTheirData(t *testing.T) {
+func TestBackendsKeepDataAcrossRestarts(t *testing.T) {
 	p := onBackendsOfItsOwn(t)
 	ctx := t.Context()
 	key := "harness:" + t.Name()
@@ -125,7 +125,7 @@ func TestReplicasListenOnOnePortOfSeveralAddresses(t *testing.T) {
 	}
 }
 
-func TestDatabasesAreThere(t *testing.T) {
+func TestDatabasesExist(t *testing.T) {
 	t.Parallel()
 	p := onlySandbox(t)
 	for _, service := range []string{"ticket", "payment", "stats"} {
@@ -137,7 +137,7 @@ func TestDatabasesAreThere(t *testing.T) {
 }
 
 // Runs on the same servers are isolated, and leave no data behind.
-func TestRunsShareServersButNoData(t *testing.T) {
+func TestRunsOnSharedServersAreIsolated(t *testing.T) {
 	t.Parallel()
 	ctx := context.WithoutCancel(t.Context())
 	var first, second platform.Wiring
@@ -161,7 +161,7 @@ func TestRunsShareServersButNoData(t *testing.T) {
 }
 
 // A shared platform serves every test, and no test can stop its processes.
-func TestSharedPlatformsAreLeftAlone(t *testing.T) {
+func TestSharedPlatformRefusesFaults(t *testing.T) {
 	t.Parallel()
 	one, other := harness.Shared(t), harness.Shared(t)
 	require.Equal(t, one.Wiring().KafkaPrefix, other.Wiring().KafkaPrefix)

@@ -111,7 +111,7 @@ func (r *namespace) sweepKafka(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
-	if names := r.ours(topics.Names()); len(names) > 0 {
+	if names := r.ownNames(topics.Names()); len(names) > 0 {
 		if _, err := admin.DeleteTopics(ctx, names...); err != nil {
 			return fmt.Errorf("delete topics: %w", err)
 		}
@@ -120,7 +120,7 @@ func (r *namespace) sweepKafka(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	if names := r.ours(groups.Groups()); len(names) > 0 {
+	if names := r.ownNames(groups.Groups()); len(names) > 0 {
 		if _, err := admin.DeleteGroups(ctx, names...); err != nil {
 			return fmt.Errorf("delete groups: %w", err)
 		}
@@ -139,7 +139,7 @@ func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list tables: %w", err)
 		}
-		for _, name := range r.ours(page.TableNames) {
+		for _, name := range r.ownNames(page.TableNames) {
 			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 				return fmt.Errorf("delete table %s: %w", name, err)
 			}
@@ -148,13 +148,13 @@ func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 	return nil
 }
 
-// ours selects the names that runs of this number have created.
-func (r *namespace) ours(names []string) []string {
-	var ours []string
+// ownNames selects the names that runs of this number have created.
+func (r *namespace) ownNames(names []string) []string {
+	var own []string
 	for _, name := range names {
 		if strings.HasPrefix(name, r.family) {
-			ours = append(ours, name)
+			own = append(own, name)
 		}
 	}
-	return ours
+	return own
 }

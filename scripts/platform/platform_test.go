@@ -33,7 +33,7 @@ func TestParseOffset(t *testing.T) {
 
 // Commands without URR_PORT_OFFSET find the running platform; an explicit offset takes precedence,
 // including 0.
-func TestCommandsFindThePortsOfWhatRuns(t *testing.T) {
+func TestCommandsFindPortsOfTheRunningPlatform(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "scripts"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "go.mod"), nil, 0o600))
@@ -58,7 +58,7 @@ func TestCommandsFindThePortsOfWhatRuns(t *testing.T) {
 }
 
 // No service may depend on one that starts later, and no two may share a port.
-func TestServicesStartAfterWhatTheyNeed(t *testing.T) {
+func TestServicesStartAfterTheirDependencies(t *testing.T) {
 	t.Parallel()
 	ports := map[int]string{}
 	var before []string
@@ -73,7 +73,7 @@ func TestServicesStartAfterWhatTheyNeed(t *testing.T) {
 	}
 }
 
-func TestSecretsAreMadeOnceAndKept(t *testing.T) {
+func TestSecretsAreGeneratedOnceAndKept(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	first, err := platform.LoadSecrets(t.Context(), l)
@@ -101,7 +101,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	require.Equal(t, again.RPC["vwr>queue"], third.RPC["vwr>queue"])
 }
 
-func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
+func TestConcurrentFirstLoadsGiveTheSameSecrets(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	got := make([]platform.Secrets, 8)
@@ -118,7 +118,7 @@ func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
 }
 
 // Both sides of a signature must have the same key.
-func TestEnvGivesBothSidesOfAPairTheSameKey(t *testing.T) {
+func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	w := l.Wiring(platform.NewSecrets())
@@ -166,7 +166,7 @@ func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	require.Equal(t, 2100, n)
 }
 
-func TestTheSuggestedOffsetWorks(t *testing.T) {
+func TestSuggestedOffsetIsUsable(t *testing.T) {
 	t.Parallel()
 	taken := map[int]bool{platform.KafkaPort + 1000: true, 8080 + 3000: true, platform.SQSPort + 46000: true}
 	free := func(port int) bool { return !taken[port] }

@@ -40,7 +40,7 @@ func TestVerdictLine(t *testing.T) {
 	require.Contains(t, whole.Line(), " other=2")
 }
 
-func TestStoresMustBeNamedTogether(t *testing.T) {
+func TestStoresMustBeConfiguredTogether(t *testing.T) {
 	t.Parallel()
 	remote := Config{
 		Visitors: 1, Seats: 1, URL: "https://tickets.test", TicketDatabase: "t", PaymentDatabase: "p", StatsDatabase: "s",
@@ -66,7 +66,7 @@ func TestStoresMustBeNamedTogether(t *testing.T) {
 	require.False(t, own.withoutStores())
 }
 
-func TestEachDemoHasItsOwnEventID(t *testing.T) {
+func TestEventIDsOfDemosAreUnique(t *testing.T) {
 	t.Parallel()
 	one, other := Config{Seed: 1}, Config{Seed: 2}
 	require.NotEqual(t, one.sale().EventID, other.sale().EventID)

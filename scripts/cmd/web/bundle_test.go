@@ -28,14 +28,14 @@ func build(t *testing.T) (*output, manifest) {
 	return out, m
 }
 
-func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
+func TestBundleIsDeterministic(t *testing.T) {
 	t.Parallel()
 	first, _ := build(t)
 	again, _ := build(t)
 	require.Equal(t, first.files, again.files)
 }
 
-func TestTheManifestNamesFilesThatExist(t *testing.T) {
+func TestManifestNamesExistingFiles(t *testing.T) {
 	t.Parallel()
 	out, m := build(t)
 	require.Contains(t, m.Pages, "seats")
@@ -66,7 +66,7 @@ func withoutNamespaces(text string) string {
 	return regexp.MustCompile(`https?://www\.w3\.org/[\w./]+`).ReplaceAllString(text, "")
 }
 
-func TestTheWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
+func TestWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
 	t.Parallel()
 	out, m := build(t)
 	page := string(out.files[m.WaitingRoom.File])

@@ -25,8 +25,8 @@ type visitor struct {
 	client *http.Client
 	token  string
 	entry  string
-	// stopBeats stops the heartbeats of a visitor who occupies a slot.
-	stopBeats func()
+	// stopHeartbeats stops the heartbeats of a visitor who occupies a slot.
+	stopHeartbeats func()
 	// key is the Idempotency-Key of the next calls; empty = none.
 	key string
 }
@@ -133,11 +133,11 @@ func (v *visitor) occupy(event string) {
 	ctx, cancel := context.WithCancel(v.t.Context())
 	beat := v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil)
 	done := make(chan struct{})
-	v.stopBeats = func() {
+	v.stopHeartbeats = func() {
 		cancel()
 		<-done
 	}
-	v.t.Cleanup(v.stopBeats)
+	v.t.Cleanup(v.stopHeartbeats)
 	go func() {
 		defer close(done)
 		pace := time.NewTicker(10 * time.Second) // the interval of the pages
@@ -162,8 +162,8 @@ func (v *visitor) occupy(event string) {
 
 func (v *visitor) leave(event string) {
 	v.t.Helper()
-	if v.stopBeats != nil {
-		v.stopBeats()
+	if v.stopHeartbeats != nil {
+		v.stopHeartbeats()
 	}
 	v.call(http.MethodPost, "/api/v1/queue/leave/"+event, nil)
 	v.entry = ""

@@ -43,10 +43,10 @@ func testWrongClock(t *testing.T) {
 	b.waitFor(".notice.good")
 }
 
-// testHoldRunsOut: the last minute of a hold is highlighted, and the page says when the server has
+// testHoldExpires: the last minute of a hold is highlighted, and the page says when the server has
 // ended the hold. If the hold ended before its last minute was checked, the test retries with a
 // longer one.
-func testHoldRunsOut(t *testing.T) {
+func testHoldExpires(t *testing.T) {
 	parallelUnlimited(t)
 	expired := words(t, "ko")["checkout"]["EXPIRED"]
 	for seconds := 15; ; seconds *= 2 {
@@ -68,9 +68,9 @@ func testHoldRunsOut(t *testing.T) {
 	}
 }
 
-// testEveryAnswerOfTheProvider: for every outcome at the provider, the page finally shows whether
+// testEveryProviderOutcome: for every outcome at the provider, the page finally shows whether
 // the money was charged.
-func testEveryAnswerOfTheProvider(t *testing.T) {
+func testEveryProviderOutcome(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]string{"slow": "confirmed", "timeout": "confirmed", "lost": "declined"} {
 		t.Run(how, func(t *testing.T) {
@@ -85,12 +85,12 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 	}
 }
 
-// testRetryAtOnce: after a decline no payment can be sent until the next one is prepared; the
+// testImmediateRetry: after a decline no payment can be sent until the next one is prepared; the
 // declined one would be sent again.
-func testRetryAtOnce(t *testing.T) {
+func testImmediateRetry(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, prepare := holdBackAfterPaying(t, "/payments/prepare")
+	base, prepare := blockAfterPayment(t, "/payments/prepare")
 	b := openTab(t, base, phone, "en")
 	b.reserveSeat(event, uniqueID("quick"))
 	b.payWith("decline")
@@ -102,12 +102,12 @@ func testRetryAtOnce(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testReloadWhileBeingPaid: a reloaded page shows the outcome of the payment, and pays with a new
+// testReloadDuringPayment: a reloaded page shows the outcome of the payment, and pays with a new
 // one.
-func testReloadWhileBeingPaid(t *testing.T) {
+func testReloadDuringPayment(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, end := holdBackAfterPaying(t, "/my/reservations/") // the page must not see the end before the test has seen it wait
+	base, end := blockAfterPayment(t, "/my/reservations/") // the page must not see the end before the test has seen it wait
 	b := openTab(t, base, desktop, "en")
 	b.reserveSeat(event, uniqueID("reload"))
 	b.payWith("late-decline")
@@ -120,12 +120,12 @@ func testReloadWhileBeingPaid(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testLostAnswerToAHold: when the response to a hold is lost, the seats are held once and found.
-func testLostAnswerToAHold(t *testing.T) {
+// testLostHoldResponse: when the response to a hold is lost, the seats are held once and found.
+func testLostHoldResponse(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	var holds atomic.Int32
-	base := loseAnswers(t, func(r *http.Request) bool {
+	base := dropResponses(t, func(r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, "/seats/reserve") && holds.Add(1) == 1
 	})
 	b := openTab(t, base, desktop, "en")
@@ -169,8 +169,8 @@ func testPaidElsewhere(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testStrangersReservation: another user's reservation is refused like one that does not exist.
-func testStrangersReservation(t *testing.T) {
+// testOtherUsersReservation: another user's reservation is refused like one that does not exist.
+func testOtherUsersReservation(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	owner := signIn(t)

@@ -27,8 +27,8 @@ func testLeavingTheLine(t *testing.T) {
 	b.waitFor("#position")
 }
 
-// testGivingSeatsBack cancels one hold at the checkout, and another in the list of reservations.
-func testGivingSeatsBack(t *testing.T) {
+// testCancellingHolds cancels one hold at the checkout, and another in the list of reservations.
+func testCancellingHolds(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
@@ -52,8 +52,8 @@ func testGivingSeatsBack(t *testing.T) {
 	b.until("no held reservation", "!document.querySelector('.actions button')")
 }
 
-// testRefusalsInWords shows the API's messages in the visitor's language.
-func testRefusalsInWords(t *testing.T) {
+// testRefusalMessages shows the API's messages in the visitor's language.
+func testRefusalMessages(t *testing.T) {
 	t.Parallel()
 	for lang, sentence := range map[string]string{"en": "This event does not exist.", "ko": "존재하지 않는 공연입니다."} {
 		t.Run(lang, func(t *testing.T) {
@@ -113,8 +113,8 @@ func testSigningOut(t *testing.T) {
 	b.waitForPath("/login")
 }
 
-// testReturnPathsStayHere: no link can make the sign-in page redirect to another site.
-func testReturnPathsStayHere(t *testing.T) {
+// testReturnPathsStayOnSite: no link can make the sign-in page redirect to another site.
+func testReturnPathsStayOnSite(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	for _, path := range []string{
@@ -146,9 +146,9 @@ func testServerFailure(t *testing.T) {
 	b.checkPage("broken")
 }
 
-// testNarrowAndDark: the pages fit 320 pixels (WCAG 2.2, 1.4.10) and have sufficient contrast in
-// dark colours.
-func testNarrowAndDark(t *testing.T) {
+// testNarrowScreenAndDarkColours: the pages fit 320 pixels (WCAG 2.2, 1.4.10) and have sufficient
+// contrast in dark colours.
+func testNarrowScreenAndDarkColours(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, device{name: "narrow", width: 320, height: 568, scale: 2, mobile: true}, "ko")

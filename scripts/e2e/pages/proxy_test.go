@@ -74,15 +74,15 @@ func (s *saleStatus) endSaleTimes(event, status string, times int) {
 	s.ends[event] = &end{status: status, times: times}
 }
 
-// clearEnd stops reporting an event's sale as ended.
-func (s *saleStatus) clearEnd(event string) {
+// clearSaleEnd stops reporting an event's sale as ended.
+func (s *saleStatus) clearSaleEnd(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ends, event)
 }
 
-// endAnswers counts the responses that an event's sale has ended.
-func (s *saleStatus) endAnswers(event string) int {
+// endResponses counts the responses that an event's sale has ended.
+func (s *saleStatus) endResponses(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ends[event].answered
@@ -179,9 +179,9 @@ func writeProblem(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-// holdBackAfterPaying starts a proxy in front of the platform. After a payment was sent, requests
+// blockAfterPayment starts a proxy in front of the platform. After a payment was sent, requests
 // whose path contains `path` are blocked until release is called.
-func holdBackAfterPaying(t *testing.T, path string) (base string, release func()) {
+func blockAfterPayment(t *testing.T, path string) (base string, release func()) {
 	t.Helper()
 	var sent atomic.Bool
 	gate := make(chan struct{})
@@ -199,9 +199,9 @@ func holdBackAfterPaying(t *testing.T, path string) (base string, release func()
 	return base, release
 }
 
-// loseAnswers starts a proxy in front of the platform that forwards all requests, but closes the
+// dropResponses starts a proxy in front of the platform that forwards all requests, but closes the
 // connection instead of responding to those that `lose` selects.
-func loseAnswers(t *testing.T, lose func(r *http.Request) bool) string {
+func dropResponses(t *testing.T, lose func(r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)

@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// numbered is a visitor's position in a waiting room.
-type numbered struct {
+// roomPosition is a visitor's position in a waiting room.
+type roomPosition struct {
 	RequestID string `json:"requestId"`
 	Position  int    `json:"position"`
 	Ticket    string `json:"ticket"`
 }
 
 // storedPlace is the waiting room's state in the browser.
-func (b *tab) storedPlace(event string) numbered {
+func (b *tab) storedPlace(event string) roomPosition {
 	b.t.Helper()
 	raw := eval[string](b, "localStorage.getItem('urr-vwr-"+event+"') ?? 'null'")
-	var n numbered
+	var n roomPosition
 	require.NoError(b.t, json.Unmarshal([]byte(raw), &n))
 	return n
 }
 
-// testRoomKeepsTheNumber: a visitor's position survives a reload, is the same in a second tab, and
-// is deleted after its use.
-func testRoomKeepsTheNumber(t *testing.T) {
+// testRoomKeepsThePosition: a visitor's position survives a reload, is the same in a second tab,
+// and is deleted after its use.
+func testRoomKeepsThePosition(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 3)
@@ -56,9 +56,9 @@ func testRoomKeepsTheNumber(t *testing.T) {
 	require.Equal(t, "en", eval[string](b, "document.documentElement.lang"), "the choice counts on every page")
 }
 
-// testRoomOutlastsFailures: the page continues after temporary refusals, and gets a new position
+// testRoomSurvivesFailures: the page continues after temporary refusals, and gets a new position
 // when its own is unknown.
-func testRoomOutlastsFailures(t *testing.T) {
+func testRoomSurvivesFailures(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 6)
@@ -96,9 +96,9 @@ func testRoomOutlastsFailures(t *testing.T) {
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
 
-// testClosedRoomLetsEverybodyIn: the page of a waiting room that is not open leads directly to the
+// testInactiveRoomAdmitsAll: the page of a waiting room that is not open leads directly to the
 // event.
-func testClosedRoomLetsEverybodyIn(t *testing.T) {
+func testInactiveRoomAdmitsAll(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, phone, "en")

@@ -30,9 +30,9 @@ func (b *tab) visitBeforeOpening(path string) (event string) {
 	}
 }
 
-// testSaleOpensByItself: before the sale the page counts down, shows the opening time, and offers a
+// testSaleOpens: before the sale the page counts down, shows the opening time, and offers a
 // place in the line; from the opening on it offers tickets.
-func testSaleOpensByItself(t *testing.T) {
+func testSaleOpens(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
@@ -70,9 +70,9 @@ func testPlaceBeforeTheSale(t *testing.T) {
 	b.waitForText(says["SCHEDULED"] + " " + says["kept"])
 }
 
-// testOlderLineBeforeTheSale: a line that does not report the sale's status would use up a slot
+// testLineWithoutSaleStatus: a line that does not report the sale's status would use up a slot
 // before the sale, so the page does not join it before the sale.
-func testOlderLineBeforeTheSale(t *testing.T) {
+func testLineWithoutSaleStatus(t *testing.T) {
 	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
 	var asked, joined atomic.Int32
@@ -89,7 +89,7 @@ func testOlderLineBeforeTheSale(t *testing.T) {
 		return false
 	})
 	b := openTab(t, base, phone, "ko")
-	pauses := b.skipLongPauses()
+	pauses := b.shortenLongPauses()
 	b.startSession(uniqueID("early"))
 	b.visit("/events/" + event)
 	b.click(".enter a")
@@ -151,8 +151,8 @@ func testSoldOut(t *testing.T) {
 	b.until("the ticket that came back", "!document.querySelector('main button[type=submit]').disabled")
 }
 
-// testTimesNameTheirZone: times are in the visitor's zone and name it.
-func testTimesNameTheirZone(t *testing.T) {
+// testTimesShowTheirZone: times are in the visitor's zone and name it.
+func testTimesShowTheirZone(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	for zone, name := range map[string]string{"Asia/Seoul": "GMT+9", "Asia/Kolkata": "GMT+5:30"} {

@@ -46,8 +46,8 @@ func (b *tab) tabTo(selector string) {
 	b.t.Fatalf("the keyboard does not reach %s at %s", selector, b.path())
 }
 
-// testKeyboardAlone buys two seats without touching mouse or screen.
-func testKeyboardAlone(t *testing.T) {
+// testKeyboardOnly buys two seats without touching mouse or screen.
+func testKeyboardOnly(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
@@ -116,8 +116,8 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	b.waitForPath("/checkout/")
 }
 
-// testTurnOver: when the visitor's slot ends, the page says so and offers the line.
-func testTurnOver(t *testing.T) {
+// testSlotEnds: when the visitor's slot ends, the page says so and offers the line.
+func testSlotEnds(t *testing.T) {
 	parallelUnlimited(t)
 	event := sale{}.open(t)
 	user := uniqueID("over")

@@ -30,8 +30,8 @@ func testUnknownEvent(t *testing.T) {
 	}
 }
 
-// testReasonToSignIn: the sign-in page gives the reason for the sign-in.
-func testReasonToSignIn(t *testing.T) {
+// testSignInReason: the sign-in page gives the reason for the sign-in.
+func testSignInReason(t *testing.T) {
 	t.Parallel()
 	for _, lang := range []string{"en", "ko"} {
 		t.Run(lang, func(t *testing.T) {
@@ -107,9 +107,9 @@ func (b *tab) requireNoSeatWords() {
 	require.NotRegexp(b.t, `(?i)\bseats?\b|좌석|\d석|자리`, b.text("body"), "the page %s", b.path())
 }
 
-// testTheZoneHasAName: beside the abbreviation in each time, an event's page shows the full name of
+// testTimeZoneName: beside the abbreviation in each time, an event's page shows the full name of
 // the time zone.
-func testTheZoneHasAName(t *testing.T) {
+func testTimeZoneName(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	for lang, name := range map[string]string{"en": "Korean Standard Time", "ko": "한국 표준시"} {

@@ -58,7 +58,7 @@ func TestStopKillsAfterTheGracePeriod(t *testing.T) {
 }
 
 // A killed server that is restarted immediately must not find its port still in use.
-func TestSignalWaitsForTheEndOfAKilledProcess(t *testing.T) {
+func TestSignalWaitsForAKilledProcessToEnd(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		p := sleeper(t, "echo ready; sleep 60")

@@ -38,7 +38,7 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 
 // A process that starts during a port check holds the check's socket until its exec: the port still
 // counts as free.
-func TestPortsAreFreeWhileProcessesStart(t *testing.T) {
+func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
 	over := make(chan struct{})
 	var starts sync.WaitGroup
 	failed := make([]error, 4)

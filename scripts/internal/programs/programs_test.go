@@ -78,7 +78,7 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestSeveralMayBuildAtOnce(t *testing.T) {
+func TestConcurrentBuilds(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	root, dir := module(t)
 	var wg sync.WaitGroup

@@ -11,9 +11,9 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// TestAnInterruptedStartLeavesNothing: Ctrl-C during `make up` stops what that start has started,
+// TestInterruptedStartIsUndone: Ctrl-C during `make up` stops what that start has started,
 // and nothing that ran before.
-func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+func TestInterruptedStartIsUndone(t *testing.T) {
 	r := setup(t)
 	require.True(t, r.idle())
 	p := startOne(t, r)
@@ -21,16 +21,16 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.EqualError(t, r.stopStarted(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
+	require.EqualError(t, r.undoStart(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
 	require.True(t, p.Alive())
-	require.EqualError(t, r.stopStarted(interrupted, true), "interrupted; everything that was started is stopped again")
+	require.EqualError(t, r.undoStart(interrupted, true), "interrupted; everything that was started is stopped again")
 	require.False(t, p.Alive())
 	require.True(t, r.idle())
 }
 
-// TestUpChecksBeforeItStops: invalid settings and ports in use are found while the previous
+// TestUpChecksBeforeStopping: invalid settings and ports in use are found while the previous
 // processes still run.
-func TestUpChecksBeforeItStops(t *testing.T) {
+func TestUpChecksBeforeStopping(t *testing.T) {
 	r := setup(t)
 	p := startOne(t, r)
 	t.Setenv("QUEUE_THRESHOLD", "none")

@@ -16,15 +16,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// self is the program that runs the supervisor: this program at a permanent path.
-const self = "dev"
+// supervisorProgram is the program that runs the supervisor: this program at a permanent path.
+const supervisorProgram = "dev"
 
 // Build bundles the pages and builds every service, the sandbox and this program into .urr/bin.
 func (r *Runner) Build(ctx context.Context) error {
 	if err := r.buildPages(ctx); err != nil {
 		return err
 	}
-	packages := []string{"./scripts/cmd/" + self}
+	packages := []string{"./scripts/cmd/" + supervisorProgram}
 	for _, s := range r.services {
 		packages = append(packages, s.Package)
 	}
@@ -59,16 +59,16 @@ func (r *Runner) command(ctx context.Context, name string, args ...string) *exec
 // env is a service's whole environment: the platform's, overridden by the variables that the user
 // has set for it (LOG_LEVEL=debug make up).
 func (r *Runner) env(s platform.Service) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.own(s)...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.serviceEnv(s)...)
 }
 
-// own is a service's environment without the variables that every process has.
-func (r *Runner) own(s platform.Service) []string {
+// serviceEnv is a service's environment without the variables that every process has.
+func (r *Runner) serviceEnv(s platform.Service) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))
-	own := strings.ToUpper(s.Name) + "_"
+	ownPrefix := strings.ToUpper(s.Name) + "_"
 	for _, kv := range os.Environ() {
 		for _, prefix := range []string{
-			own, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+			ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
 		} {
 			if strings.HasPrefix(kv, prefix) {
 				env = append(env, kv) // the last value of a duplicate counts

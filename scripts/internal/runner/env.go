@@ -18,7 +18,7 @@ func (r *Runner) Env(w io.Writer, name string) error {
 		return fmt.Errorf("name a service: make env S=queue: %w", err)
 	}
 	var failed []error
-	for _, kv := range r.own(s) {
+	for _, kv := range r.serviceEnv(s) {
 		name, value, _ := strings.Cut(kv, "=")
 		_, err := fmt.Fprintf(w, "export %s=%s\n", name, quote(value))
 		failed = append(failed, err)

@@ -12,9 +12,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestEnvIsWhatAServiceGets: a shell that runs the printed lines has the environment of the
-// service, for any values.
-func TestEnvIsWhatAServiceGets(t *testing.T) {
+// TestEnvPrintsTheServiceEnvironment: a shell that runs the printed lines has the environment of
+// the service, for any values.
+func TestEnvPrintsTheServiceEnvironment(t *testing.T) {
 	r := setup(t)
 	t.Setenv("QUEUE_NOTE", `two words, "quotes", it's $HOME and \n`)
 	t.Setenv("LOG_LEVEL", "debug")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBackoffResetsAfterASteadyRun(t *testing.T) {
+func TestBackoffResetsAfterAStableRun(t *testing.T) {
 	t.Parallel()
 	var b backoff
 	var waits []time.Duration
@@ -54,7 +54,7 @@ func (m *fakeBackend) Revive(context.Context, string) (bool, error) {
 	return true, nil
 }
 
-func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
+func TestDeadBackendIsRevivedRepeatedly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -85,7 +85,7 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestABackendThatIsStoppedWhileItIsDeadStaysStopped(t *testing.T) {
+func TestStoppedDeadBackendStaysStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeBackend{born: time.Now(), dies: time.Now()}

@@ -89,7 +89,7 @@ func supervise(t *testing.T, r *Runner) (stop func()) {
 	return stop
 }
 
-func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
+func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	r := setup(t)
 	stop := supervise(t, r)
 	for _, s := range r.services {
@@ -122,7 +122,7 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestASecondSupervisorOfACheckoutGivesUp(t *testing.T) {
+func TestSecondSupervisorOfACheckoutFails(t *testing.T) {
 	r := setup(t)
 	stop := supervise(t, r)
 	require.NoError(t, r.awaitReady(t.Context(), r.services[0]))
@@ -157,7 +157,7 @@ func TestUpFailsWithTheLogOfACrashingService(t *testing.T) {
 	require.ErrorContains(t, err, "GRPC_ADDR is missing")
 }
 
-func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
+func TestStatusShowsBackendsThatThePlatformNeeds(t *testing.T) {
 	r := setup(t)
 	var table bytes.Buffer
 	require.NoError(t, r.Status(t.Context(), &table))
@@ -168,7 +168,7 @@ func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
 	require.NotContains(t, table.String(), "supervisor does not run", "nothing runs that it could restart")
 }
 
-func TestStatusShowsHowOftenABackendWasRestarted(t *testing.T) {
+func TestStatusShowsRestartsOfBackends(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 14, 3, 12, 0, time.UTC)
 	died := backends.State{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}

@@ -25,7 +25,7 @@ func (r *Runner) Up(ctx context.Context) error {
 	defer unlock()
 	idle := r.idle()
 	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
-		return r.stopStarted(ctx, idle)
+		return r.undoStart(ctx, idle)
 	}
 	return err
 }
@@ -65,9 +65,9 @@ func (r *Runner) idle() bool {
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// stopStarted cleans up after an interrupted start: if nothing ran before, it stops what was
+// undoStart cleans up after an interrupted start: if nothing ran before, it stops what was
 // started, so that no partial platform is left.
-func (r *Runner) stopStarted(ctx context.Context, idle bool) error {
+func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
 	}
@@ -129,7 +129,7 @@ func (r *Runner) restart(ctx context.Context) error {
 		}
 	}
 	p, err := process.Start(process.Spec{
-		Name: supervisorName, Path: r.layout.Bin(self), Args: []string{"supervise"},
+		Name: supervisorName, Path: r.layout.Bin(supervisorProgram), Args: []string{"supervise"},
 		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.Log(supervisorName),
 	})
 	if err != nil {

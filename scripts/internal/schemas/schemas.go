@@ -1,7 +1,7 @@
 // Package schemas generates the values.schema.json of the Helm charts.
 //
-// Helm does not resolve references between schema files, so each values.schema.json must contain the
-// library chart's definitions. A chart's own schema.json contains only the rest:
+// Helm does not resolve references between schema files, so each values.schema.json must contain
+// the library chart's definitions. A chart's own schema.json contains only the rest:
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
