@@ -1,12 +1,13 @@
 # URR. `make` alone prints this help. Logic lives in scripts/; ports shift by URR_PORT_OFFSET.
 
 .DEFAULT_GOAL := help
-# Programs are built and then run by themselves, as `go run` would add lines of its own after Ctrl-C. The trap keeps the
-# recipe's shell alive for CTRL_C.
+# Programs are built first and then run, since `go run` prints lines of its own after Ctrl-C. The trap
+# keeps the recipe's shell alive for CTRL_C.
 program = trap : INT; go build -o .urr/tools/$(1) ./scripts/cmd/$(1) && .urr/tools/$(1)
 DEV    := $(call program,dev)
 CHECK  := $(call program,check)
-# A program that Ctrl-C has ended says so in one line and exits with 130; make then ends by the same signal, without a line.
+# A program that is interrupted by Ctrl-C prints one line and exits with 130; make then ends by the
+# same signal, without a message.
 CTRL_C := || { [ $$? = 130 ] && kill -INT $$PPID; }
 
 .PHONY: help
@@ -17,23 +18,23 @@ help: ## Print this help
 up: ## Build and start everything, seed a demo sale, print the addresses
 	@$(DEV) up $(CTRL_C)
 
-down: ## Stop everything that up and backends started
+down: ## Stop all services and backends
 	@$(DEV) down $(CTRL_C)
 
-reset: ## Stop everything and remove its data; programs and jars stay
+reset: ## Stop everything and remove its data; programs and jars are kept
 	@$(DEV) reset $(CTRL_C)
 
-status: ## Table of services and backends
+status: ## Show a table of the services and backends
 	@$(DEV) status $(CTRL_C)
 
 logs: ## Follow the log of one service or backend: make logs S=queue
 	@$(DEV) logs $(S) $(CTRL_C)
 
-env: ## Print the environment that up gives a service, for a shell: eval "$$(make -s env S=queue)"
+env: ## Print a service's environment as shell commands: eval "$$(make -s env S=queue)"
 	@$(DEV) env $(S) $(CTRL_C)
 
 .PHONY: backends backends-down
-backends: ## Start only the backends (and the Redis Cluster that tests use)
+backends: ## Start only the backends (and the Redis Cluster of the tests)
 	@$(DEV) backends $(CTRL_C)
 
 backends-down: ## Stop only the backends
@@ -51,34 +52,34 @@ proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
-settings: ## Regenerate the tables of settings in the services' READMEs, and the charts' schemas
+settings: ## Regenerate the settings tables in the services' READMEs, and the charts' schemas
 	@$(CHECK) settings $(CTRL_C)
 
-tidy: ## go mod tidy in every module
+tidy: ## Run go mod tidy in every module
 	@$(CHECK) tidy $(CTRL_C)
 
-lint: ## golangci-lint in every module
+lint: ## Run golangci-lint in every module
 	@$(CHECK) lint $(CTRL_C)
 
-verify: ## Regenerate everything and require a clean tree; build each module alone
+verify: ## Check that generated files are current and interfaces compatible; build each module alone
 	@$(CHECK) verify $(CTRL_C)
 
-quick: ## Quick tests of one service or package of pkg: make quick S=ticket
+quick: ## Run the quick tests of one service or package of pkg: make quick S=ticket
 	@$(CHECK) quick '$(S)' $(CTRL_C)
 
-test: ## Every test, on the real backends
+test: ## Run every test, on the real backends
 	@$(CHECK) test $(CTRL_C)
 
 N ?= 50
-stress: ## N runs of packages, shuffled, on a busy machine: make stress P=./services/queue/... N=50
+stress: ## Run packages N times, shuffled, under CPU load: make stress P=./services/queue/... N=50
 	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
 
 .PHONY: demo chaos
-demo: ## A crowd of visitors through the whole platform, then the truth from the stores
+demo: ## Send simulated visitors through the whole platform, then audit the stores
 	@test -n "$(URL)" || { $(DEV) up; } $(CTRL_C)
 	@$(call program,crowd) $(CTRL_C)
 
-chaos: ## Kill, pause, cut and upgrade everything while a sale runs; P= names one part, PREVIOUS= the release to upgrade
+chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS= the release to upgrade
 	@PREVIOUS='$(PREVIOUS)'; export PREVIOUS; $(CHECK) chaos $(P) $(CTRL_C)
 
 .PHONY: images charts cluster-up cluster-down cluster-test kind-up kind-down
@@ -88,17 +89,17 @@ images: ## Build the container images into .urr/images/urr.tar (TAG=dev)
 charts: ## Lint the Helm charts and run their tests
 	@go test -count=1 ./scripts/charts
 
-cluster-up: ## Start a Kubernetes of one node, without Docker (root)
+cluster-up: ## Start a one-node Kubernetes without Docker (root)
 	@scripts/cluster/up.sh
 
-cluster-down: ## Stop it and remove its state; what was built stays in the cache
+cluster-down: ## Stop that Kubernetes and remove its state; its programs stay cached
 	@scripts/cluster/down.sh --purge
 
-cluster-test: ## Install the charts on that Kubernetes, walk the journey, upgrade under load, remove everything (root)
+cluster-test: ## Test the charts on that Kubernetes: install, journey, upgrade under load, uninstall (root)
 	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster -cluster
 
-kind-up: ## The platform by Helm on a cluster in Docker
+kind-up: ## Install the platform with Helm on a kind cluster in Docker
 	@deploy/kind/up.sh
 
-kind-down: ## Remove that cluster
+kind-down: ## Delete the kind cluster
 	@deploy/kind/down.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes the cluster of up.sh with everything in it.
+# Deletes the cluster that up.sh created.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/tools/helm"
 docker info >/dev/null 2>&1 || { echo "there is no Docker that answers here, so there is no kind cluster either" >&2; exit 1; }

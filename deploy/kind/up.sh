@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The platform by Helm on kind: a cluster in Docker with the servers of backends.yaml and the charts with the values of development.
-# It ends with the address; run it again to bring a change there.
+# Installs the platform with Helm on kind, a cluster in Docker: the backends of backends.yaml and the
+# charts with development values. It prints the address at the end; run it again to deploy a change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 docker info >/dev/null 2>&1 || {
@@ -12,13 +12,13 @@ tool() { (cd "$root/scripts/tools/helm" && GOWORK=off go tool -n "$1"); }
 kind=$(tool kind) helm=$(tool helm)
 
 (cd "$root" && go run ./scripts/cmd/images)
-# A file of its own: the user's, and the cluster that kubectl speaks to by itself, stay as they are.
+# Uses a kubeconfig of its own, so that the user's kubeconfig and current context do not change.
 export KUBECONFIG=$root/.urr/kind.kubeconfig
 "$kind" get clusters 2>/dev/null | grep -qx urr || "$kind" create cluster --config kind.yaml --wait 2m
 "$kind" load image-archive "$root/.urr/images/urr.tar" --name urr
 (umask 077 && "$kind" get kubeconfig --name urr >"$KUBECONFIG")
 
-# The node has kubectl, so that this machine need not.
+# Uses the node's kubectl, so that the host needs none.
 kubectl() { docker exec -i urr-control-plane kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
 kubectl create namespace urr --dry-run=client -o yaml | kubectl apply -f -
 kubectl label --overwrite namespace urr pod-security.kubernetes.io/enforce=restricted
@@ -27,7 +27,7 @@ kubectl -n urr wait --for=condition=Available deployment -l app.kubernetes.io/pa
 "$helm" upgrade --install urr "$root/deploy/helm/urr" -n urr --wait --timeout 5m \
   --values "$root/deploy/helm/urr/values-development.yaml" --values values.yaml
 kubectl -n urr apply -f - <sandbox.yaml
-# Images of the same tag are other images after a change.
+# A rebuilt image has the same tag, so the pods must be restarted.
 kubectl -n urr rollout restart deployment -l app.kubernetes.io/part-of=urr
 kubectl -n urr rollout status deployment/urr-gateway --timeout=5m
 cat <<T

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// DuplicateTicket issues one of the event's tickets a second time, behind the services' back, to show that Sales notices.
+// DuplicateTicket issues one of the event's tickets twice, bypassing the services, to show that
+// Sales detects it.
 func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 	return s.damage(ctx, `
 		INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
@@ -13,7 +14,7 @@ func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 		FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1`, eventID)
 }
 
-// LoseTicket deletes one of the event's tickets, to show that PaidWithoutTicket notices.
+// LoseTicket deletes one of the event's tickets, to show that PaidWithoutTicket detects it.
 func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
 	return s.damage(ctx, `
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)

@@ -19,7 +19,7 @@ type counts struct {
 	Payments, Refunds, Revenue                                  int64
 }
 
-// unpublished tells which services have events that nobody has been told of.
+// unpublished lists the services that have unpublished events in their outbox.
 func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	var out []string
 	for name, db := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment} {
@@ -34,16 +34,17 @@ func (s *Stores) unpublished(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// DeadLetters counts what consumers have put aside because they could not process it, by topic. They are kept forever, so that a
-// platform with a past is compared with what it had before.
+// DeadLetters counts the records of the dead letter topics by topic. Dead letters are kept forever,
+// so that a platform with a history is compared with an earlier count.
 func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	letters, err := topics.Depths(ctx, s.brokers, s.topicPrefix, ".dlq")
 	return letters, unavailable(kafkaStore, err)
 }
 
-// miscounted compares stats's figures of a sale with the events as the topics hold them, each id once, and with ticket's and payment's
-// tables: an event that was counted twice, or never, or that was never made.
-func (s *Stores) miscounted(ctx context.Context, eventID string) ([]string, error) {
+// wrongFigures compares stats's figures of a sale with the events in the topics, each id counted
+// once, and with the tables of ticket and payment. It finds events that were counted twice, missed,
+// or never created.
+func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, error) {
 	counted, err := s.counted(ctx, eventID)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (s *Stores) miscounted(ctx context.Context, eventID string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	// How often a reservation was cancelled or ran out is not in its row.
+	// The number of cancellations and expiries of a reservation is not in its row.
 	counted.Cancelled, counted.Expired, counted.Rejected = 0, 0, 0
 	if counted != stored {
 		out = append(out, fmt.Sprintf("stats has %+v, the tables have %+v", counted, stored))
@@ -68,7 +69,7 @@ func (s *Stores) miscounted(ctx context.Context, eventID string) ([]string, erro
 	return out, nil
 }
 
-// counted are stats's figures.
+// counted are the figures of stats.
 func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err error) {
 	err = s.stats.QueryRow(ctx, `
 		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,
@@ -85,7 +86,7 @@ func (s *Stores) counted(ctx context.Context, eventID string) (c counts, err err
 	return c, nil
 }
 
-// stored are the figures that ticket's and payment's rows give.
+// stored are the figures that follow from the rows of ticket and payment.
 func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err error) {
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
@@ -108,7 +109,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 	return c, nil
 }
 
-// fact is what both topics' events have in common, and what is counted of them.
+// fact contains the common fields of both topics' events, and the fields that are counted.
 type fact struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -119,7 +120,7 @@ type fact struct {
 	Amount      int64  `json:"amount"`
 }
 
-// published are the figures that the topics give when each event counts once.
+// published are the figures of the topics, with each event counted once.
 func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
 	seen := map[string]bool{}
 	for _, topic := range []string{events.Reservations, events.Payments} {
@@ -169,7 +170,7 @@ func (c *counts) add(f fact) {
 		c.Rejected++
 	}
 	if f.PaymentType == "transfer" || f.Cause == "TRANSFER" {
-		return // money between visitors is nobody's revenue
+		return // transfers between visitors are no revenue
 	}
 	switch f.Type {
 	case events.PaymentConfirmed:

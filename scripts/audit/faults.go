@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// Faults is what must not be there once nothing of a sale is under way any more; while something is, a fault may be an event that has
-// not arrived. Each is a sentence for people.
+// Faults lists inconsistencies of a sale that must not exist once nothing of it is in progress.
+// Before that, a fault may be an event that has not arrived yet. Each is a human-readable sentence.
 type Faults struct {
-	// PaidWithoutTicket are payments that were made and neither honoured nor given back, StrayCharges those that payment does not know.
+	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
+	// charges unknown to payment.
 	PaidWithoutTicket, StrayCharges []string
-	// TicketWithoutPayment are sold reservations and living tickets that nobody pays for, as after a refund.
+	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
+	// after a refund.
 	TicketWithoutPayment []string
-	// Unpublished are events in an outbox, of any sale.
+	// Unpublished are events left in an outbox, of any sale.
 	Unpublished []string
-	// Miscounted are figures of stats that are not those of the events and of the tables.
+	// Miscounted are figures of stats that differ from those of the events and the tables.
 	Miscounted []string
 }
 
@@ -51,6 +53,6 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.Unpublished, err = s.unpublished(ctx); err != nil {
 		return f, err
 	}
-	f.Miscounted, err = s.miscounted(ctx, eventID)
+	f.Miscounted, err = s.wrongFigures(ctx, eventID)
 	return f, err
 }

@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// One reservation that was paid and has its ticket, and one that was paid too late and given back.
+// One reservation that was paid and has its ticket, and one that was paid too late and refunded.
 const (
 	honestTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
@@ -53,7 +53,8 @@ func honestLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// honestEvents are what was published of it; one went out twice, as after a crash of the relay.
+// honestEvents are the published events of the sale. One was published twice, as after a crash of
+// the relay.
 func honestEvents(t *testing.T) (prefix string) {
 	t.Helper()
 	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
@@ -101,7 +102,8 @@ func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: raw, Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(rand.Text())}}}
 }
 
-// stores are those of the sale, empty as yet. Constraints that would stop a damage are gone: the audit must not rely on them.
+// stores are the empty stores of the sale. Constraints that would prevent the test's damage are
+// dropped: the audit must not rely on them.
 func stores(t *testing.T) *Stores {
 	t.Helper()
 	s := &Stores{
@@ -113,7 +115,7 @@ func stores(t *testing.T) *Stores {
 	return s
 }
 
-// once reads each topic the first time that it is asked for: no case changes what is in it.
+// once caches each topic after its first read: no case changes its content.
 func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) func(context.Context, []string, string) ([]*kgo.Record, error) {
 	have := map[string][]*kgo.Record{}
 	return func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
@@ -128,7 +130,7 @@ func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) f
 	}
 }
 
-// fill empties the stores and writes the honest sale into them.
+// fill empties the stores and inserts the consistent sale.
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
@@ -147,12 +149,12 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	s.ledgerURL = provider.URL
 }
 
-// empty deletes: a few rows are gone sooner than a TRUNCATE has made its new files.
+// empty uses DELETE: for a few rows it is faster than TRUNCATE, which creates new files.
 func empty(tables ...string) string {
 	return "DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + ";"
 }
 
-// database has a service's own tables.
+// database creates a service's own tables.
 func database(t *testing.T, service string) *pgxpool.Pool {
 	t.Helper()
 	return postgrestest.New(t,
@@ -163,11 +165,11 @@ func database(t *testing.T, service string) *pgxpool.Pool {
 const waitingEvent = `INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
 	VALUES (gen_random_uuid(), 0, 'x', 'k', 'X', 1, '{}', '{}')`
 
-func TestFaultsNoticesWhatIsWrong(t *testing.T) {
+func TestFaultsDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	s := stores(t)
 	const unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
-	const unpublished, miscounted = "not published", "miscounted"
+	const unpublished, wrongFigures = "not published", "miscounted"
 	for name, c := range map[string]struct {
 		ticket, payment, stats string
 		ledger                 func(map[string]*sandbox.Charge)
@@ -176,10 +178,10 @@ func TestFaultsNoticesWhatIsWrong(t *testing.T) {
 		"nothing":     {},
 		"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed}},
 		"confirmed payment of an expired reservation": {
-			ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, miscounted},
+			ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
 		},
 		"confirmed payment, unknown reservation": {
-			ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, miscounted},
+			ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
 		},
 		"refund promised and not made": {
 			ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
@@ -200,7 +202,7 @@ func TestFaultsNoticesWhatIsWrong(t *testing.T) {
 		},
 		"ticket that was never paid": {
 			payment: `DELETE FROM payments WHERE order_id = 'o1'`,
-			ledger:  func(l map[string]*sandbox.Charge) { delete(l, "o1") }, want: []string{unpaid, miscounted},
+			ledger:  func(l map[string]*sandbox.Charge) { delete(l, "o1") }, want: []string{unpaid, wrongFigures},
 		},
 		"ticket of a rejected reservation": {
 			ticket: `UPDATE tickets SET reservation_id = lpad('2', 32, '0')::uuid`, want: []string{unticketed, unpaid},
@@ -213,12 +215,12 @@ func TestFaultsNoticesWhatIsWrong(t *testing.T) {
 		"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
 		"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
 		"confirmed twice in the figures": {
-			stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{miscounted, miscounted},
+			stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
 		},
-		"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{miscounted}},
-		"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{miscounted, miscounted}},
-		"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{miscounted, miscounted}},
-		"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, miscounted}},
+		"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{wrongFigures}},
+		"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
+		"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
+		"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ledger := honestLedger()

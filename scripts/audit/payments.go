@@ -13,27 +13,28 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// payment is one of payment's rows.
+// payment is a row of payment's table.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
 	Amount                           int64
 }
 
-// reservation is one of ticket's rows, with how many of its tickets open a door.
+// reservation is a row of ticket's table, with the number of its valid tickets.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
 	Quantity, Tickets     int
 }
 
-// books are what three parties wrote down about one sale: the provider, payment and ticket.
+// books are the records of one sale at the provider, payment and ticket.
 type books struct {
-	charges      map[string]sandbox.Charge // by order; of every sale
+	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 }
 
-// books reads the provider first: a charge that it has by then is of a payment that was written down before.
+// books reads the provider first: every charge read there belongs to a payment that was stored
+// earlier.
 func (s *Stores) books(ctx context.Context, eventID string) (b books, err error) {
 	if b.charges, err = s.charges(ctx); err != nil {
 		return b, err
@@ -70,7 +71,7 @@ func collect[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sq
 	return out, nil
 }
 
-// charges are the provider's, by order.
+// charges returns the provider's charges by order.
 func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ledgerURL, http.NoBody)
 	if err != nil {
@@ -97,8 +98,8 @@ func (s *Stores) charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	return out, nil
 }
 
-// kept is what the provider has of an order and has not given back.
-func (b books) kept(orderID string) int64 {
+// chargedNet is the amount that the provider has charged for an order and not refunded.
+func (b books) chargedNet(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {
 		return 0
@@ -106,26 +107,26 @@ func (b books) kept(orderID string) int64 {
 	return c.Amount - c.RefundedAmount
 }
 
-// paidWithoutTicket lists the payments that were made, by payment's tables or by the provider's ledger, and neither refunded nor
-// followed by all tickets of a reservation that names them.
+// paidWithoutTicket lists the payments that were charged, by payment's tables or by the provider's
+// ledger, and that have neither a refund nor all tickets of a reservation that names them.
 func (b books) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
-		kept := b.kept(p.OrderID)
-		if kept == 0 && p.Status != "CONFIRMED" {
+		chargedNet := b.chargedNet(p.OrderID)
+		if chargedNet == 0 && p.Status != "CONFIRMED" {
 			continue
 		}
 		r := b.reservations[p.ReferenceID]
 		if r.Status != "CONFIRMED" || r.Tickets != r.Quantity || r.PaymentID != p.ID {
 			out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of reservation %s (%s, %d of %d tickets, paid by %q)",
-				p.OrderID, p.Status, kept, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
+				p.OrderID, p.Status, chargedNet, p.ReferenceID, r.Status, r.Tickets, r.Quantity, r.PaymentID))
 		}
 	}
 	return out
 }
 
-// ticketWithoutPayment lists the reservations that are sold or whose tickets open a door, though nobody pays for them: no payment is
-// written down, it was given back, or the provider does not keep the price.
+// ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
+// payment: no payment exists, it was refunded, or the provider has not charged the price.
 func (b books) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -133,20 +134,21 @@ func (b books) ticketWithoutPayment() []string {
 			continue
 		}
 		p := b.payments[r.PaymentID]
-		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.kept(p.OrderID) == r.Amount
+		paid := p.ReferenceID == r.ID && (p.Status == "CONFIRMED" || p.Status == "REFUNDING") && b.chargedNet(p.OrderID) == r.Amount
 		if !paid || r.Status != "CONFIRMED" {
 			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
-				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.kept(p.OrderID)))
+				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
 		}
 	}
 	return out
 }
 
-// unknownCharges lists what the provider keeps of orders that payment has never heard of. Whose sale they were of nobody can tell.
+// unknownCharges lists the provider's charges for orders that payment does not know. Their sale
+// cannot be determined.
 func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) {
 	var orders []string
 	for id := range b.charges {
-		if b.kept(id) > 0 {
+		if b.chargedNet(id) > 0 {
 			orders = append(orders, id)
 		}
 	}
@@ -160,7 +162,7 @@ func (s *Stores) unknownCharges(ctx context.Context, b books) ([]string, error) 
 		return nil, fmt.Errorf("orders of the ledger: %w", unavailable(postgresStore(platform.Payment), err))
 	}
 	for i, id := range strays {
-		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.kept(id))
+		strays[i] = fmt.Sprintf("order %s, of which the provider keeps %d", id, b.chargedNet(id))
 	}
 	return strays, nil
 }

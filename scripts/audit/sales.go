@@ -7,15 +7,17 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Sales is what became of the seats of one event.
+// Sales is the state of the seats of one event.
 type Sales struct {
 	Capacity int
-	// Sold counts tickets that open a door.
+	// Sold counts valid tickets.
 	Sold int
-	// Oversold counts seats with more than one such ticket or live reservation, and tickets beyond the capacity.
+	// Oversold counts seats with more than one valid ticket or active reservation, and tickets
+	// beyond the capacity.
 	Oversold int
-	// Unbalanced counts seats whose state is not that of their reservation, seats of live reservations that are not theirs, and sections
-	// of general admission whose counters are not what is held and sold.
+	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
+	// reservations that are assigned elsewhere, and general admission sections whose counters
+	// differ from what is held and sold.
 	Unbalanced int
 }
 
@@ -53,7 +55,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	return out, nil
 }
 
-// Reservations counts those of users whose id begins with prefix: the forgers must have none.
+// Reservations counts those of users whose id begins with prefix: forgers must have none.
 func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sale is one seat that is sold, one that is held, one that is free, and a section of general admission.
+// sale has one sold, one held and one free seat, and a general admission section.
 const sale = `
 	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user)
 	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4);
@@ -26,13 +26,14 @@ const sale = `
 	SELECT gen_random_uuid(), lpad(n::text, 32, '0')::uuid, 'e', 'u' || n, section, seat, 70, 'KRW', 'VALID'
 	FROM (VALUES (1, 'A', 'A-1-1'), (4, 'G', NULL), (4, 'G', NULL), (4, 'G', NULL)) AS v (n, section, seat);`
 
-// copies issues tickets once more.
+// copies issues tickets a second time.
 const copies = `
 	INSERT INTO tickets (ticket_id, reservation_id, event_id, user_id, section, seat_id, price, currency, status)
 	SELECT gen_random_uuid(), reservation_id, event_id, 'x', section, seat_id, price, currency, 'VALID' FROM tickets `
 
-// What ticket's own constraints would stop is damaged without them: the audit must not rely on them.
-func TestSalesNoticesWhatIsWrong(t *testing.T) {
+// Damage that ticket's constraints would prevent is done without them: the audit must not rely on
+// them.
+func TestSalesDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage string

@@ -10,7 +10,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Sample reads the state of a sale now: tier 2's sets and the seats. What only others know (Seconds, Arrived, Serving) is zero.
+// Sample reads the current state of a sale: tier 2's sets and the seats. Fields that the stores do
+// not contain (Seconds, Arrived, Serving) are zero.
 func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	var out Sample
 	now, err := s.redis.Time(ctx).Result()
@@ -41,10 +42,10 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 
 func key(eventID, name string) string { return "{" + eventID + "}:" + name }
 
-// streamPage is how many admissions are read at a time.
+// streamPage is the number of admissions per read.
 const streamPage = 5000
 
-// Admissions reads the order in which slots were given, from the line's own record (its last 100,000 entries).
+// Admissions reads the order of admissions from the line's own record (its last 100,000 entries).
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	var out []Admission
 	for from := "-"; ; {

@@ -6,15 +6,16 @@ import "sync"
 type Sample struct {
 	// Seconds since the beginning of the run.
 	Seconds float64 `json:"seconds"`
-	// Arrived visitors, as their simulator counts them.
+	// Arrived is the number of arrived visitors, counted by their simulator.
 	Arrived int64 `json:"arrived"`
 	// Serving is tier 1's counter.
 	Serving int64 `json:"serving"`
-	// Waiting, Parked and Active are tier 2's sets; Active counts slots that have not expired, those of an ended epoch too.
+	// Waiting, Parked and Active are the sizes of tier 2's sets. Active counts unexpired slots,
+	// including those of an ended epoch.
 	Waiting int64 `json:"waiting"`
 	Parked  int64 `json:"parked"`
 	Active  int64 `json:"active"`
-	// Held and Sold are seats.
+	// Held and Sold are numbers of seats.
 	Held int64 `json:"held"`
 	Sold int64 `json:"sold"`
 }
@@ -32,14 +33,14 @@ func (s *Series) Add(sample Sample) {
 	s.samples = append(s.samples, sample)
 }
 
-// Samples copies what there is.
+// Samples returns a copy of all samples.
 func (s *Series) Samples() []Sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Sample(nil), s.samples...)
 }
 
-// Over counts the samples with more active than the threshold allows.
+// Over counts the samples with more active visitors than the threshold allows.
 func (s *Series) Over(threshold int64) int {
 	n := 0
 	for _, sample := range s.Samples() {

@@ -1,5 +1,5 @@
-// Package audit reads the truth about a sale from the stores themselves, by SQL, Redis commands, Kafka's topics and the payment
-// provider's ledger: not by the services that it checks.
+// Package audit reads the state of a sale directly from the stores, by SQL, Redis commands, Kafka's
+// topics and the payment provider's ledger, and not from the services that it checks.
 package audit
 
 import (
@@ -22,7 +22,7 @@ type Stores struct {
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
-	// read gives a whole topic; topics.Read but in tests that need not read the same one again and again.
+	// read reads a whole topic; topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
 
@@ -59,7 +59,7 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
 }
 
-// pools prepares the connections to the databases; they are made when they are needed.
+// pools prepares the database pools, which connect on first use.
 func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
 	for name, pool := range map[string]**pgxpool.Pool{platform.Ticket: &s.ticket, platform.Payment: &s.payment, platform.Stats: &s.stats} {
 		service, err := platform.Lookup(name)
@@ -73,7 +73,7 @@ func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
 	return nil
 }
 
-// Close gives the connections back.
+// Close closes the connections.
 func (s *Stores) Close() {
 	for _, pool := range []*pgxpool.Pool{s.ticket, s.payment, s.stats} {
 		if pool != nil {

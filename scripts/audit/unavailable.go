@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Names of the stores, for people.
+// Display names of the stores.
 const (
 	redisStore    = "Redis"
 	kafkaStore    = "Kafka"
@@ -24,7 +24,8 @@ const (
 
 func postgresStore(service string) string { return "PostgreSQL (" + service + ")" }
 
-// UnavailableError says that a store does not answer now but may soon: its process has just ended or is starting.
+// UnavailableError reports that a store does not answer now but may soon: its process has just
+// ended or is starting.
 type UnavailableError struct {
 	Store string
 	Err   error
@@ -32,10 +33,11 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return e.Store + " is away: " + e.Err.Error() }
 
-// Unwrap gives what the store's client said.
+// Unwrap returns the error of the store's client.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// unavailable returns an UnavailableError if the error means that the store cannot be reached, and err itself otherwise.
+// unavailable returns an UnavailableError if the error means that the store cannot be reached, and
+// err itself otherwise.
 func unavailable(store string, err error) error {
 	if err == nil || !isUnavailable(err) {
 		return err
@@ -68,7 +70,7 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// Outage reports the begin and the end of a store's outage, once each.
+// Outage reports the beginning and the end of a store's outage, once each.
 type Outage struct {
 	Say func(format string, args ...any)
 
@@ -76,7 +78,8 @@ type Outage struct {
 	since time.Time
 }
 
-// Note is told how a read ended that began then, and tells whether a store is away and for how long it has been.
+// Note records the result of a read that started at the given time. It returns whether a store is
+// unavailable, and for how long.
 func (a *Outage) Note(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
 	missing, isUnavailable := errors.AsType[*UnavailableError](err)
 	if a.store != "" && (!isUnavailable || missing.Store != a.store) {
@@ -96,19 +99,20 @@ func (a *Outage) Note(began time.Time, err error) (store string, lasted time.Dur
 // OutageWait bounds how long a reader waits for a store that is unavailable.
 type OutageWait struct {
 	Limit time.Duration
-	// Say is told when a store is away, and when it is back.
+	// Say is called when a store becomes unavailable, and when it is available again.
 	Say func(format string, args ...any)
 }
 
 // retryPause is the time between two attempts to read a store that is unavailable.
 const retryPause = 500 * time.Millisecond
 
-// Read repeats a read for as long as a store is away, at most until ctx ends or the limit is reached. waited tells that one was.
+// Read repeats a read while a store is unavailable, until ctx ends or the limit is reached. waited
+// is true when a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
 	absence := Outage{Say: p.Say}
 	for {
 		began := time.Now()
-		attempt, cancel := context.WithTimeout(ctx, p.Limit) // a client may try for ever
+		attempt, cancel := context.WithTimeout(ctx, p.Limit) // a client may retry indefinitely
 		err := read(attempt)
 		cancel()
 		if ctx.Err() != nil {

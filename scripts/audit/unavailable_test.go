@@ -50,13 +50,13 @@ func TestUnavailableErrors(t *testing.T) {
 	}
 }
 
-// The clients themselves say that nobody listens.
+// The clients' own errors for a refused connection are recognized.
 func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1"
-	s := connect(platform.Wiring{RedisAddrs: []string{nobody}, KafkaBrokers: []string{nobody}, SandboxURL: "http://" + nobody})
+	const closedAddr = "127.0.0.1:1"
+	s := connect(platform.Wiring{RedisAddrs: []string{closedAddr}, KafkaBrokers: []string{closedAddr}, SandboxURL: "http://" + closedAddr})
 	require.NoError(t, s.pools(t.Context(), platform.Wiring{
-		DatabaseURL: func(platform.Service) string { return "postgres://urr@" + nobody + "/x?sslmode=disable" },
+		DatabaseURL: func(platform.Service) string { return "postgres://urr@" + closedAddr + "/x?sslmode=disable" },
 	}))
 	t.Cleanup(s.Close)
 	for store, read := range map[string]func(context.Context) error{
@@ -76,12 +76,12 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	}
 	t.Run("topics", func(t *testing.T) {
 		t.Parallel()
-		_, err := topics.Read(t.Context(), []string{nobody}, "x")
+		_, err := topics.Read(t.Context(), []string{closedAddr}, "x")
 		require.True(t, isUnavailable(err), "%v", err)
 	})
 }
 
-// said is what a reader is told.
+// said records the messages of a reader.
 type said []string
 
 func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
@@ -89,13 +89,13 @@ func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(for
 func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told said
+		var messages said
 		start := time.Now()
-		waited, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error {
+		waited, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(t.Context(), func(context.Context) error {
 			switch lasted := time.Since(start); {
 			case lasted < 10*time.Second:
 				return fmt.Errorf("sales: %w", &UnavailableError{"Redis", syscall.ECONNREFUSED})
-			case lasted < 65*time.Second: // each store has the whole time
+			case lasted < 65*time.Second: // each store gets the full limit
 				return &UnavailableError{"Kafka", io.EOF}
 			}
 			return nil
@@ -105,13 +105,13 @@ func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 		require.Empty(t, cmp.Diff(said{
 			"Redis is away: connection refused; waiting for it", "Redis is back after 10.0 s",
 			"Kafka is away: EOF; waiting for it", "Kafka is back after 55.0 s",
-		}, told))
+		}, messages))
 
-		told = nil
-		waited, err = OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), func(context.Context) error { return io.ErrNoProgress })
+		messages = nil
+		waited, err = OutageWait{Limit: time.Minute, Say: messages.say}.Read(t.Context(), func(context.Context) error { return io.ErrNoProgress })
 		require.ErrorIs(t, err, io.ErrNoProgress)
 		require.False(t, waited)
-		require.Empty(t, told)
+		require.Empty(t, messages)
 	})
 }
 
@@ -127,12 +127,12 @@ func TestReadFailsAtTheLimitAndNamesTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var told said
+				var messages said
 				start := time.Now()
-				_, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(t.Context(), read)
+				_, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(t.Context(), read)
 				require.ErrorContains(t, err, "Redis did not come back within 1m0s")
-				require.Less(t, time.Since(start), 2*time.Minute) // the bubble's
-				require.Len(t, told, 1)
+				require.Less(t, time.Since(start), 2*time.Minute) // in fake time
+				require.Len(t, messages, 1)
 			})
 		})
 	}
@@ -143,8 +143,8 @@ func TestReadStopsWhenInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		var told said
-		_, err := OutageWait{Limit: time.Minute, Say: told.say}.Read(ctx, func(context.Context) error {
+		var messages said
+		_, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(ctx, func(context.Context) error {
 			return &UnavailableError{"Redis", syscall.ECONNREFUSED}
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)

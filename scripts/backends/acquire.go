@@ -10,10 +10,10 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// acquiredFile lists the backends that only tests have started.
+// acquiredFile lists the running backends that only test runs have requested.
 func (s *Set) acquiredFile() string { return s.layout.State("run", "lent") }
 
-// StartAndKeep starts the backends. They run until Stop, even those that a test run has started.
+// StartAndKeep starts the backends. They run until Stop, even if a test run started them.
 func (s *Set) StartAndKeep(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// Acquire starts the backends for a test run. The last test run of the checkout that releases them stops those that only tests have
-// started, unless StartAndKeep was called meanwhile.
+// Acquire starts the backends for a test run. When the checkout's last test run releases them,
+// those that only test runs have requested are stopped, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
 	mine, err := process.Share(ctx, users)
@@ -39,7 +39,7 @@ func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error,
 	}
 	release = func(ctx context.Context) error {
 		mine()
-		return s.stopAcquired(context.WithoutCancel(ctx), users) // after an interruption too
+		return s.stopAcquired(context.WithoutCancel(ctx), users) // also after an interrupt
 	}
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error,
 	return release, nil
 }
 
-// acquire writes down what it is going to start before it starts it, so that after a killed test run the next one stops it. A backend
-// that has died is not written down: it belongs to whoever keeps it.
+// acquire records the backends before it starts them, so that after a killed test run the next one
+// stops them. A backend that died is not recorded: it still belongs to its supervisor.
 func (s *Set) acquire(ctx context.Context) error {
 	var names []string
 	if _, err := process.Load(s.acquiredFile(), &names); err != nil {
@@ -66,7 +66,8 @@ func (s *Set) acquire(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// notRequested lists the backends of the set that do not run and were not started on request since the machine's boot.
+// notRequested lists the set's backends that are not running and that no command has requested
+// since the machine booted.
 func (s *Set) notRequested() []string {
 	var names []string
 	for _, name := range s.Missing() {

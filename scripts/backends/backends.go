@@ -19,11 +19,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Time limits. Starting a JVM on a machine that is building something else takes its time.
+// Time limits. A JVM starts slowly on a machine that compiles at the same time.
 const (
 	startLimit = 90 * time.Second
 	stopLimit  = 20 * time.Second
-	readyTry   = 2 * time.Second // one question whether it is ready
+	readyTry   = 2 * time.Second // one readiness check
 )
 
 // Set is the backends of one checkout.
@@ -33,40 +33,41 @@ type Set struct {
 	apt      apt.Installer
 	backends []backend
 	begin    func(process.Spec) (*process.Process, error)
-	// checkPort tells whether a port is free; it has the time that a dying owner takes.
+	// checkPort reports whether a port is free; it waits for a terminating owner.
 	checkPort func(port int) error
 
 	kafkaOutside string
 
 	mu      sync.Mutex
-	started map[string]*process.Process // by this set, by name
+	started map[string]*process.Process // started by this set, by name
 }
 
 // backend is one server process.
 type backend struct {
 	name  string
 	ports []int
-	stop  syscall.Signal // asks for a clean end
-	// prepare installs what is missing and lays out the data folder; repeating it changes nothing.
+	stop  syscall.Signal // requests a clean shutdown
+	// prepare installs what is missing and creates the data folder. It is idempotent.
 	prepare func(ctx context.Context) error
-	// spec says how to start; only called after prepare.
+	// spec returns the process to start. It may be called only after prepare.
 	spec  func() (process.Spec, error)
 	ready func(ctx context.Context) error
-	// pidFile, in the data folder, names the process of the server, which does not start while any process has that id.
+	// pidFile, in the data folder, holds the server's process id. The server refuses to start while
+	// any process has that id.
 	pidFile string
-	// forTests: the platform itself has no use for it.
+	// forTests marks a backend that the platform itself does not use.
 	forTests bool
-	// settle completes a server that is ready (databases, cluster slots); repeating it changes nothing.
+	// settle completes a ready server (databases, cluster slots). It is idempotent.
 	settle func(ctx context.Context) error
 }
 
-// record is what a run file holds. The file is there as long as somebody wants the backend to run: a record whose process is
-// gone is that of a backend that died.
+// record is the content of a run file. The file exists as long as the backend is supposed to run:
+// if its process is gone, the backend died.
 type record struct {
 	process.Identity
 	Started time.Time `json:"started"`
 	Ports   []int     `json:"ports"`
-	// Stopping tells that the backend is no longer wanted, from before the first signal until the file is removed.
+	// Stopping is set before the first signal of a stop. It stays until the file is removed.
 	Stopping bool   `json:"stopping,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
 	LastExit string `json:"last_exit,omitempty"`
@@ -78,7 +79,7 @@ func (s *Set) load(name string) (r record, found bool, err error) {
 }
 
 // New describes the backends of a checkout; cluster adds the three-node Redis Cluster. Progress and
-// notices go to say.
+// notices are passed to say.
 func New(layout platform.Layout, cluster bool, say func(format string, args ...any)) *Set {
 	s := &Set{
 		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
@@ -91,26 +92,28 @@ func New(layout platform.Layout, cluster bool, say func(format string, args ...a
 	return s
 }
 
-// StartedBy makes the set start its processes by another function than process.Start, as by one that
-// ties them to the life of a test.
+// StartedBy replaces process.Start, for example by a function that ties processes to the lifetime
+// of a test.
 func (s *Set) StartedBy(begin func(process.Spec) (*process.Process, error)) *Set {
 	s.begin = begin
 	return s
 }
 
-// KafkaOutside gives Kafka a second listener, on the loopback port KafkaOutsidePort, whose clients are sent to addr (host:port): for those
-// who come by a way of their own, as pods do. Kafka's clients follow what the broker advertises, so that one listener cannot serve both.
+// KafkaOutside gives Kafka a second listener on the loopback port KafkaOutsidePort that advertises
+// addr (host:port), for clients such as pods that reach Kafka by a forwarded address. Kafka's
+// clients connect to the advertised address, so one listener cannot serve both.
 func (s *Set) KafkaOutside(addr string) *Set {
 	s.kafkaOutside = addr
 	return s
 }
 
-// lock makes commands that start or stop backends of a run take turns.
+// lock serializes commands that start or stop backends of a run.
 func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
 	return process.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
 }
 
-// Start brings up what is not up. It returns when all are ready, or with every reason why not.
+// Start starts the backends that are not running. It returns when all are ready, or with the errors
+// of all that failed.
 func (s *Set) Start(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -126,11 +129,11 @@ func (s *Set) startMissing(ctx context.Context) error {
 	}
 	var missing, standing []backend
 	for _, b := range s.backends {
-		stands, err := s.stands(b)
+		running, err := s.runsAsConfigured(b)
 		if err != nil {
 			return err
 		}
-		if stands {
+		if running {
 			standing = append(standing, b)
 		} else {
 			missing = append(missing, b)
@@ -160,9 +163,9 @@ func (s *Set) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// stands tells whether a backend runs as it should. One whose stop was interrupted is stopped, and so is one that an earlier
-// start, with another URR_PORT_OFFSET, put on other ports.
-func (s *Set) stands(b backend) (bool, error) {
+// runsAsConfigured reports whether a backend runs as configured. It stops a backend whose stop was
+// interrupted, and one that runs on other ports because of a different URR_PORT_OFFSET.
+func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	r, found, err := s.load(b.name)
 	if err != nil || !found || !r.Alive() {
 		return false, err
@@ -177,7 +180,7 @@ func (s *Set) stands(b backend) (bool, error) {
 	return false, s.stop(b)
 }
 
-// awaitReady waits for a backend that somebody else is starting, as the supervisor one that died.
+// awaitReady waits for a backend that another process is starting, such as the supervisor.
 func (s *Set) awaitReady(ctx context.Context, b backend) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, readyTry)
@@ -202,7 +205,7 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit) // installing, before, takes as long as it takes
+	ctx, cancel := context.WithTimeout(ctx, startLimit) // covers only the start, since an installation may take longer
 	defer cancel()
 	began := time.Now()
 	p, spec, err := s.launch(b, record{})
@@ -216,7 +219,7 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	return nil
 }
 
-// launch begins the process of a backend that does not run and remembers it, with what the given record has of its past.
+// launch starts and records the process of a backend. The new record continues the given one.
 func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error) {
 	spec, err := b.spec()
 	if err != nil {
@@ -240,7 +243,7 @@ func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error
 	s.mu.Lock()
 	s.started[b.name] = p
 	s.mu.Unlock()
-	// Remembered before it is ready: an interrupted start must not leave a process that nobody can stop.
+	// Recorded before it is ready: after an interrupted start, Stop must find the process.
 	r.Identity, r.Started, r.Ports = p.Identity, began, b.ports
 	if err := process.Save(s.layout.Record(b.name), r); err != nil {
 		return nil, spec, errors.Join(err, p.Stop(b.stop, stopLimit))
@@ -248,8 +251,8 @@ func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error
 	return p, spec, nil
 }
 
-// Stop ends the named backends, or without a name every one that Start began, the Redis Cluster
-// included, whether or not this Set lists it.
+// Stop stops the named backends. Without names it stops all backends of the run, including the
+// Redis Cluster, whether or not this Set contains them.
 func (s *Set) Stop(ctx context.Context, names ...string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -278,7 +281,7 @@ func (s *Set) stop(b backend) error {
 		return err
 	}
 	if r.Alive() {
-		// An interrupted stop must not look like a death: the supervisor would undo it.
+		// An interrupted stop must not look like a crash: the supervisor would restart the backend.
 		r.Stopping = true
 		if err := process.Save(s.layout.Record(b.name), r); err != nil {
 			return err
@@ -288,7 +291,7 @@ func (s *Set) stop(b backend) error {
 		}
 		s.say("%-16s stopped", b.name)
 	}
-	if spec, err := b.spec(); err == nil { // else its program is no longer installed
+	if spec, err := b.spec(); err == nil { // otherwise its program is no longer installed
 		if err := s.clear(b, spec); err != nil {
 			return err
 		}
@@ -296,7 +299,7 @@ func (s *Set) stop(b backend) error {
 	return os.Remove(s.layout.Record(b.name))
 }
 
-// Wipe removes the data of stopped backends, so that the next Start begins with none.
+// Wipe removes the data of stopped backends, so that the next Start begins without data.
 func (s *Set) Wipe() error {
 	if err := s.Stop(context.Background()); err != nil {
 		return err
@@ -304,14 +307,14 @@ func (s *Set) Wipe() error {
 	err := os.RemoveAll(s.layout.State("data"))
 	dir, _, unknown := s.postgresHome()
 	if unknown != nil && os.Geteuid() == 0 {
-		return err // there is no PostgreSQL on this machine yet, and no data of it
+		return err // PostgreSQL is not installed, so it has no data
 	}
 	err = errors.Join(err, os.RemoveAll(dir))
-	_ = os.Remove(filepath.Dir(dir)) // of data outside the checkout, once it is empty
+	_ = os.Remove(filepath.Dir(dir)) // the parent of data outside the checkout, if it is empty
 	return err
 }
 
-// data makes the data folder of a backend.
+// data creates the data folder of a backend.
 func (s *Set) data(name string) (string, error) {
 	dir := s.layout.State("data", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -320,7 +323,8 @@ func (s *Set) data(name string) (string, error) {
 	return dir, nil
 }
 
-// checkDisk refuses to start servers that would fail later, in words that say less.
+// checkDisk refuses to start servers when the disk is nearly full, since they would fail later with
+// unclear errors.
 func checkDisk(dir string) error {
 	const need = 1 << 30
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -17,8 +17,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// set has one backend, a shell script, in place of the real ones; the empty script is ready at once and
-// ends when asked to.
+// set has one backend, a shell script, instead of the real ones. An empty script is ready
+// immediately and ends on request.
 func set(t *testing.T, port int, script string) *Set {
 	t.Helper()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
@@ -26,7 +26,7 @@ func set(t *testing.T, port int, script string) *Set {
 		script = "touch " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
-		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // a name that Stop knows
+		name: "redis", ports: []int{port}, stop: syscall.SIGTERM, prepare: nothing, settle: nothing, // Stop accepts known names only
 		spec: func() (process.Spec, error) {
 			return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}}, nil
 		},
@@ -46,8 +46,9 @@ func freePort(t *testing.T) int {
 	return port
 }
 
-// Not beside the tests that start processes: a child holds its parent's sockets until its exec.
-func TestStartNamesThePortOwner(t *testing.T) {
+// Not parallel with tests that start processes: a child inherits its parent's sockets until its
+// exec.
+func TestStartErrorNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -60,7 +61,7 @@ func TestStartNamesThePortOwner(t *testing.T) {
 	require.ErrorContains(t, err, "URR_PORT_OFFSET=")
 }
 
-func TestStartShowsTheLogOfABackendThatEnds(t *testing.T) {
+func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "echo no space left on device; exit 7")
 	err := s.Start(t.Context())
@@ -69,7 +70,7 @@ func TestStartShowsTheLogOfABackendThatEnds(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
+func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
 	require.Equal(t, []string{"redis"}, s.Missing())
@@ -88,7 +89,8 @@ func TestStartIsRepeatableAndStopLeavesNothing(t *testing.T) {
 	require.NoError(t, s.Stop(t.Context()), "stopping twice is stopping once")
 }
 
-// Another URR_PORT_OFFSET moves what runs; it does not start a second server on the same data.
+// A different URR_PORT_OFFSET moves the running server and does not start a second one on the same
+// data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
@@ -109,7 +111,7 @@ func TestSignalReachesTheProcess(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-func TestJarsFollowThePom(t *testing.T) {
+func TestChangedPomGetsItsOwnJars(t *testing.T) {
 	t.Parallel()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	require.NoError(t, os.MkdirAll(filepath.Dir(s.pom("kafka")), 0o755))
@@ -122,8 +124,8 @@ func TestJarsFollowThePom(t *testing.T) {
 	require.NotEqual(t, first, second)
 }
 
-// Two who start at once start one server, whoever comes first.
-func TestStartByTwoAtOnce(t *testing.T) {
+// Two concurrent starts start one server.
+func TestConcurrentStartsStartOneServer(t *testing.T) {
 	t.Parallel()
 	one := set(t, freePort(t), "")
 	other := New(one.layout, false, t.Logf)

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// jars returns the folder of the jars that scripts/backends/<name>.pom.xml names; Maven fetches
-// them when the pom is new.
+// jars returns the folder with the jars of scripts/backends/<name>.pom.xml. Maven downloads them
+// when the pom changes.
 func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := s.apt.Need(ctx, "java", "default-jre-headless"); err != nil {
 		return "", err
@@ -28,7 +28,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// One at a time: all runs of the checkout share the jars, and all Mavens of the user their repository.
+	// Serialized, since all runs of the checkout share the jars and all Maven processes of the user
+	// share their repository.
 	unlock, err := process.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
 	if err != nil {
 		return "", err
@@ -55,8 +56,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	return dir, nil
 }
 
-// maven runs it, and once more when it fails: Maven gives up at the first answer of a repository that
-// is overloaded, and keeps what it has fetched.
+// maven runs Maven, and retries once: Maven fails at the first error of an overloaded repository
+// and keeps what it has downloaded.
 func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	const pause = 5 * time.Second
 	run := func() error {
@@ -72,7 +73,7 @@ func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	return nil
 }
 
-// jarFolder is named after the pom's content, so that a changed pom is fetched anew.
+// jarFolder is named after the pom's content, so that a changed pom is downloaded again.
 func (s *Set) jarFolder(name string) (string, error) {
 	pom, err := os.ReadFile(s.pom(name))
 	if err != nil {

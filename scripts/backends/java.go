@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// KRaft wants a cluster id, 16 bytes in base64url; any will do for a cluster of one.
+// KRaft requires a cluster id, 16 bytes in base64url. Any value works for a cluster of one node.
 const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
 
 func (s *Set) kafka() backend {
@@ -55,7 +55,7 @@ func (s *Set) prepareKafka(ctx context.Context) error {
 		outside = fmt.Sprintf(",OUTSIDE://127.0.0.1:%d", s.layout.Port(platform.KafkaOutsidePort))
 		advertised = ",OUTSIDE://" + s.kafkaOutside
 	}
-	// The buffer of the log cleaner is 128 MB by default, a third of this heap.
+	// The log cleaner's buffer is 128 MB by default, a third of this heap.
 	config := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
@@ -109,7 +109,8 @@ func (s *Set) dynamodb() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// It keeps its tables in SQLite, whose native library Maven puts beside the jars.
+			// DynamoDB Local stores tables in SQLite, whose native library Maven puts beside the
+			// jars.
 			return s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
 				"-sharedDb", "-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
@@ -131,7 +132,7 @@ func (s *Set) sqs() backend {
 			if err != nil {
 				return err
 			}
-			// Queues and messages are stored, as SQS does: a restart loses none.
+			// Queues and messages are persisted, as in SQS: a restart loses none.
 			text := fmt.Sprintf(`include classpath("application.conf")
 node-address { protocol = http, host = "127.0.0.1", port = %[1]d, context-path = "" }
 rest-sqs { enabled = true, bind-hostname = "127.0.0.1", bind-port = %[1]d, sqs-limits = strict }
@@ -152,7 +153,7 @@ pekko.loglevel = "WARNING"
 	}
 }
 
-// java says how to run a class of a backend's jars.
+// java describes the process that runs a class of a backend's jars.
 func (s *Set) java(name string, options []string, class string, args ...string) (process.Spec, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	return process.Spec{Path: path, Args: append(append(line, class), args...), Dir: s.layout.State("data", name)}, nil
 }
 
-// answers succeeds when an HTTP server answers at all: both want signed requests and refuse this one.
+// answers succeeds on any HTTP response: both servers require signed requests and refuse this one.
 func answers(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// PostgreSQL refuses to run as root, so that root runs it as the user that its package makes.
+// PostgreSQL refuses to run as root, so root runs it as the user that its package creates.
 const postgresUser = "postgres"
 
 func (s *Set) postgres() backend {
 	port := s.layout.Port(platform.PostgresPort)
 	return backend{
 		name: "postgres", ports: []int{port},
-		stop:    syscall.SIGINT, // fast shutdown: sessions are rolled back, not waited for
+		stop:    syscall.SIGINT, // fast shutdown: rolls sessions back instead of waiting for them
 		pidFile: "postmaster.pid",
 		prepare: s.preparePostgres,
 		spec: func() (process.Spec, error) {
@@ -41,9 +41,9 @@ func (s *Set) postgres() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// synchronous_commit keeps its durable default: tests of crashes depend on it. fsync is off:
-			// what a killed server has written is in the kernel, and only a power cut would lose it.
-			// Each DROP DATABASE, one a test, waits for a whole checkpoint otherwise.
+			// synchronous_commit keeps its durable default, because crash tests depend on it. fsync
+			// is off: the data of a killed server is in the kernel, and only a power failure would
+			// lose it.
 			args := []string{
 				"-D", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 				"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "fsync=off",
@@ -92,8 +92,8 @@ func (s *Set) preparePostgres(ctx context.Context) error {
 	return nil
 }
 
-// postgresHome returns the data folder and, for root, the user to run as. The folder lies in the
-// checkout unless that user cannot get there (a checkout below a closed home).
+// postgresHome returns the data folder and, for root, the user to run as. The folder is in the
+// checkout unless that user cannot enter it (for example below a private home directory).
 func (s *Set) postgresHome() (string, *syscall.Credential, error) {
 	dir := s.layout.State("data", "postgres")
 	if os.Geteuid() != 0 {
@@ -116,7 +116,7 @@ func (s *Set) postgresHome() (string, *syscall.Credential, error) {
 	return "", nil, fmt.Errorf("no folder that user %s can use: %w", postgresUser, tried)
 }
 
-// ownFolder makes a folder for a user and sees whether that user can enter it.
+// ownFolder creates a folder for a user and reports whether that user can enter it.
 func ownFolder(dir string, who *syscall.Credential) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -152,8 +152,8 @@ func lookupCredential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// postgresBin finds the newest installed server of version 15 or later; Debian keeps the programs
-// out of PATH.
+// postgresBin finds the newest installed server of version 15 or later. Debian does not put the
+// programs on PATH.
 func postgresBin() (string, error) {
 	const oldest = 15
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")

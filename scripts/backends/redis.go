@@ -20,7 +20,7 @@ func (s *Set) redis() backend {
 	return s.redisServer("redis", platform.RedisPort, nil)
 }
 
-// redisCluster is three masters without replicas: enough to find keys that lie on different slots.
+// redisCluster has three masters without replicas: enough to find keys on different slots.
 func (s *Set) redisCluster() []backend {
 	nodes := make([]backend, platform.RedisClusterNodes)
 	for i := range nodes {
@@ -33,8 +33,8 @@ func (s *Set) redisCluster() []backend {
 	return nodes
 }
 
-// busPort is where a cluster's nodes talk to each other. The default, 10,000 above, is no port any more
-// at high offsets; a round number below would be the neighbour's Redis at a round offset.
+// busPort is the port of a node's cluster bus. The default, 10,000 above the port, exceeds 65535 at
+// high offsets; with a round distance it would be the port of another checkout's Redis.
 func busPort(port int) int { return port - 993 }
 
 func (s *Set) redisServer(name string, base int, extra []string) backend {
@@ -75,8 +75,8 @@ func (s *Set) redisServer(name string, base int, extra []string) backend {
 	}
 }
 
-// joinCluster gives every node its share of the 16,384 slots and makes the nodes meet, unless they
-// are a cluster already.
+// joinCluster distributes the 16,384 slots over the nodes and joins the nodes, unless they already
+// form a cluster.
 func (s *Set) joinCluster(ctx context.Context) error {
 	if s.clusterAgrees(ctx) {
 		return nil
@@ -105,7 +105,7 @@ func (s *Set) joinCluster(ctx context.Context) error {
 	return nil
 }
 
-// clusterAgrees tells whether every node knows all the others and finds every slot served.
+// clusterAgrees reports whether every node knows all others and sees every slot served.
 func (s *Set) clusterAgrees(ctx context.Context) bool {
 	known := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
 	for _, addr := range s.layout.RedisClusterAddrs() {

@@ -15,10 +15,10 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// reviveLimit is how long a server may take to recover from what it could not finish; a loaded machine makes minutes of seconds.
+// reviveLimit bounds a server's recovery, which can take minutes on a loaded machine.
 const reviveLimit = 5 * time.Minute
 
-// orphanGrace is how long a process that has outlived its server may take to end.
+// orphanGrace is the time in which a process that outlived its server must end.
 const orphanGrace = 5 * time.Second
 
 // Names lists the backends of the set.
@@ -30,7 +30,8 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Died tells whether a backend has ended though nobody stopped it, and since when it had run or was last tried.
+// Died reports whether a backend has ended without a stop, and when it last started or was last
+// tried.
 func (s *Set) Died(name string) (since time.Time, died bool) {
 	b, err := s.find(name)
 	if err != nil {
@@ -40,11 +41,12 @@ func (s *Set) Died(name string) (since time.Time, died bool) {
 	return r.Started, err == nil && found && r.wanted(b) && !r.Alive()
 }
 
-// wanted tells whether the backend is to run, as this set would run it.
+// wanted reports whether the backend is supposed to run with this set's ports.
 func (r record) wanted(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
 
-// Revive starts a backend again that has died, on the data that it left, and returns when it is ready; revived is false when
-// it had not died, or was stopped meanwhile. Others may start and stop backends at the same time.
+// Revive restarts a dead backend on its data and returns when it is ready. revived is false when
+// the backend had not died, or was stopped meanwhile. Other processes may start and stop backends
+// concurrently.
 func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error) {
 	b, err := s.find(name)
 	if err != nil {
@@ -54,7 +56,7 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	if err != nil || p == nil {
 		return false, err
 	}
-	// The lock is free again: whoever wants to stop the backend need not wait until it is ready.
+	// The lock is released here, so that a stop need not wait for readiness.
 	limited, cancel := context.WithTimeout(ctx, reviveLimit)
 	defer cancel()
 	err = p.WaitReady(limited, spec, b.ready)
@@ -62,13 +64,13 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
-		return false, ctx.Err() // it may become ready all the same
+		return false, ctx.Err() // it may still become ready
 	default:
-		return false, s.giveUp(ctx, b, p, err)
+		return false, s.stopUnready(ctx, b, p, err)
 	}
 }
 
-// relaunch gives no process when the backend runs, or is not to run.
+// relaunch returns no process when the backend runs, or is not supposed to run.
 func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -90,7 +92,8 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	return p, spec, nil
 }
 
-// exit says how a process ended, as far as that can be known: only its parent is told.
+// exit describes how a process ended if that is known: only the parent process gets the exit
+// status.
 func (s *Set) exit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]
@@ -102,9 +105,9 @@ func (s *Set) exit(name string, id process.Identity) string {
 	return p.Exit()
 }
 
-// giveUp ends a process that does not become ready, so that the next attempt begins anew, and returns why; a backend that was
-// stopped on purpose meanwhile is no failure.
-func (s *Set) giveUp(ctx context.Context, b backend, p *process.Process, why error) error {
+// stopUnready kills a process that does not become ready, so that the next attempt starts a new
+// one, and returns the reason. A backend that was stopped meanwhile is not a failure.
+func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, why error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return errors.Join(why, err)
@@ -117,14 +120,14 @@ func (s *Set) giveUp(ctx context.Context, b backend, p *process.Process, why err
 	return errors.Join(why, p.Stop(b.stop, stopLimit))
 }
 
-// clear ends what a server that was killed has left running in its data folder: PostgreSQL's children, which hold its shared
-// memory, or a server whose starter died before it could remember it. What it has left written there is in nobody's way but a
-// file with its process id, which others may have by now.
+// clear kills the processes that a killed server left in its data folder: PostgreSQL's children,
+// which hold its shared memory, or a server whose starter died before recording it. Of the files
+// left there only the pid file is a problem: another process may have that id by now.
 func (s *Set) clear(b backend, spec process.Spec) error {
 	if spec.Dir == "" {
 		return nil
 	}
-	const rounds = 5 // one that ends may have started another
+	const rounds = 5 // a terminating process may have started another
 	for range rounds {
 		left, err := process.RunningIn(spec.Dir, spec.Path)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// killed is a set whose backend has been started and killed.
+// killed returns a set whose backend was started and killed.
 func killed(t *testing.T) *Set {
 	t.Helper()
 	s := set(t, freePort(t), "")
@@ -27,7 +27,7 @@ func killed(t *testing.T) *Set {
 	return s
 }
 
-// another is the same backend as another command of the checkout sees it.
+// another returns the same backend as a second command of the checkout sees it.
 func another(t *testing.T, s *Set) *Set {
 	t.Helper()
 	other := New(s.layout, false, t.Logf)
@@ -87,7 +87,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	require.False(t, died)
 }
 
-func TestReviveLeavesAloneWhatAnotherPortOffsetRuns(t *testing.T) {
+func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	s.backends[0].ports = []int{freePort(t)}
@@ -96,7 +96,7 @@ func TestReviveLeavesAloneWhatAnotherPortOffsetRuns(t *testing.T) {
 	requireRevived(t, s, false)
 }
 
-func TestAnInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
+func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	s := set(t, freePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
@@ -109,7 +109,7 @@ func TestAnInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	require.False(t, r.Alive())
 }
 
-func TestReviveMayFailAndIsTriedAgain(t *testing.T) {
+func TestFailedReviveIsRetried(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	failing := another(t, s)
@@ -130,7 +130,7 @@ func TestReviveMayFailAndIsTriedAgain(t *testing.T) {
 	require.Equal(t, 3, s.Status(t.Context())[0].Restarts)
 }
 
-func TestAStopDuringARevivalIsNotUndone(t *testing.T) {
+func TestStopDuringReviveIsKept(t *testing.T) {
 	t.Parallel()
 	s := killed(t)
 	require.NoError(t, os.Remove(s.layout.State("ready")))
@@ -152,8 +152,9 @@ func TestAStopDuringARevivalIsNotUndone(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-// A server that was killed leaves children that hold its memory, and a file with a process id that others may have by now.
-func TestReviveEndsWhatIsLeftInTheDataFolder(t *testing.T) {
+// A killed server leaves children that hold its memory, and a pid file whose id another process may
+// have by now.
+func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
@@ -191,7 +192,7 @@ func TestReleaseLeavesKeptBackendsThatDied(t *testing.T) {
 	require.True(t, s.Running("redis"), "make up keeps it")
 }
 
-func TestEveryBackendSaysWhatAndWhereItRuns(t *testing.T) {
+func TestEveryBackendDescribesItsProcess(t *testing.T) {
 	t.Parallel()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	require.Equal(t, []string{"redis", "postgres", "kafka", "dynamodb", "sqs"}, s.Names())

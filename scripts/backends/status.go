@@ -14,18 +14,18 @@ type State struct {
 	Port    int
 	PID     int // 0: not running
 	Ready   bool
-	Started time.Time // also of the last start of one that does not run
-	// Died tells that it ended though nobody stopped it, and runs not yet again.
+	Started time.Time // for a stopped backend: its last start
+	// Died is true when it ended without a stop and has not been restarted.
 	Died bool
-	// Restarts counts how often Revive has started it again, and LastExit says how it ended before the last time.
+	// Restarts counts the restarts by Revive; LastExit describes the end before the last restart.
 	Restarts int
 	LastExit string
-	// ForTests tells that the platform itself has no use for it.
+	// ForTests is true when the platform itself does not use it.
 	ForTests bool
 }
 
-// Signal sends a signal to a backend's process: SIGKILL loses it, SIGSTOP makes it hang, SIGCONT
-// ends that.
+// Signal sends a signal to a backend's process, for example SIGKILL, or SIGSTOP and SIGCONT to
+// suspend and resume it.
 func (s *Set) Signal(name string, sig syscall.Signal) error {
 	r, found, err := s.load(name)
 	if err != nil {
@@ -40,13 +40,13 @@ func (s *Set) Signal(name string, sig syscall.Signal) error {
 	return nil
 }
 
-// Running tells whether the process that Start began is still there.
+// Running reports whether the process that Start created still exists.
 func (s *Set) Running(name string) bool {
 	r, found, err := s.load(name)
 	return err == nil && found && r.Alive()
 }
 
-// Missing lists the backends of the set that do not run.
+// Missing lists the backends of the set that are not running.
 func (s *Set) Missing() []string {
 	var missing []string
 	for _, b := range s.backends {
@@ -57,7 +57,7 @@ func (s *Set) Missing() []string {
 	return missing
 }
 
-// Status asks every backend.
+// Status checks every backend.
 func (s *Set) Status(ctx context.Context) []State {
 	states := make([]State, len(s.backends))
 	var wg sync.WaitGroup

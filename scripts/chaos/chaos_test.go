@@ -1,5 +1,5 @@
-// Package chaos_test sends crowds through sales while services and backends are killed, hung and cut
-// off, and then reads from the stores whether anybody was harmed.
+// Package chaos_test runs sales with simulated crowds while services and backends are killed,
+// suspended and disconnected, and then verifies the invariants in the stores.
 package chaos_test
 
 import (
@@ -28,7 +28,7 @@ var (
 	previous = flag.String("previous", "", "the release that is upgraded: a commit or tag; the newest tag v* when empty")
 )
 
-// run is a platform under disturbances, with one sale after the other.
+// run is a platform under faults, with one sale after another.
 type run struct {
 	*harness.Platform
 	t      *testing.T
@@ -41,20 +41,20 @@ type run struct {
 	sales []*sale
 }
 
-// size is how large each sale is, and how long people and what they hold take.
+// size is the size of each sale and its time limits.
 type size struct {
 	visitors   int
 	threshold  int
-	rate       int // positions of tier 1 a second
+	rate       int // positions of tier 1 per second
 	arrive     time.Duration
 	hold, slot int               // seconds
-	behaviours []crowd.Behaviour // nil: the crowd's own shares
-	voidAfter  time.Duration     // when payment gives up on a charge that the provider does not know
+	behaviours []crowd.Behaviour // nil: the crowd's default shares
+	voidAfter  time.Duration     // when payment voids a charge that the provider does not know
 }
 
 var (
 	longSale = size{visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second}
-	// Nobody of the short one is away for long, or walks off with what the others then wait for.
+	// In the short form no visitor is away for long or abandons seats that others then wait for.
 	shortSale = size{visitors: 24, threshold: 8, rate: 24, arrive: 2 * time.Second, hold: 5, slot: 20, behaviours: shortBehaviours(), voidAfter: time.Second}
 )
 
@@ -62,15 +62,15 @@ func shortBehaviours() []crowd.Behaviour {
 	return append(slices.Repeat([]crowd.Behaviour{crowd.Buys}, 20), crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined, crowd.DropsHold)
 }
 
-// sale is one of them, and who came for it.
+// sale is a sale and its crowd.
 type sale struct {
 	crowd.Sale
 	crowd *crowd.Crowd
 }
 
-// setup starts two replicas of whatever keeps its state in a store, in the full form on backends that
-// the run may kill. The limits are such that what a
-// fault leaves behind is settled within the test.
+// setup starts two replicas of each service that keeps its state in a store; the full form uses
+// backends that the run may kill. The limits are short, so that the effects of a fault are repaired
+// within the test.
 func setup(t *testing.T, size size, seed uint64, release string) *run {
 	t.Helper()
 	p := harness.Start(t, harness.Options{
@@ -91,8 +91,9 @@ func setup(t *testing.T, size size, seed uint64, release string) *run {
 	return &run{Platform: p, t: t, stores: stores, api: api, seed: seed, size: size}
 }
 
-// TestNobodyIsHarmedByFaults goes through every disturbance, three times, each time in another order that the seed decides, while crowds
-// come and go. The short form is one small sale with two of those that leave the checkout's backends alone.
+// TestNobodyIsHarmedByFaults injects every fault, three times, each time in another order that the
+// seed decides, while crowds come and go. The short form is one small sale with two faults that do
+// not touch the checkout's backends.
 func TestNobodyIsHarmedByFaults(t *testing.T) {
 	seed, rng := order(t)
 	if !*full {
@@ -103,7 +104,7 @@ func TestNobodyIsHarmedByFaults(t *testing.T) {
 	setup(t, longSale, seed, "").runFull(rng, 3)
 }
 
-// order is the seed of a run and the random numbers that follow from it.
+// order returns the seed of a run and the random numbers that follow from it.
 func order(t *testing.T) (uint64, *rand.Rand) {
 	t.Helper()
 	seed := *seedFlag
@@ -111,7 +112,7 @@ func order(t *testing.T) (uint64, *rand.Rand) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("the same order again: -seed %d", seed)
-	return seed, rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // an order to repeat, not a secret
+	return seed, rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a repeatable order, not a secret
 }
 
 // runShort plays one sale and injects two faults while visitors are paying.
@@ -127,7 +128,7 @@ func (r *run) runShort(rng *rand.Rand) {
 	r.requireInvariants()
 }
 
-// runFull plays sale after sale until every fault was injected, in each round.
+// runFull runs sales one after another until every fault was injected, in each round.
 func (r *run) runFull(rng *rand.Rand, rounds int) {
 	var over atomic.Bool
 	done := r.begin(over.Load)
@@ -136,7 +137,7 @@ func (r *run) runFull(rng *rand.Rand, rounds int) {
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, d := range all {
 			r.inject(d)
-			time.Sleep(2 * time.Second) // visitors are at work again before the next fault
+			time.Sleep(2 * time.Second) // visitors resume before the next fault
 		}
 	}
 	over.Store(true)
@@ -144,7 +145,8 @@ func (r *run) runFull(rng *rand.Rand, rounds int) {
 	r.requireInvariants()
 }
 
-// begin checks the invariants from now on and plays sales. After the sale for which over returns true it closes the channel.
+// begin checks the invariants from now on and runs sales. After the sale for which over returns
+// true it closes the channel.
 func (r *run) begin(over func() bool) (finished <-chan struct{}) {
 	r.checkAlways()
 	done := make(chan struct{})
@@ -182,7 +184,7 @@ func (r *run) requireSold(sold int) error {
 	return err
 }
 
-// play opens a sale and lets a crowd go through it.
+// play opens a sale and runs its crowd.
 func (r *run) play(i int) error {
 	n := r.size.visitors
 	s := &sale{Sale: crowd.Sale{
@@ -193,7 +195,8 @@ func (r *run) play(i int) error {
 	}
 	s.crowd = crowd.New(s.Sale, r.api, crowd.Options{
 		Visitors: n, Arrive: r.size.arrive, Seed: r.seed + uint64(i), Behaviours: r.size.behaviours,
-		// A charge that was lost in an outage is voided and called declined: people try again.
+		// A charge that was lost in an outage is voided and reported as declined, so visitors
+		// retry.
 		Cards: 5,
 	})
 	r.mu.Lock()
@@ -205,7 +208,7 @@ func (r *run) play(i int) error {
 	return nil
 }
 
-// open tries until the operators' way works: it too goes through what is being disturbed.
+// open retries until the sale is open: the operators' API is also subject to the faults.
 func (r *run) open(s *sale) error {
 	for {
 		err := s.OpenAs(r.t.Context(), r.api, "operator")
@@ -226,7 +229,7 @@ func (r *run) all() []*sale {
 	return append([]*sale(nil), r.sales...)
 }
 
-// state is how far the last sale is.
+// state describes the progress of the last sale.
 func (r *run) state() string {
 	all := r.all()
 	if len(all) == 0 {

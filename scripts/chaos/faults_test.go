@@ -6,18 +6,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// fault injects a failure and ends it. The platform must repair what the failure leaves behind.
+// fault injects a failure and ends it. The platform must repair its effects.
 type fault struct {
 	name string
 	do   func()
 }
 
-// faults lists every kind there is, for every service and backend on a visitor's way.
+// faults lists every fault, for every service and backend that a purchase uses.
 func (r *run) faults() []fault {
 	return append(r.serviceFaults(), r.backendFaults()...)
 }
 
-// serviceFaults harm processes and connections of the run alone.
+// serviceFaults affect only processes and connections of the run.
 func (r *run) serviceFaults() []fault {
 	var all []fault
 	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
@@ -38,7 +38,7 @@ func (r *run) serviceFaults() []fault {
 	)
 }
 
-// backendFaults take backends of the run's own.
+// backendFaults affect the run's own backends.
 func (r *run) backendFaults() []fault {
 	var all []fault
 	for _, name := range []string{"redis", "postgres", "kafka", "dynamodb"} {
@@ -80,7 +80,7 @@ func (r *run) hang(name string, i int, long time.Duration) {
 	r.Service(name).Resume(i)
 }
 
-// deploy replaces one replica after the other, as a rolling update does.
+// deploy replaces one replica after another, as a rolling update does.
 func (r *run) deploy(name string) {
 	s := r.Service(name)
 	for i := range s.Replicas() {

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// checkAlways checks from now on what must hold at every instant.
+// checkAlways checks from now on the invariants that must hold at every instant.
 func (r *run) checkAlways() {
 	r.Always("no seat is sold twice", 500*time.Millisecond, func(ctx context.Context) (string, error) {
 		for _, s := range r.all() {
@@ -40,7 +40,8 @@ func (r *run) checkAlways() {
 	})
 }
 
-// requireInvariants waits until nothing is under way any more, and then finds every sale whole.
+// requireInvariants waits until nothing is in progress, and then checks the invariants of every
+// sale.
 func (r *run) requireInvariants() {
 	r.t.Helper()
 	r.requireSettled()
@@ -52,7 +53,7 @@ func (r *run) requireInvariants() {
 	require.Empty(r.t, letters, "an outage is no reason to put an event aside")
 }
 
-// requireSettled waits until no payment is open and no hold beyond its time.
+// requireSettled waits until no payment is open and no hold is overdue.
 func (r *run) requireSettled() {
 	r.t.Helper()
 	ticket, payment := r.DB(platform.Ticket), r.DB(platform.Payment)
@@ -70,11 +71,11 @@ func (r *run) requireSettled() {
 	})
 }
 
-// requireConsistent compares what the stores and the provider say of one sale.
+// requireConsistent compares the stores and the provider's ledger for one sale.
 func (r *run) requireConsistent(s *sale) {
 	r.t.Helper()
 	r.Eventually(func(ctx context.Context) error {
-		// The last events may still be on their way.
+		// The last events may still be in transit.
 		faults, err := r.stores.Faults(ctx, s.EventID)
 		if all := faults.All(); err == nil && len(all) > 0 {
 			err = fmt.Errorf("%s: %s", s.EventID, strings.Join(all, "\n"))

@@ -12,9 +12,9 @@ import (
 )
 
 // TestNobodyIsHarmedByAnUpgrade upgrades the previous release to this one while crowds come and go:
-// migrations first, then replica by replica in an order that the seed decides; halfway back again, as
-// an operator does whom something worries; and then all the way. In between, both releases work side
-// by side on the same stores.
+// migrations first, then half of the replicas in an order that the seed decides, then back, as an
+// operator might roll back, and then all. In between, both releases run concurrently on the same
+// stores.
 func TestNobodyIsHarmedByAnUpgrade(t *testing.T) {
 	if !*full {
 		t.Skip("it builds another release: make chaos P=NobodyIsHarmedByAnUpgrade")
@@ -34,7 +34,7 @@ func TestNobodyIsHarmedByAnUpgrade(t *testing.T) {
 	r.requireInvariants()
 }
 
-// previousRelease is the one that is upgraded.
+// previousRelease is the release to upgrade from.
 func previousRelease(t *testing.T) string {
 	t.Helper()
 	if *previous != "" {
@@ -47,18 +47,18 @@ func previousRelease(t *testing.T) string {
 	return strings.TrimSpace(string(tag))
 }
 
-// replicaID is a replica of a service.
+// replicaID identifies a replica of a service.
 type replicaID struct {
 	service string
 	replica int
 }
 
-// allReplicas lists what is deployed, in random order.
+// allReplicas lists the deployed replicas in random order.
 func (r *run) allReplicas(rng *rand.Rand) []replicaID {
 	var all []replicaID
 	for _, s := range platform.Services() {
 		if s.Name == platform.Sandbox {
-			continue // the provider is nobody's release
+			continue // the provider is not part of a release
 		}
 		for i := range r.Service(s.Name).Replicas() {
 			all = append(all, replicaID{s.Name, i})
@@ -73,6 +73,6 @@ func (r *run) replace(replicas []replicaID, previous bool) {
 	for _, x := range replicas {
 		r.t.Logf("%s: %s-%d %s", r.state(), x.service, x.replica, words[previous])
 		r.Service(x.service).Replace(x.replica, previous)
-		time.Sleep(2 * time.Second) // both releases meet people at work
+		time.Sleep(2 * time.Second) // both releases serve active visitors
 	}
 }

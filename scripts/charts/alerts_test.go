@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An alert on a metric that nobody has never wakes anybody, and one whose runbook is not there wakes people for nothing.
+// An alert on a metric that does not exist never fires, and an alert without a runbook entry does
+// not say what to do.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -36,7 +37,7 @@ func TestAlerts(t *testing.T) {
 			declared, found := code[metric]
 			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
 			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
-				if label[1] != "app_kubernetes_io_name" { // the PodMonitor's
+				if label[1] != "app_kubernetes_io_name" { // set by the PodMonitor
 					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
 				}
 			}
@@ -45,7 +46,7 @@ func TestAlerts(t *testing.T) {
 		page, anchor, _ := strings.Cut(a.Runbook, "#")
 		text := read(t, filepath.Join(b.layout.Root, page))
 		section := ""
-		for part := range strings.SplitSeq("\n"+text, "\n## ") { // entries of a section stand before the next
+		for part := range strings.SplitSeq("\n"+text, "\n## ") { // a section's entries come before the next heading
 			if strings.HasPrefix(part, "Runbook\n") {
 				section = "## " + part
 			}
@@ -56,7 +57,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// anchors are the links that a page's headings get.
+// anchors are the fragment names of a document's headings.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -66,7 +67,7 @@ func anchors(text string) []string {
 	return all
 }
 
-// metricsCode is, for each metric, the source file that declares it.
+// metricsCode maps each metric to the source file that declares it.
 func metricsCode(t *testing.T, b fixture) map[string]string {
 	t.Helper()
 	code := map[string]string{}

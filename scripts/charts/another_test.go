@@ -13,10 +13,11 @@ import (
 	"urr.guru/scripts/internal/schemas"
 )
 
-// maxFiles is how many files outside its own folders a new service may change.
+// maxFiles is the maximum number of files outside its own folders that a new service may change.
 const maxFiles = 8
 
-// TestAnotherService does to a copy of the charts what services/README.md says about a new service, which the gateway calls.
+// TestAnotherService applies the steps of services/README.md for a new service, which the gateway
+// calls, to a copy of the charts.
 func TestAnotherService(t *testing.T) {
 	t.Parallel()
 	const name = "promo"
@@ -24,7 +25,7 @@ func TestAnotherService(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "helm")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(b.charts())))
 	at := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }
-	// change copies a file with each pair's first text replaced by the second.
+	// change copies a file and replaces the first text of each pair by the second.
 	change := func(from, to string, pairs ...string) {
 		text := read(t, from)
 		for i := 0; i < len(pairs); i += 2 {
@@ -34,7 +35,7 @@ func TestAnotherService(t *testing.T) {
 		require.NoError(t, os.WriteFile(to, []byte(strings.NewReplacer(pairs...).Replace(text)), 0o644))
 	}
 
-	// Its own chart.
+	// The service's own chart.
 	for _, file := range []string{"Chart.yaml", "values.yaml"} {
 		change(at("stats", file), at(name, file), "stats", name)
 	}
@@ -43,7 +44,7 @@ func TestAnotherService(t *testing.T) {
 	require.NoError(t, os.Mkdir(at(name, "charts"), 0o755))
 	require.NoError(t, os.Symlink("../../urr-lib", at(name, "charts", "urr-lib")))
 
-	// What the guide lists.
+	// The changes that the guide lists.
 	change(at("urr", "Chart.yaml"), at("urr", "Chart.yaml"),
 		"  - {name: gateway", "  - {name: promo, version: 0.1.0, condition: promo.enabled}\n  - {name: gateway")
 	require.NoError(t, os.Symlink("../../promo", at("urr", "charts", name)))
@@ -61,7 +62,8 @@ func TestAnotherService(t *testing.T) {
 	require.Contains(t, out, "PROMO_ADDR: dns:///urr-promo-headless:9000", "the gateway is told where it is")
 }
 
-// changed lists what differs between two folders of charts, without the new service's own, seen from the checkout.
+// changed lists the files that differ between two folders of charts, without the new service's own,
+// relative to the checkout.
 func changed(t *testing.T, before, after, name string) []string {
 	t.Helper()
 	var all []string
@@ -85,7 +87,7 @@ func changed(t *testing.T, before, after, name string) []string {
 	return all
 }
 
-// requireListed compares changed files with the table of services/README.md.
+// requireListed compares the changed files with the table of services/README.md.
 func requireListed(t *testing.T, b fixture, files []string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, filepath.Join(b.layout.Root, "services", "README.md")), "\n## A tenth service\n")

@@ -39,7 +39,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// What the API server would refuse, and members that it would silently drop.
+// Rendered objects are valid for the API server and have no unknown fields, which it would silently
+// drop.
 func TestObjectsAreValid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -59,8 +60,8 @@ func TestObjectsAreValid(t *testing.T) {
 	}
 }
 
-// The check above must be able to fail: a member that is misspelt, and a number where a text belongs.
-func TestInvalidObjectsAreFound(t *testing.T) {
+// The check above detects a misspelt field, and a number where a string is required.
+func TestInvalidObjectsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	schemas := filepath.Join(writeSchemas(t, b), "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json")
@@ -72,7 +73,7 @@ func TestInvalidObjectsAreFound(t *testing.T) {
 	}
 }
 
-// Whoever adds a sentence adds the test that shows it.
+// Each message of a failed validation has a test.
 func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -99,11 +100,12 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// Every service's chart is values, their schema and one include; who calls whom is what the platform says.
+// A service's chart consists of values, their schema and one include, and its calls match the
+// platform's description.
 func TestChartsFollowThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const most = 120 // lines of a values.yaml: beyond, nobody reads it
+	const most = 120 // maximum lines of a values.yaml, to keep it readable
 	for _, s := range services() {
 		require.Equal(t, "{{ include \"urr-lib.service\" . }}\n", read(t, b.charts(s.Name, "templates", "service.yaml")))
 		text := read(t, b.charts(s.Name, "values.yaml"))
@@ -123,8 +125,8 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
-// A changed variable makes new pods, and nothing else does.
-func TestChangedVariablesMakeNewPods(t *testing.T) {
+// Changing a variable restarts the pods, and changing other values does not.
+func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sum := func(args ...string) string {
@@ -138,8 +140,8 @@ func TestChangedVariablesMakeNewPods(t *testing.T) {
 	require.NotEqual(t, before, sum("--set", "gateway.config.SESSION_LIFE=1h"))
 }
 
-// Whoever sets one wrong value reads about that one and not about all others.
-func TestWrongValueIsReportedOnce(t *testing.T) {
+// One invalid value causes one error.
+func TestInvalidValueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, s := range services() {
@@ -151,7 +153,7 @@ func TestWrongValueIsReportedOnce(t *testing.T) {
 	}
 }
 
-// Helm reads the generated schemas from the checkout, so they are committed.
+// The generated schemas are current: Helm reads them from the checkout, so they are committed.
 func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -163,7 +165,7 @@ func TestSchemasAreCurrent(t *testing.T) {
 	}
 }
 
-// A packed chart brings its library along, and its schema refers to nothing outside itself.
+// A packaged chart contains its library, and its schema has no external references.
 func TestPackedChartsAreValidated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

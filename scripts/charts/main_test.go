@@ -1,5 +1,6 @@
-// Package charts holds the charts to what is expected of them: they lint, their own tests pass, what they make is valid for the
-// Kubernetes that scripts/cluster builds, and they say the same as the description of the platform.
+// Package charts tests the Helm charts: they pass lint and their own unit tests, their objects are
+// valid for the Kubernetes that scripts/cluster builds, and they agree with the description of the
+// platform.
 package charts_test
 
 import (
@@ -20,7 +21,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// fixture is what every test uses: the checkout and the programs that it pins.
+// fixture is shared by all tests: the checkout and its pinned programs.
 type fixture struct {
 	layout platform.Layout
 	bin    string
@@ -43,19 +44,19 @@ func setup(t *testing.T) fixture {
 	return b
 }
 
-// charts is a path below deploy/helm.
+// charts returns a path below deploy/helm.
 func (b fixture) charts(elem ...string) string {
 	return filepath.Join(append([]string{b.layout.Root, "deploy", "helm"}, elem...)...)
 }
 
-// run starts one of the programs and returns its output; a failure shows it.
+// run runs one of the programs and returns its output; a failure fails the test with the output.
 func (b fixture) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
 	t.Helper()
 	cmd := b.command(t, string(stdin), name, args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
-	// The charts refer to each other by links; Helm mentions each.
+	// The charts refer to each other by links, and Helm logs a line about each.
 	notes := regexp.MustCompile(`(?m)^.*found symbolic link.*\n`).ReplaceAllString(said.String(), "")
 	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), &out, notes)
 	return out.Bytes()
@@ -69,7 +70,8 @@ func (b fixture) command(t *testing.T, stdin, name string, args ...string) *exec
 	return cmd
 }
 
-// services are the charts of single services, by the platform's description; the sandbox is no part of an installation.
+// services are the services' charts, from the platform's description without the sandbox, which is
+// not part of a release.
 func services() []platform.Service {
 	var out []platform.Service
 	for _, s := range platform.Services() {
@@ -80,7 +82,7 @@ func services() []platform.Service {
 	return out
 }
 
-// umbrellaArgs are the arguments with which the umbrella is complete.
+// umbrellaArgs are the arguments that the umbrella chart requires.
 func (b fixture) umbrellaArgs() []string {
 	return []string{
 		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
@@ -92,7 +94,7 @@ func (b fixture) umbrellaArgs() []string {
 	}
 }
 
-// serviceArgs are the arguments with which a service's chart is complete.
+// serviceArgs are the arguments that a service's chart requires.
 func serviceArgs(s platform.Service) []string {
 	args := []string{"--set", "autoscaling.enabled=true", "--set", "global.networkPolicy.enabled=true", "--set", "priorityClassName=sale"}
 	for _, callee := range s.Calls {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// policy is what the test reads of an object; of a Deployment too.
+// policy is the part of a NetworkPolicy or a Deployment that the test reads.
 type policy struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -46,8 +46,8 @@ type rule struct {
 	}
 }
 
-// allows tells whether one of the rules lets these pods through at the port. A rule that names nobody is for everybody, which is what the
-// backends' ports are.
+// allows reports whether a rule admits these pods at the port. A rule without peers admits all, as
+// do the rules for the backends' ports.
 func allows(rules []rule, port int, labels map[string]string) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		if len(r.Ports) > 0 && !slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port }) {
@@ -63,8 +63,8 @@ func allows(rules []rule, port int, labels map[string]string) bool {
 	})
 }
 
-// Of all pairs of services those that the platform declares reach each other, and no other pair does; the cluster's network may or may not
-// enforce it, so that the policies themselves are looked at.
+// Policies admit exactly the pairs of services that the platform declares. The test evaluates the
+// policies themselves, since the cluster's network may not enforce them.
 func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	t.Parallel()
 	const grpcPort, opsPort = 9000, 9001

@@ -15,8 +15,9 @@ import (
 
 var schemaFiles sync.Mutex
 
-// writeSchemas makes a JSON schema of every kind of the Kubernetes that scripts/cluster builds, from the OpenAPI document in the module
-// of its source, so that they are of that version and nothing else is fetched. They are kept under .urr/schemas.
+// writeSchemas creates a JSON schema of every kind of the Kubernetes that scripts/cluster builds,
+// from the OpenAPI document in the module of its source, so that versions match and nothing is
+// downloaded. The schemas are cached under .urr/schemas.
 func writeSchemas(t *testing.T, b fixture) string {
 	t.Helper()
 	schemaFiles.Lock()
@@ -39,17 +40,17 @@ func writeSchemas(t *testing.T, b fixture) string {
 	for name, definition := range document.Definitions {
 		closeObjects(name, definition)
 	}
-	fresh := dir + ".new" // put in place when it is whole
+	fresh := dir + ".new" // renamed when it is complete
 	require.NoError(t, os.RemoveAll(fresh))
 	require.NoError(t, os.MkdirAll(fresh, 0o755))
 	for name, definition := range document.Definitions {
 		kinds, _ := definition["x-kubernetes-group-version-kind"].([]any)
-		if len(kinds) != 1 { // none: a part of others; several: the answers of many
+		if len(kinds) != 1 { // none: a nested type; several: a shared response type
 			continue
 		}
 		kind, ok := kinds[0].(map[string]any)
 		require.True(t, ok)
-		if kind["group"] == "" { // kubeconform calls the group of v1 v1
+		if kind["group"] == "" { // kubeconform calls the core group v1
 			kind["group"] = kind["version"]
 		}
 		raw, err := json.Marshal(selfContained(name, document.Definitions))
@@ -61,7 +62,7 @@ func writeSchemas(t *testing.T, b fixture) string {
 	return dir
 }
 
-// closeObjects makes of an OpenAPI definition what JSON Schema understands, and allows no members but those that are described.
+// closeObjects converts an OpenAPI definition to JSON Schema and forbids undeclared fields.
 func closeObjects(name string, definition map[string]any) {
 	if strings.HasSuffix(name, ".IntOrString") || strings.HasSuffix(name, ".Quantity") {
 		definition["type"] = []string{"string", "number"}
@@ -72,7 +73,7 @@ func closeObjects(name string, definition map[string]any) {
 	}
 }
 
-// selfContained is the schema of a definition with everything that it refers to.
+// selfContained returns the schema of a definition with all definitions that it refers to.
 func selfContained(name string, all map[string]map[string]any) map[string]any {
 	needed := map[string]any{}
 	var need func(v any)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what the cluster consists of, as far as it is missing: Debian's packages by apt, Kubernetes from the Go module proxy into the
-# cache folder. The first time takes 5 to 8 minutes of two idle cores.
+# Builds the missing parts of the cluster: Debian packages by apt, Kubernetes from the Go module
+# proxy into the cache folder. The first build takes 5 to 8 minutes on two idle cores.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 say() { printf '[%3ds] %s\n' $SECONDS "$*"; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Stops the cluster of up.sh: its pods, processes, interfaces, mounts and rules, and puts the kernel's settings back.
-#   down.sh           keeps the cluster's state (etcd, images): up.sh goes on from it
+# Stops the cluster of up.sh: removes its pods, processes, interfaces, mounts and rules, and restores
+# the kernel's settings.
+#   down.sh           keeps the cluster's state (etcd, images) for the next up.sh
 #   down.sh --purge   removes the state too; the programs stay in the cache folder
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit
@@ -27,7 +28,8 @@ if ctr version >/dev/null 2>&1; then
 fi
 stop kube-scheduler kube-controller-manager kube-apiserver etcd containerd
 
-# The pods' network namespaces: those with an address of this cluster, since others may use CNI here too.
+# The pods' network namespaces: those with an address of this cluster, since other software may use
+# CNI here too.
 for ns in /var/run/netns/cni-*; do
   ip -n "${ns##*/}" -4 -o addr 2>/dev/null | grep -qF " ${POD_CIDR%.*}." && { umount "$ns" 2>/dev/null; rm -f "$ns"; }
 done

@@ -1,12 +1,13 @@
-# Settings that up.sh, build.sh and down.sh share; ". scripts/cluster/settings.sh" puts kubectl and ctr at hand.
+# Settings of up.sh, build.sh and down.sh; ". scripts/cluster/settings.sh" puts kubectl and ctr on PATH.
 # shellcheck shell=bash disable=SC2034
 CLUSTER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SRC=$CLUSTER/src
-# Programs take minutes to build and serve every checkout; a cluster's state is its checkout's.
+# Programs take minutes to build and are shared by all checkouts; the cluster's state belongs to one
+# checkout.
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/urr-cluster
 RUN=$(cd "$CLUSTER/../.." && pwd)/.urr/cluster
 K8S_VERSION=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$SRC/go.mod")
-# By what they are built from, so that another checkout's stay beside them.
+# The folder is named after the sources, so that builds of other checkouts are kept beside it.
 BIN=$CACHE/bin/$K8S_VERSION-$(cd "$SRC" && cat go.mod go.sum cmd/*/main.go | sha256sum | cut -c1-8)
 
 NODE=urr-node

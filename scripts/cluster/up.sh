@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Brings up a Kubernetes of one node without Docker: etcd, the control plane, containerd, kubelet, kube-proxy and CoreDNS, as processes
-# of this machine. It returns when the node and DNS are ready; run it again to start what does not run. Root only.
-#   up.sh              METRICS=1 up.sh: the metrics server too, so that autoscalers act
+# Starts a Kubernetes of one node without Docker: etcd, the control plane, containerd, kubelet,
+# kube-proxy and CoreDNS, as processes of this machine. It returns when the node and DNS are ready; run
+# it again to start missing processes. Root only.
+#   up.sh              METRICS=1 up.sh: also the metrics server, which autoscalers need
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./settings.sh
@@ -39,7 +40,7 @@ cgroups() {
 }
 
 network() {
-  # What the kubelet and this script change, for down.sh to put back.
+  # What the kubelet and this script change; down.sh restores it.
   [ -s "$RUN/sysctl" ] || sysctl net.ipv4.ip_forward vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops \
     kernel.keys.root_maxkeys kernel.keys.root_maxbytes >"$RUN/sysctl" 2>/dev/null || true
   sysctl -qw net.ipv4.ip_forward=1
@@ -47,8 +48,8 @@ network() {
   ip link show "$NODE_IF" >/dev/null 2>&1 || ip link add "$NODE_IF" type bridge
   ip addr replace "$NODE_IP/32" dev "$NODE_IF"
   ip link set "$NODE_IF" up
-  # Pods talk to pods (whatever Docker made of the chain's policy), services and
-  # this machine, and to nothing outside.
+  # Pods can reach pods (regardless of Docker's policy for the chain), services and this host, and
+  # no external address.
   iptables -C FORWARD -i "$POD_IF" -j REJECT 2>/dev/null || iptables -I FORWARD -i "$POD_IF" -j REJECT
   iptables -C FORWARD -i "$POD_IF" -o "$POD_IF" -j ACCEPT 2>/dev/null || iptables -I FORWARD -i "$POD_IF" -o "$POD_IF" -j ACCEPT
   iptables -C FORWARD ! -i "$POD_IF" -o "$POD_IF" -j ACCEPT 2>/dev/null || iptables -I FORWARD ! -i "$POD_IF" -o "$POD_IF" -j ACCEPT
@@ -119,7 +120,7 @@ await() { # await SECONDS WHAT COMMAND...
 }
 
 containerd_up() {
-  # Images are imported; whatever registry a name has, nobody is asked for one that is missing.
+  # Images are imported; a missing image is never pulled from any registry.
   mkdir -p "$RUN/registries/_default"
   printf '[host."http://127.0.0.1:9"]\n  capabilities = ["pull", "resolve"]\n' >"$RUN/registries/_default/hosts.toml"
   cat >"$RUN/containerd.toml" <<T
@@ -134,7 +135,8 @@ state = "$SOCKETS/containerd"
   sandbox_image = "urr.local/pause:cluster"
   tolerate_missing_hugetlb_controller = true
   disable_apparmor = true
-  # Where root lacks CAP_SYS_RESOURCE no process may lower its OOM score, and a pod's sandbox (-998) would not start.
+  # Where root lacks CAP_SYS_RESOURCE no process may lower its OOM score, and a pod's sandbox (-998)
+  # would fail to start.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".registry]
     config_path = "$RUN/registries"
@@ -187,7 +189,7 @@ control_plane_up() {
 node_up() {
   local p=$RUN/pki
   echo 'options ndots:1' >"$RUN/resolv.conf"
-  # Images cannot be pulled again, so nothing may ever collect them.
+  # Images cannot be pulled again, so they must never be garbage-collected.
   cat >"$RUN/kubelet.yaml" <<Y
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -11,18 +11,18 @@ type Behaviour string
 // The crowd's behaviours.
 const (
 	Buys         Behaviour = "buys"
-	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the first waiting room
-	LeavesLine   Behaviour = "leaves_line"   // closes the page in the waiting line
-	LeavesInside Behaviour = "leaves_inside" // is let in and never acts
-	DropsHold    Behaviour = "drops_hold"    // holds seats and walks away
-	ComesBack    Behaviour = "comes_back"    // is away for a while, then goes on
+	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the waiting room
+	LeavesLine   Behaviour = "leaves_line"   // closes the page in the line
+	LeavesInside Behaviour = "leaves_inside" // is admitted and never acts
+	DropsHold    Behaviour = "drops_hold"    // holds seats and abandons them
+	ComesBack    Behaviour = "comes_back"    // pauses for a while, then resumes
 	SharesPass   Behaviour = "shares_pass"   // gives the tier-1 pass to a friend
-	Forges       Behaviour = "forges"        // tries to get in with made-up and stolen passes
-	ClicksTwice  Behaviour = "clicks_twice"  // sends reserve and confirm twice at once
+	Forges       Behaviour = "forges"        // tries forged and stolen passes
+	ClicksTwice  Behaviour = "clicks_twice"  // sends reserve and confirm twice concurrently
 	IsDeclined   Behaviour = "is_declined"   // the first card is declined, the second works
 )
 
-// shares of the crowd in percent; who is left simply buys.
+// shares of the crowd in percent; the rest buy without special behaviour.
 var shares = []struct {
 	behaviour Behaviour
 	percent   int
@@ -31,7 +31,7 @@ var shares = []struct {
 	{SharesPass, 3}, {Forges, 3}, {ClicksTwice, 5}, {IsDeclined, 3},
 }
 
-// Behaviours deals out n visitors' behaviours: exact shares, in random order.
+// Behaviours assigns behaviours to n visitors: exact shares, in random order.
 func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	out := make([]Behaviour, 0, n)
 	for _, s := range shares {
@@ -46,23 +46,24 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	return out
 }
 
-// Times a person takes.
+// Durations of a visitor's actions.
 const (
-	thinkSeats   = 1500 * time.Millisecond // looking at the map before choosing
-	thinkPayment = 1000 * time.Millisecond // at the checkout
-	lookAgain    = 2 * time.Second         // between two looks at a map without free seats
-	awayAtLeast  = 18 * time.Second        // longer than a waiter counts as present
-	awaySpread   = 8 * time.Second
-	paymentPoll  = 1 * time.Second
-	heartbeat    = 10 * time.Second // what the seat page keeps
+	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
+	thinkPayment  = 1000 * time.Millisecond // at the checkout
+	mapRetryDelay = 2 * time.Second         // between two loads of a map without free seats
+	awayAtLeast   = 18 * time.Second        // longer than a waiter counts as present
+	awaySpread    = 8 * time.Second
+	paymentPoll   = 1 * time.Second
+	heartbeat     = 10 * time.Second // the interval of the seat page
 )
 
-// about spreads a duration by ±30 %.
-func about(rng *rand.Rand, d time.Duration) time.Duration {
+// jitter varies a duration by ±30 %.
+func jitter(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.7 + 0.6*rng.Float64()))
 }
 
-// paymentKey picks how the provider will behave: most charges work at once, some only after a webhook.
+// paymentKey selects the provider's behaviour: most charges succeed immediately, some only by a
+// webhook.
 func paymentKey(rng *rand.Rand, id string) string {
 	if rng.IntN(100) < 4 {
 		return "late-" + id

@@ -25,14 +25,14 @@ func TestBehavioursHaveExactShares(t *testing.T) {
 	require.NotEqual(t, behaviours, crowd.Behaviours(1000, rand.New(rand.NewPCG(2, 1))), "another seed, another order")
 }
 
-func TestASmallCrowdStillBuys(t *testing.T) {
+func TestSmallCrowdHasBuyers(t *testing.T) {
 	t.Parallel()
 	for _, h := range crowd.Behaviours(5, rand.New(rand.NewPCG(1, 1))) {
 		require.Equal(t, crowd.Buys, h)
 	}
 }
 
-func TestSummariesAreOfWhatHappened(t *testing.T) {
+func TestSummariesContainRequestedStepsOnly(t *testing.T) {
 	t.Parallel()
 	r := crowd.NewRecorder()
 	for i := 1; i <= 100; i++ {

@@ -16,10 +16,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// maxAnswer bounds what is read of an answer; a seat map of 50,000 seats is far below.
+// maxAnswer limits the size of a response body; a seat map of 50,000 seats is far smaller.
 const maxAnswer = 8 << 20
 
-// API is the gateway as the crowd's process reaches it: one pool of kept-alive connections for everybody.
+// API is the crowd's connection to the gateway: one pool of keep-alive connections for all
+// visitors.
 type API struct {
 	base     string
 	http     *http.Client
@@ -47,10 +48,10 @@ func NewAPI(base string, rec *Recorder) *API {
 	}
 }
 
-// Close gives the idle connections back.
+// Close closes the idle connections.
 func (a *API) Close() { a.http.CloseIdleConnections() }
 
-// Answer is a response that was read to its end.
+// Answer is a completely read response.
 type Answer struct {
 	Status  int
 	Body    []byte
@@ -58,24 +59,24 @@ type Answer struct {
 	Header  http.Header
 }
 
-// OK tells a 2xx.
+// OK reports a 2xx status.
 func (a *Answer) OK() bool { return a.Status/100 == 2 }
 
-// Problem is what a refusal says (RFC 9457), as far as a visitor cares.
+// Problem is the part of a refusal (RFC 9457) that visitors use.
 type Problem struct {
 	Code string `json:"code"`
 }
 
-// Problem reads the refusal; an answer that is none gives the zero value.
+// Problem parses the refusal; for any other body it returns the zero value.
 func (a *Answer) Problem() Problem {
 	var p Problem
 	if a.Status >= 400 {
-		_ = json.Unmarshal(a.Body, &p) // a body that is no problem says nothing
+		_ = json.Unmarshal(a.Body, &p) // a body that is not a problem gives the zero value
 	}
 	return p
 }
 
-// Session is one browser's address and credentials. It belongs to one goroutine at a time.
+// Session is one browser's address and credentials. It is used by one goroutine at a time.
 type Session struct {
 	api     *API
 	address string
@@ -83,13 +84,13 @@ type Session struct {
 	cookies map[string]string
 }
 
-// NewSession is a browser that has never been here, at an address of its own: gateways bound the
-// new visitors of one address.
+// NewSession is a new browser without cookies, with an address of its own: gateways limit the new
+// visitors per address.
 func (a *API) NewSession() *Session {
 	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
 }
 
-// Fork copies the credentials, as a second tab or a stolen profile would.
+// Fork copies the credentials, as in a second tab or a stolen profile.
 func (s *Session) Fork() *Session {
 	c := &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: make(map[string]string, len(s.cookies))}
 	for k, v := range s.cookies {
@@ -98,7 +99,8 @@ func (s *Session) Fork() *Session {
 	return c
 }
 
-// Call sends one request and reads the answer; body nil sends none. The error is one of the transport only.
+// Call sends one request and reads the response; body nil sends none. The error is a transport
+// error only.
 func (s *Session) Call(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	req, err := s.request(ctx, method, path, body, header)
 	if err != nil {
@@ -185,7 +187,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	return s.signIn(userID, ans)
 }
 
-// signIn keeps what the login has answered.
+// signIn stores the credentials of the login's response.
 func (s *Session) signIn(userID string, ans *Answer) error {
 	if !ans.OK() {
 		return fmt.Errorf("sign in %s: %d %s (the crowd needs a gateway with DEV_LOGIN=true)", userID, ans.Status, firstLine(ans.Body))
@@ -200,7 +202,7 @@ func (s *Session) signIn(userID string, ans *Answer) error {
 	return nil
 }
 
-// retryAfter is how long a refused visitor is told to wait; a second when nothing is said.
+// retryAfter is the delay that a refusal requests, by default a second.
 func retryAfter(a *Answer) time.Duration {
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second

@@ -14,7 +14,7 @@ type Crowd struct {
 	sale     Sale
 	api      *API
 	visitors int
-	// arrive is how long the arrivals are spread over.
+	// arrive is the time over which the arrivals are spread.
 	arrive     time.Duration
 	seed       uint64
 	behaviours []Behaviour
@@ -29,31 +29,32 @@ type Crowd struct {
 type Options struct {
 	Visitors int
 	Arrive   time.Duration
-	// Seed makes behaviours and thinking times repeatable.
+	// Seed makes behaviours and delays repeatable.
 	Seed uint64
-	// Behaviours of the visitors, one each; nil: the crowd's own shares, dealt out by the seed.
+	// Behaviours of the visitors, one each; nil: the default shares, assigned by the seed.
 	Behaviours []Behaviour
-	// Cards is how many good ones a visitor tries before giving up, as where an outage of the provider makes some fail; 0 is 1.
+	// Cards is the number of valid cards that a visitor tries, for runs in which outages make
+	// charges fail; 0 means 1.
 	Cards int
 }
 
-// New prepares the crowd of a sale that is open already.
+// New prepares the crowd of an open sale.
 func New(sale Sale, api *API, o Options) *Crowd {
 	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.Cards)}
 }
 
-// Tally counts people, live.
+// Tally holds live counts of visitors.
 type Tally struct {
 	Arrived, Gone atomic.Int64
-	// ForgedTried and ForgedIn count attempts with passes that must not work, and those that did.
+	// ForgedTried and ForgedIn count attempts with invalid passes, and those that were accepted.
 	ForgedTried, ForgedIn atomic.Int64
-	// Paid counts visitors who were told that they had paid, Ticketed those who then had their tickets before them.
+	// Paid counts visitors whose payment was confirmed, Ticketed those who then saw their tickets.
 	Paid, Ticketed atomic.Int64
 
 	mu       sync.Mutex
 	outcomes map[string]int
 	forged   []string
-	holders  map[string]string // seat → whose ticket
+	holders  map[string]string // seat → holder of its ticket
 	twice    []string
 }
 
@@ -74,7 +75,7 @@ func (t *Tally) letIn(how string) {
 	t.forged = append(t.forged, how)
 }
 
-// ticket notes that a visitor holds one for a seat.
+// ticket records that a visitor holds a ticket for a seat.
 func (t *Tally) ticket(seat, user string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,14 +88,14 @@ func (t *Tally) ticket(seat, user string) {
 	t.holders[seat] = user
 }
 
-// Twice names the seats for which two visitors hold a ticket.
+// Twice lists the seats for which two visitors hold a ticket.
 func (t *Tally) Twice() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.twice...)
 }
 
-// Harm is what visitors saw that must not be, each a sentence.
+// Harm lists the violations that visitors observed, a sentence each.
 func (t *Tally) Harm() []string {
 	var out []string
 	for _, how := range t.ForgedPasses() {
@@ -109,7 +110,7 @@ func (t *Tally) Harm() []string {
 	return out
 }
 
-// Outcomes tells how many visits ended how.
+// Outcomes counts the visits by outcome.
 func (t *Tally) Outcomes() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,17 +121,17 @@ func (t *Tally) Outcomes() map[string]int {
 	return out
 }
 
-// ForgedPasses names the attempts that should have failed and did not.
+// ForgedPasses lists the forgery attempts that were accepted.
 func (t *Tally) ForgedPasses() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.forged...)
 }
 
-// Tally is the live count.
+// Tally returns the live counts.
 func (c *Crowd) Tally() *Tally { return &c.tally }
 
-// Run lets everybody come, act and go; it returns when the last one has gone or ctx ends.
+// Run runs all visits; it returns when the last visitor has left or ctx ends.
 func (c *Crowd) Run(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(c.seed, 1))
 	behaviours := c.behaviours
@@ -158,7 +159,8 @@ func (c *Crowd) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// arrivals spreads n visits: half of them come in the first fifth of the time, as at the opening of a sale.
+// arrivals spreads n visits: half of them arrive in the first fifth of the time, as at the opening
+// of a sale.
 func arrivals(n int, over time.Duration, rng *rand.Rand) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
@@ -171,7 +173,7 @@ func arrivals(n int, over time.Duration, rng *rand.Rand) []time.Duration {
 	return out
 }
 
-// pause waits; an ended context is its error.
+// pause waits for d or returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-func TestHalfTheCrowdComesAtTheOpening(t *testing.T) {
+func TestHalfTheCrowdArrivesAtTheOpening(t *testing.T) {
 	t.Parallel()
 	const n, over = 1000, 100 * time.Second
 	early := 0
@@ -44,8 +44,9 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	require.Empty(t, crowd.Bend(""))
 }
 
-// TestASessionIsABrowser: cookies are kept, given up and copied as a browser does it, and refusals are answers.
-func TestASessionIsABrowser(t *testing.T) {
+// TestSessionBehavesLikeABrowser: cookies are kept, deleted and copied as in a browser, and
+// refusals are responses, not errors.
+func TestSessionBehavesLikeABrowser(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -83,8 +84,8 @@ func TestASessionIsABrowser(t *testing.T) {
 	require.Zero(t, rec.Summaries()[0].Errors, "a refusal is no error")
 }
 
-// Gateways bound the new visitors of one address, so every browser has its own; a second tab is in
-// the same browser.
+// Gateways limit the new visitors per address, so every browser has its own; a second tab is in the
+// same browser.
 func TestEveryBrowserHasAnAddress(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +105,7 @@ func TestEveryBrowserHasAnAddress(t *testing.T) {
 	require.Equal(t, "10.0.0.2", address(two))
 }
 
-// network answers with one status after the other; 0 loses the connection.
+// network responds with the given statuses in order; 0 closes the connection.
 type network struct {
 	statuses []int
 	asked    int
@@ -125,7 +126,7 @@ func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// A service that is started again answers 503, or nobody answers at all: a page tries again.
+// A restarting service responds with 503 or not at all: visitors retry.
 func TestVisitorRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestVisitorRetriesTransientErrors(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, crowd.NewAPIOver(n, crowd.NewRecorder()).Login(t.Context(), "alice"))
 		require.Equal(t, 5, n.asked)
-		require.Greater(t, time.Since(start), 5*time.Second, "what a refusal advises is kept") // the bubble's
+		require.Greater(t, time.Since(start), 5*time.Second, "what a refusal advises is kept") // in fake time
 	})
 }
 
@@ -151,7 +152,7 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	})
 }
 
-func TestHarmListsWhatVisitorsSaw(t *testing.T) {
+func TestHarmListsObservedViolations(t *testing.T) {
 	t.Parallel()
 	var tally crowd.Tally
 	tally.Ticket("A-1-1", "alice")

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// NewAPIOver is NewAPI over a network of the test's own.
+// NewAPIOver is NewAPI with a custom transport.
 func NewAPIOver(network http.RoundTripper, rec *Recorder) *API {
 	api := NewAPI("http://gateway.test", rec)
 	api.http.Transport = network
@@ -19,11 +19,11 @@ func (a *API) Login(ctx context.Context, userID string) error {
 	return v.login(ctx)
 }
 
-// Bend and Arrivals are the functions that tests look at from outside.
+// Bend and Arrivals export internal functions for tests.
 var (
 	Bend     = tamper
 	Arrivals = arrivals
 )
 
-// Ticket notes a ticket as a visitor does who sees it.
+// Ticket records a ticket as a visitor does who sees it.
 func (t *Tally) Ticket(seat, user string) { t.ticket(seat, user) }

@@ -12,7 +12,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// stolenPasses collects a few genuine passes of honest visitors, which forgers then use.
+// stolenPasses collects genuine passes of honest visitors for forgers.
 type stolenPasses struct {
 	mu      sync.Mutex
 	passes  []stolenPass
@@ -21,7 +21,7 @@ type stolenPasses struct {
 
 type stolenPass struct{ token, ticket, requestID string }
 
-// keep is how many real passes are lying around; enough for every forger to pick one.
+// keep is the number of collected passes, enough for every forger to pick one.
 const keep = 64
 
 func (l *stolenPasses) addPass(token, ticket, requestID string) {
@@ -39,7 +39,7 @@ func (l *stolenPasses) addEntry(token string) {
 		return
 	}
 	if len(l.entries) == keep {
-		l.entries = l.entries[1:] // the newest are worth most: they have not expired
+		l.entries = l.entries[1:] // the newest have not expired
 	}
 	l.entries = append(l.entries, token)
 }
@@ -56,9 +56,9 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	return pass, entry
 }
 
-// forge tries every way around the rooms. None may work: each that does is counted and named.
+// forge tries every way to bypass the waiting rooms. Each one that succeeds is counted and named.
 func (v *visitor) forge(ctx context.Context) {
-	if pause(ctx, about(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
+	if pause(ctx, jitter(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
 		return
 	}
 	event := v.crowd.sale.EventID
@@ -92,7 +92,8 @@ func (v *visitor) forge(ctx context.Context) {
 	v.tamperTicket(ctx, pass)
 }
 
-// share gives the whole browser profile's pass to a friend who signs in as another user: the position is bound to the first.
+// share copies the whole browser profile to a friend who signs in as another user: the position is
+// bound to the first user.
 func (v *visitor) share(ctx context.Context) {
 	friend := v.session.Fork()
 	delete(friend.cookies, "urr-session")
@@ -108,7 +109,7 @@ func (v *visitor) share(ctx context.Context) {
 	}
 }
 
-// try asks for something protected; any 2xx is a way in.
+// try requests a protected resource; any 2xx is a breach.
 func (v *visitor) try(ctx context.Context, how, method, path string, header map[string]string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	var body any
@@ -121,7 +122,7 @@ func (v *visitor) try(ctx context.Context, how, method, path string, header map[
 	}
 }
 
-// enterWithout tries to enter the line with somebody else's pass or with none.
+// enterWithout tries to join the line with another visitor's pass or with none.
 func (v *visitor) enterWithout(ctx context.Context, s *Session, how, token string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	if token != "" {
@@ -133,7 +134,7 @@ func (v *visitor) enterWithout(ctx context.Context, s *Session, how, token strin
 	}
 }
 
-// tamperTicket claims position 1 with a ticket whose bytes were changed.
+// tamperTicket claims position 1 with a modified ticket.
 func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	if pass.ticket == "" {
 		return
@@ -147,7 +148,7 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	}
 }
 
-// ownToken is well-formed in every claim and signed with a key of the forger's.
+// ownToken has valid claims and is signed with the forger's own key.
 func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
 	now := time.Now()
 	claims := jwt.MapClaims{
@@ -168,7 +169,7 @@ func (v *visitor) ownToken(method jwt.SigningMethod, aud string) string {
 	return s
 }
 
-// tamper changes one bit in the middle of what a signed value says, keeping its signature.
+// tamper flips one bit in the middle of a signed value's payload and keeps the signature.
 func tamper(token string) string {
 	part := token
 	before, after := "", ""

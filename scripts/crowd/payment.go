@@ -16,7 +16,7 @@ type prepared struct {
 	Amount    int64  `json:"amount"`
 }
 
-// pay goes through the checkout until the reservation is confirmed and the ticket is there.
+// pay pays for the reservation until it is confirmed and has its ticket.
 func (v *visitor) pay(ctx context.Context, held reservation) error {
 	if v.behaviour == IsDeclined {
 		status, err := v.charge(ctx, held, "decline-"+uuid.NewString())
@@ -45,7 +45,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	return errors.New("a good card was declined")
 }
 
-// charge prepares and confirms one payment of the reservation and gives its status.
+// charge prepares and confirms one payment of the reservation and returns its status.
 func (v *visitor) charge(ctx context.Context, held reservation, paymentKey string) (string, error) {
 	var p prepared
 	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
@@ -60,7 +60,7 @@ func (v *visitor) charge(ctx context.Context, held reservation, paymentKey strin
 	return c.Status, err
 }
 
-// post sends a POST with an Idempotency-Key that stays the same over repetitions.
+// post sends a POST with an Idempotency-Key that is the same in all retries.
 func (v *visitor) post(ctx context.Context, step Step, path string, body, out any) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, step, path, body, header)
@@ -75,8 +75,8 @@ func (v *visitor) post(ctx context.Context, step Step, path string, body, out an
 	return json.Unmarshal(ans.Body, out)
 }
 
-// awaitTicket asks for the own reservation until the saga is through, then opens the list of tickets. A reservation that is merely held
-// again was not paid after all: a pending charge has come to nothing.
+// awaitTicket polls the reservation until the saga has completed, then loads the list of tickets. A
+// reservation that is back in the status HELD was not paid: its pending charge failed.
 func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool, err error) {
 	for {
 		var r reservation

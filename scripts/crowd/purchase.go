@@ -23,7 +23,7 @@ type seatMap struct {
 	} `json:"sections"`
 }
 
-// ids lists the seats by index.
+// ids lists the seat ids by index.
 func (m seatMap) ids() []string {
 	var out []string
 	for _, s := range m.Sections {
@@ -42,7 +42,7 @@ type reservation struct {
 	Amount        int64  `json:"amount"`
 }
 
-// inside is what an admitted visitor does: choose, hold, pay, wait for the ticket.
+// inside is the visit after admission: choose, hold, pay, wait for the ticket.
 func (v *visitor) inside(ctx context.Context) error {
 	if v.behaviour == LeavesInside {
 		return errLeft
@@ -51,7 +51,7 @@ func (v *visitor) inside(ctx context.Context) error {
 	if err := v.protected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
 		return err
 	}
-	if err := pause(ctx, about(v.rng, thinkSeats)); err != nil {
+	if err := pause(ctx, jitter(v.rng, thinkSeats)); err != nil {
 		return err
 	}
 	held, err := v.hold(ctx, hall.ids())
@@ -61,13 +61,13 @@ func (v *visitor) inside(ctx context.Context) error {
 	if v.behaviour == DropsHold {
 		return errLeft
 	}
-	if err := pause(ctx, about(v.rng, thinkPayment)); err != nil {
+	if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
 		return err
 	}
 	return v.pay(ctx, held)
 }
 
-// hold looks at the map and takes one or two seats; it looks again while others hold what is left.
+// hold loads the map and holds one or two seats; it retries while others hold the remaining seats.
 func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 	event := v.crowd.sale.EventID
 	want := 1 + v.rng.IntN(2)
@@ -77,7 +77,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 			return reservation{}, err
 		}
 		if len(free) == 0 {
-			if err := v.nothingFree(ctx); err != nil {
+			if err := v.waitForFreeSeat(ctx); err != nil {
 				return reservation{}, err
 			}
 			continue
@@ -91,7 +91,7 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 		case err == nil:
 			return r, nil
 		case errors.As(err, &refused) && refused.code == "SEAT_TAKEN":
-			if err := pause(ctx, about(v.rng, 300*time.Millisecond)); err != nil {
+			if err := pause(ctx, jitter(v.rng, 300*time.Millisecond)); err != nil {
 				return r, err
 			}
 		default:
@@ -100,15 +100,15 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 	}
 }
 
-// choose takes neighbours in the list of free seats.
+// choose picks adjacent entries of the list of free seats.
 func (v *visitor) choose(free []string, want int) []string {
 	want = min(want, len(free))
 	at := v.rng.IntN(len(free) - want + 1)
 	return free[at : at+want]
 }
 
-// nothingFree waits for a hold to come back, keeping the slot, until everything is sold.
-func (v *visitor) nothingFree(ctx context.Context) error {
+// waitForFreeSeat waits for a hold to expire, keeping the slot, until all seats are sold.
+func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {
 		return err
@@ -124,10 +124,10 @@ func (v *visitor) nothingFree(ctx context.Context) error {
 			return err
 		}
 	}
-	return pause(ctx, about(v.rng, lookAgain))
+	return pause(ctx, jitter(v.rng, mapRetryDelay))
 }
 
-// freeSeats reads the bitmap: bit i, most significant first, is seat i.
+// freeSeats decodes the bitmap: bit i, most significant first, is seat i.
 func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error) {
 	header := map[string]string{"Accept": "application/octet-stream"}
 	path := "/api/v1/seats/" + v.crowd.sale.EventID + "/availability"
@@ -147,7 +147,8 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 	return free, nil
 }
 
-// reserve sends the hold; who clicks twice sends it twice at once and must not hold twice.
+// reserve sends the hold; a visitor who clicks twice sends it twice concurrently and must not hold
+// twice.
 func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
@@ -155,7 +156,8 @@ func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error
 	return v.protected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
 }
 
-// secondClick repeats a POST at the same instant in a second tab, if it is that kind of visitor; the result waits for it.
+// secondClick repeats a POST concurrently in a second tab, for visitors who click twice; wait for
+// it by calling the result.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
 	if v.behaviour != ClicksTwice {
 		return func() {}
@@ -163,12 +165,13 @@ func (v *visitor) secondClick(ctx context.Context, step Step, path string, body 
 	tab := v.session.Fork()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, _ = tab.Call(ctx, step, http.MethodPost, path, body, header) // its answer is the first click's; the stores are audited
+		_, _ = tab.Call(ctx, step, http.MethodPost, path, body, header) // the response is ignored; the stores are audited
 	})
 	return wg.Wait
 }
 
-// protected calls what needs the entry token; a slot that has ended sends the visitor back to the line.
+// protected sends a request that needs the entry token; when the slot has ended it sends the
+// visitor back to the line.
 func (v *visitor) protected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, method, path, body, header)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package crowd simulates the visitors of one sale: closed-loop people with a browser's behaviours who go through the gateway, both
-// waiting rooms, the seats and the payment, and some who leave, come back, share links, forge passes or click twice.
+// Package crowd simulates the visitors of one sale: closed-loop visitors with a browser's behaviour
+// who use the gateway, both waiting rooms, the seats and the payment, and some who leave, come
+// back, share links, forge passes or click twice.
 package crowd
 
 import (
@@ -8,10 +9,10 @@ import (
 	"time"
 )
 
-// Step names one kind of request of the journey, as the report shows it.
+// Step names one kind of request of the journey in the report.
 type Step string
 
-// The journey's steps in the order in which a visitor meets them.
+// The steps of the journey in order.
 const (
 	StepLogin        Step = "login"
 	StepEvent        Step = "event"
@@ -40,7 +41,8 @@ func Steps() []Step {
 	}
 }
 
-// Recorder keeps the latency of every request and counts errors: no answer, or one of 5xx. Refusals (4xx) are answers.
+// Recorder records the latency of every request and counts errors: no response, or a 5xx. Refusals
+// (4xx) are responses.
 type Recorder struct {
 	mu    sync.Mutex
 	steps map[Step]*record
@@ -52,10 +54,10 @@ type record struct {
 	last      string
 }
 
-// NewRecorder starts empty.
+// NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*record{}} }
 
-// Add notes one request; failure is empty for an answer.
+// Add records one request; failure is empty for a response.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,11 +80,11 @@ type Summary struct {
 	Errors int     `json:"errors"`
 	P50    float64 `json:"p50_ms"`
 	P99    float64 `json:"p99_ms"`
-	// LastError is one example of what went wrong.
+	// LastError is an example of an error.
 	LastError string `json:"last_error,omitempty"`
 }
 
-// Summaries gives the figures of every step that happened, in the journey's order.
+// Summaries returns the figures of every step that was requested, in the journey's order.
 func (r *Recorder) Summaries() []Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +104,7 @@ func (r *Recorder) Summaries() []Summary {
 	return out
 }
 
-// Latencies gives one step's latencies in milliseconds, in the order of the answers.
+// Latencies returns one step's latencies in milliseconds, in the order of the responses.
 func (r *Recorder) Latencies(step Step) []float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +119,7 @@ func (r *Recorder) Latencies(step Step) []float64 {
 	return out
 }
 
-// quantile takes the nearest rank of a sorted list.
+// quantile returns the nearest rank of a sorted list.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

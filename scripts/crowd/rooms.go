@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// assigned and checked are tier 1's answers; times in seconds.
+// assigned and checked are responses of tier 1; times are in seconds.
 type assigned struct {
 	RequestID string  `json:"requestId"`
 	NextPoll  float64 `json:"nextPoll"`
@@ -21,7 +21,7 @@ type checked struct {
 	Token    string  `json:"token"`
 }
 
-// place is tier 2's answer.
+// place is a response of tier 2.
 type place struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -29,10 +29,11 @@ type place struct {
 	Ticket     string  `json:"ticket"`
 }
 
-// saleEvery is at every how many polls of the line the sale itself is asked about, as the page does.
+// saleEvery is the number of polls of the line per query of the sale, as in the page.
 const saleEvery = 10
 
-// waitInRoom takes a position of tier 1 and waits until it is served. An inactive room lets pass.
+// waitInRoom gets a position in tier 1 and waits until it is served. An inactive room lets all
+// visitors pass.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
 		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, nil)
@@ -49,7 +50,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 		if err := json.Unmarshal(ans.Body, &a); err != nil {
 			return err
 		}
-		if v.behaviour == LeavesRoom && pause(ctx, about(v.rng, 5*time.Second)) == nil {
+		if v.behaviour == LeavesRoom && pause(ctx, jitter(v.rng, 5*time.Second)) == nil {
 			return errLeft
 		}
 		served, err := v.pollRoom(ctx, a)
@@ -59,7 +60,8 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 	}
 }
 
-// pollRoom asks at the advised times; false means that the position is unknown and a new one is to be taken.
+// pollRoom polls at the advised intervals; false means that the position is unknown and a new one
+// must be requested.
 func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + a.RequestID
 	next := a.NextPoll
@@ -89,7 +91,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assigned) (bool, error) {
 	}
 }
 
-// waitInLine joins tier 2's line and waits to be let in.
+// waitInLine joins tier 2's line and waits for admission.
 func (v *visitor) waitInLine(ctx context.Context) error {
 	event := v.crowd.sale.EventID
 	p, err := v.join(ctx)
@@ -100,7 +102,7 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 		v.share(ctx)
 	}
 	for polls := 1; p.Status != "active"; polls++ {
-		if sold, err := v.soldMeanwhile(ctx, polls); err != nil || sold {
+		if sold, err := v.soldOutWhileWaiting(ctx, polls); err != nil || sold {
 			return cmp.Or(err, errSoldOut)
 		}
 		if v.behaviour == LeavesLine && v.rng.IntN(3) == 0 {
@@ -133,16 +135,16 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	return nil
 }
 
-// soldMeanwhile is whether every seat was sold while this one waits: the line keeps places then, for
-// seats that come back. Like the page it asks at every so many polls.
-func (v *visitor) soldMeanwhile(ctx context.Context, polls int) (bool, error) {
+// soldOutWhileWaiting reports whether every seat was sold while this visitor waits: the line then
+// keeps places for seats that return. Like the page, it queries once per saleEvery polls.
+func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, error) {
 	if polls%saleEvery > 0 {
 		return v.crowd.soldOut.Load(), nil
 	}
 	return v.allSold(ctx)
 }
 
-// join asks for a place; who has no tier-1 pass any more goes back for one.
+// join requests a place; a visitor whose tier-1 pass has expired goes back to the room.
 func (v *visitor) join(ctx context.Context) (place, error) {
 	for {
 		header := map[string]string{}
@@ -177,7 +179,7 @@ func (v *visitor) readPlace(step Step, ans *Answer) (place, error) {
 	return p, nil
 }
 
-// sleep keeps the advised poll, in seconds, as the pages do: within [1, 60].
+// sleep waits for the advised poll interval in seconds, limited to [1, 60] as in the pages.
 func (v *visitor) sleep(ctx context.Context, seconds float64) error {
 	return pause(ctx, time.Duration(max(1, min(60, seconds))*float64(time.Second)))
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Sale is what the crowd comes for.
+// Sale describes the sale.
 type Sale struct {
 	EventID string
 	Seats   int
-	// Threshold is how many may be inside at once.
+	// Threshold is the maximum number of visitors inside.
 	Threshold int
-	// Rate is how many positions of tier 1 are served a second.
+	// Rate is the number of positions of tier 1 served per second.
 	Rate int
-	// Hold and Slot are short, so that what is abandoned comes back while the crowd is there. Seconds.
+	// Hold and Slot are short, so that abandoned seats return while the crowd is there. Seconds.
 	Hold, Slot int
 }
 
@@ -34,7 +34,7 @@ func (s Sale) OpenAs(ctx context.Context, api *API, operator string) error {
 	return nil
 }
 
-// CloseAs ends the sale at once, with its waiting room: for a crowd that goes home early.
+// CloseAs ends the sale immediately, with its waiting room: for an interrupted run.
 func (s Sale) CloseAs(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
@@ -47,7 +47,7 @@ func (s Sale) CloseAs(ctx context.Context, api *API, operator string) error {
 	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// put writes the event with a sale window, through the operators' API.
+// put writes the event with a sale window by the operators' API.
 func (s Sale) put(ctx context.Context, admin *Session, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
@@ -58,7 +58,7 @@ func (s Sale) put(ctx context.Context, admin *Session, opens, closes time.Time) 
 	return operate(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
 }
 
-// open creates the sale with its waiting room shut, through the operators' API.
+// open creates the sale with its waiting room closed by the operators' API.
 func (s Sale) open(ctx context.Context, admin *Session) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	if err := s.put(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour)); err != nil {
@@ -68,7 +68,7 @@ func (s Sale) open(ctx context.Context, admin *Session) error {
 	return operate(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 }
 
-// sections fills whole rows first; what is left over is a short row of its own section.
+// sections creates full rows first; the remainder is a short row in its own section.
 func (s Sale) sections() []map[string]any {
 	var out []map[string]any
 	if rows := s.Seats / seatsPerRow; rows > 0 {

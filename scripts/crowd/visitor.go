@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// How visits end, besides an error.
+// Outcomes of visits other than an error.
 const (
 	endTicket  = "ticket"
 	endSoldOut = "sold_out"
@@ -17,13 +17,14 @@ const (
 	endForger  = "forger_gave_up"
 )
 
-// errSoldOut ends a visit: every seat has been sold, not only held.
+// errSoldOut ends a visit: every seat is sold, not only held.
 var errSoldOut = errors.New("sold out")
 
 // errSlotEnded sends a visitor back to the line.
 var errSlotEnded = errors.New("slot ended")
 
-// visitor is one person with one browser. All its methods run in one goroutine, but for the second click.
+// visitor is one simulated person with one browser. Its methods run in one goroutine, except for
+// the second click.
 type visitor struct {
 	crowd     *Crowd
 	behaviour Behaviour
@@ -33,11 +34,11 @@ type visitor struct {
 
 	queueTicket string
 	lastBeat    time.Time
-	away        bool // has been away already
-	paid        bool // was told so
+	away        bool // has paused already
+	paid        bool // a payment was confirmed
 }
 
-// visit goes the whole way and says how it ended.
+// visit runs the whole visit and returns its outcome.
 func (v *visitor) visit(ctx context.Context) string {
 	if err := v.viewEvent(ctx); err != nil {
 		return "error: " + err.Error()
@@ -63,7 +64,7 @@ func (v *visitor) visit(ctx context.Context) string {
 	}
 }
 
-// login is the session's DevLogin by somebody who tries again.
+// login is the session's DevLogin with retries.
 func (v *visitor) login(ctx context.Context) error {
 	ans, err := v.callWithRetries(ctx, StepLogin, http.MethodPost, loginPath, map[string]any{"userId": v.userID}, nil)
 	if err != nil {
@@ -72,7 +73,7 @@ func (v *visitor) login(ctx context.Context) error {
 	return v.session.signIn(v.userID, ans)
 }
 
-// errLeft is how a visitor that walks away ends.
+// errLeft is the outcome of a visitor who leaves.
 var errLeft = errors.New("left")
 
 func outcomeOf(err error) string {
@@ -90,7 +91,7 @@ func outcomeOf(err error) string {
 	}
 }
 
-// viewEvent opens the event's page.
+// viewEvent loads the event's page.
 func (v *visitor) viewEvent(ctx context.Context) error {
 	var event struct {
 		Status string `json:"status"`
@@ -98,7 +99,7 @@ func (v *visitor) viewEvent(ctx context.Context) error {
 	return v.get(ctx, StepEvent, "/api/v1/events/"+v.crowd.sale.EventID, &event)
 }
 
-// allSold asks the public figures whether every seat is sold.
+// allSold queries the public figures whether every seat is sold.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -115,7 +116,7 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	return v.crowd.soldOut.Load(), nil
 }
 
-// get reads JSON, waiting and trying again as a page does when the service is busy.
+// get reads JSON, with a page's retries when the service is busy.
 func (v *visitor) get(ctx context.Context, step Step, path string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -127,14 +128,15 @@ func (v *visitor) get(ctx context.Context, step Step, path string, out any) erro
 	return json.Unmarshal(ans.Body, out)
 }
 
-// tries is how often a page repeats a request that got no answer, or one that says to wait.
-const tries = 20
+// maxAttempts is the number of attempts of a page for a request without a response, or with one
+// that asks to wait.
+const maxAttempts = 20
 
-// callWithRetries repeats a call over 429, 5xx, lost connections and a twin that is under way, with the advised pause. Any other answer is
-// final.
+// callWithRetries repeats a call after 429, 5xx, lost connections and a concurrent duplicate, with
+// the advised delay. Any other response is final.
 func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
-	for i := range tries {
+	for i := range maxAttempts {
 		ans, err := v.session.Call(ctx, step, method, path, body, header)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -146,19 +148,19 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		case ans.Status == http.StatusTooManyRequests:
 			last = refusal(step, ans)
 			wait = max(wait, retryAfter(ans))
-		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the other click is on its way
+		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the other click is in progress
 			last = refusal(step, ans)
 		default:
 			return ans, nil
 		}
-		if err := pause(ctx, about(v.rng, wait)); err != nil {
+		if err := pause(ctx, jitter(v.rng, wait)); err != nil {
 			return nil, err
 		}
 	}
 	return nil, last
 }
 
-// refusalError is an answer that a visitor did not expect.
+// refusalError is an unexpected response.
 type refusalError struct {
 	step   Step
 	status int

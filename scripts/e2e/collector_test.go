@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// span is what the tests look at.
+// span is the part of a span that the tests check.
 type span struct {
 	service, name, trace, id, parent string
 	links                            []string // traces it is linked to
@@ -76,14 +76,14 @@ func toSpan(service string, s *tracev1.Span) span {
 	return out
 }
 
-// all lists every span.
+// all returns every span.
 func (c *traceCollector) all() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// of lists the spans of one trace, and those that are linked to it.
+// of returns the spans of one trace, and those linked to it.
 func (c *traceCollector) of(trace string) []span {
 	return slices.DeleteFunc(c.all(), func(s span) bool { return s.trace != trace && !slices.Contains(s.links, trace) })
 }

@@ -12,8 +12,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestAnInterruptedDemoClosesItsSale: nobody gets in any more, and the waiting room is shut.
-func TestAnInterruptedDemoClosesItsSale(t *testing.T) {
+// TestInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
+// closed.
+func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// want is the refusal that an attempt must get.
+// want is the expected refusal of an attempt.
 type want struct {
 	status int
 	code   string
@@ -26,29 +26,29 @@ var (
 	noSlot        = want{http.StatusForbidden, "SLOT_ENDED"}
 )
 
-// inputRow says how a route can be asked wrongly in a way that only the services behind the gateway
-// can tell.
+// inputRow describes the invalid requests of a route that only the services behind the gateway can
+// detect.
 type inputRow struct {
-	// event that its path names: the calm one unless busy.
+	// event in the path: the calm one unless busy.
 	busy bool
-	// body is valid but for what bad does to it.
+	// body is valid before bad is applied.
 	body func(w *inputWorld) string
 	// bad values of one member, and queries.
 	bad     []badValue
 	queries map[string]want
 	// keyed: the service demands an Idempotency-Key.
 	keyed bool
-	// unknown is the answer for an event that does not exist, stranger the answer to somebody else,
-	// misused that to the body as it is.
+	// unknown is the response for an event that does not exist, stranger the response to another
+	// user, misused the response to the unchanged body.
 	unknown, stranger, misused want
-	// none says why no service refuses anything that the gateway has let pass.
+	// none explains why no service refuses a request that the gateway has accepted.
 	none string
 }
 
 type badValue struct {
 	member, value string // raw JSON; "": the member is absent
 	want          want
-	path          string // of what is named as wrong; "": not looked at
+	path          string // of the field that the error names; "": not checked
 }
 
 const (
@@ -110,7 +110,7 @@ var inputRows = map[string]inputRow{
 	"GET /api/v1/reservations/{reservationId}":    {stranger: noReservation},
 	"DELETE /api/v1/reservations/{reservationId}": {stranger: noReservation},
 
-	// What one owns
+	// Resources of the user
 	"GET /api/v1/my/reservations":                    {queries: badPages},
 	"GET /api/v1/my/tickets":                         {queries: badPages},
 	"GET /api/v1/my/reservations/{reservationId}":    {stranger: noReservation},
@@ -155,7 +155,7 @@ var inputRows = map[string]inputRow{
 
 	// Operators
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
-		busy: true, body: text(`{"inlet":"MAX_IN_FLIGHT"}`), misused: invalid, unknown: noEvent, // without a number
+		busy: true, body: text(`{"inlet":"MAX_IN_FLIGHT"}`), misused: invalid, unknown: noEvent, // no number
 	},
 	"POST /api/v1/admin/vwr/deactivate/{eventId}": {busy: true, body: text(`{}`), unknown: noRoom},
 	"POST /api/v1/admin/vwr/advance/{eventId}":    {busy: true, body: text(`{}`), unknown: noRoom},

@@ -14,10 +14,10 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestRefusedByServices asks every route of the reference in the wrong ways that only the services
-// behind it can tell. The refusal comes through the gateway with the status and the code of the
-// table, and changes nothing in any store. What the gateway refuses without asking a service is
-// tested there (TestBadInput of services/gateway/internal/app).
+// TestRefusedByServices sends to every route of the reference invalid requests that only the
+// services behind it can detect. The gateway returns the refusal with the status and the code of
+// the table, and no store changes. Requests that the gateway refuses itself are tested there
+// (TestBadInput of services/gateway/internal/app).
 func TestRefusedByServices(t *testing.T) {
 	t.Parallel()
 	w := newInputWorld(t)
@@ -40,7 +40,7 @@ func TestRefusedByServices(t *testing.T) {
 	}
 }
 
-// documented is one route as the platform itself describes it.
+// documented is one route of the platform's own reference.
 type documented struct{ method, path, who string }
 
 // routes reads the reference of a running gateway.
@@ -63,17 +63,17 @@ func routes(t *testing.T, p *harness.Platform) map[string]documented {
 	return all
 }
 
-// aheadEpoch is of a line that begins anew in the year 2100: a gateway that has not heard of an
+// aheadEpoch belongs to a line that restarts in the year 2100: a gateway that does not know an
 // epoch asks queue.
 const aheadEpoch = int64(4_102_444_800_000_000)
 
-// attempt is one bad request with the answer that it must get.
+// attempt is one invalid request with the expected response.
 type attempt struct {
 	name, target, body string
 	who                person
 	keyless            bool
 	want               want
-	path               string // of the member that is named as wrong; "": not looked at
+	path               string // of the field that the error names; "": not checked
 }
 
 func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
@@ -95,7 +95,7 @@ func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
 	}
 }
 
-// asker makes the attempts for one route.
+// asker creates the attempts for one route.
 type asker struct {
 	w     *inputWorld
 	route documented
@@ -139,7 +139,7 @@ func (c asker) attempts(t *testing.T) []attempt {
 	return out
 }
 
-// as is the valid request of somebody who may use the route.
+// as is the valid request of a user who may use the route.
 func (c asker) as(name string, refusal want) attempt {
 	a := attempt{name: name, target: c.fill("", ""), who: c.right(), want: refusal}
 	if c.row.body != nil {
@@ -148,7 +148,7 @@ func (c asker) as(name string, refusal want) attempt {
 	return a
 }
 
-// right is who may use the route.
+// right is a user who may use the route.
 func (c asker) right() person {
 	switch c.route.who {
 	case "public":
@@ -160,7 +160,7 @@ func (c asker) right() person {
 	}
 }
 
-// fill puts the world's ids into the path; one of them may be another.
+// fill inserts the world's ids into the path; one of them may be replaced.
 func (c asker) fill(param, value string) string {
 	event := c.w.calm
 	if c.row.busy {
@@ -180,8 +180,8 @@ func (c asker) fill(param, value string) string {
 	return path
 }
 
-// stranger asks as somebody who may do as much, but with their own; nobody signs webhooks but the
-// provider.
+// stranger sends the request as another user with the same rights; only the provider signs
+// webhooks.
 func (c asker) stranger() attempt {
 	a := c.as("stranger", c.row.stranger)
 	if c.route.who != "public" {

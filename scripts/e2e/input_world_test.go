@@ -23,9 +23,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// inputWorld is a platform with something to spoil: a sale without and one with a waiting room, a
-// ticket, somebody who holds seats, has begun to pay and waits in the room, and somebody else who
-// is let in too.
+// inputWorld is a platform with state that invalid requests could change: a sale without and one
+// with a waiting room, a ticket, a user who holds seats, has started to pay and waits in the room,
+// and a second admitted user.
 type inputWorld struct {
 	t         *testing.T
 	p         *harness.Platform
@@ -34,18 +34,18 @@ type inputWorld struct {
 	databases map[string]*pgxpool.Pool
 	redis     *redis.Client
 
-	earlier            []string // events of the tests before: what is held there may still run out
+	earlier            []string // events of earlier tests, whose holds may still expire
 	calm, busy, absent string
-	inside             [2]*buyer // the owner and another
+	inside             [2]*buyer // the owner and another user
 	owner, other       person
 	held               reservation
 	paying             preparedPayment
 	ticket             string
 	request            string    // the owner's position in the waiting room
-	end                time.Time // of a slot that nobody has
+	end                time.Time // of a slot that no user has
 }
 
-// person is what somebody carries, in headers alone, so that each can be exchanged.
+// person is a user's credentials, as headers only, so that each can be replaced.
 type person struct {
 	user                 string
 	session, entry, anon string
@@ -74,14 +74,15 @@ func newInputWorld(t *testing.T) *inputWorld {
 	return w
 }
 
-// openRoom activates the waiting room of the busy sale, which serves nobody while the test runs.
+// openRoom activates the waiting room of the busy sale, which serves no position while the test
+// runs.
 func (w *inputWorld) openRoom() {
 	w.t.Helper()
 	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 }
 
-// buy makes a ticket, and waits until queue has heard of it and ended the buyer's slot: nothing may
-// change by itself later.
+// buy buys a ticket, and waits until queue has processed the event and ended the buyer's slot:
+// nothing may change by itself later.
 func (w *inputWorld) buy(b *buyer) {
 	w.t.Helper()
 	held := b.hold("A-1-1")
@@ -95,8 +96,8 @@ func (w *inputWorld) buy(b *buyer) {
 	w.ticket = list.Items[0].TicketID
 }
 
-// renew keeps both in their slots and takes what their pages would send: entry tokens live a
-// minute. Who sends none gets one.
+// renew keeps both slots alive and renews the entry tokens as the pages do: tokens are valid for a
+// minute.
 func (w *inputWorld) renew() {
 	w.t.Helper()
 	for i, who := range []*person{&w.owner, &w.other} {
@@ -110,7 +111,7 @@ func (w *inputWorld) renew() {
 	}
 }
 
-// enterRoom gives the owner and the other visitors' ids, and the owner a position.
+// enterRoom gives the owner and the other user visitor ids, and the owner a position.
 func (w *inputWorld) enterRoom() {
 	w.t.Helper()
 	keys := keySet(w.t, w.p.Wiring().Secrets.Session)
@@ -121,7 +122,7 @@ func (w *inputWorld) enterRoom() {
 	var assigned struct{ RequestID string }
 	require.NoError(w.t, a.Decode(&assigned))
 	w.request = assigned.RequestID
-	waittest.NoError(w.t, func() error { // the gateway hears of it by a stream
+	waittest.NoError(w.t, func() error { // the gateway receives the change by a stream
 		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{}, false)
 		var room struct{ TotalInQueue int }
 		if err := a.Decode(&room); err != nil {
@@ -134,7 +135,8 @@ func (w *inputWorld) enterRoom() {
 	})
 }
 
-// send asks as a person, unless keyless with an Idempotency-Key; a body that is not empty is JSON.
+// send sends a request as a person, with an Idempotency-Key unless keyless; a body that is not
+// empty is JSON.
 func (w *inputWorld) send(method, target, body string, who person, keyless bool) harness.Answer {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+target, strings.NewReader(body))
@@ -162,11 +164,11 @@ func (w *inputWorld) send(method, target, body string, who person, keyless bool)
 	return harness.Answer{Status: res.StatusCode, Header: res.Header, Body: answer}
 }
 
-// rowsOf counts and hashes a table's rows but for those of some events.
+// rowsOf counts and hashes a table's rows, except those of some events.
 const rowsOf = "SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (SELECT t::text r FROM %s t WHERE event_id <> ALL ($1)) x"
 
-// stores is what nothing may change: every row of what people own and what operators set, and who
-// waits, is inside and has a position.
+// stores is the state that no request may change: all rows of users and operators, and the members
+// of lines, slots and positions.
 func (w *inputWorld) stores() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}

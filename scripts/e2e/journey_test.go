@@ -1,4 +1,4 @@
-// Package e2e_test walks through the whole platform, as its users do, on real backends.
+// Package e2e_test runs whole user journeys on real backends.
 package e2e_test
 
 import (
@@ -17,8 +17,9 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// newSale opens a sale of 2 rows of 10 seats without a waiting room, under an id of its own. What is
-// held there outlasts the run: the event of a hold that ends by itself would meet a later failpoint.
+// newSale opens a sale of 2 rows of 10 seats without a waiting room, under a new id. Holds left in
+// it outlast the test: the event of an expiring hold could otherwise trigger a later test's
+// failpoint.
 func newSale(t *testing.T, p *harness.Platform) string {
 	t.Helper()
 	id := "e2e-" + uuid.NewString()[:8]
@@ -37,7 +38,7 @@ type reservation struct {
 	Amount                int64
 }
 
-// buyer is a signed-in user who was let in.
+// buyer is a signed-in user who was admitted.
 type buyer struct {
 	*harness.Client
 	t     *testing.T
@@ -45,7 +46,7 @@ type buyer struct {
 	event string
 }
 
-// letIn signs a user in and passes the line, which is empty.
+// letIn signs a user in and joins the line, which is empty.
 func letIn(t *testing.T, p *harness.Platform, event string) *buyer {
 	t.Helper()
 	b := &buyer{t: t, user: "user-" + uuid.NewString()[:8], event: event}
@@ -92,19 +93,20 @@ func (b *buyer) confirm(p preparedPayment, paymentKey string) (harness.Answer, e
 	return b.confirmAs(uuid.NewString(), p, paymentKey)
 }
 
-// confirmAs sends the payment with a given Idempotency-Key. The answer may be lost when the service dies, which is for the test to judge.
+// confirmAs sends the payment with a given Idempotency-Key. The response may be lost when the
+// service dies; the test decides what that means.
 func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (harness.Answer, error) {
 	return b.With("Idempotency-Key", key).Call(b.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
 		map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount})
 }
 
-// awaitStatus polls one's own reservation.
+// awaitStatus polls the buyer's reservation.
 func (b *buyer) awaitStatus(p *harness.Platform, r reservation, status string) {
 	b.t.Helper()
 	b.await(p, "/api/v1/my/reservations/"+r.ReservationID, status)
 }
 
-// awaitPayment polls one's own payment.
+// awaitPayment polls the buyer's payment.
 func (b *buyer) awaitPayment(p *harness.Platform, payment preparedPayment, status string) {
 	b.t.Helper()
 	b.await(p, "/api/v1/payments/"+payment.PaymentID, status)
@@ -128,7 +130,7 @@ func (b *buyer) await(p *harness.Platform, path, status string) {
 	})
 }
 
-// tickets counts the buyer's own.
+// tickets counts the buyer's tickets.
 func (b *buyer) tickets() int {
 	b.t.Helper()
 	var list struct {
@@ -138,7 +140,7 @@ func (b *buyer) tickets() int {
 	return len(list.Items)
 }
 
-// awaitSold waits until the public figures say so many seats; more is as wrong as fewer.
+// awaitSold waits until the public figures show exactly so many sold seats.
 func awaitSold(p *harness.Platform, event string, seats int64) {
 	p.Eventually(func(ctx context.Context) error {
 		var figures struct{ SeatsSold int64 }

@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestALineOpensWithItsSale: who comes before a sale opens waits, and is let in from then on, in
-// order. When they were let in is read from the line's own record, by Redis's clock.
-func TestALineOpensWithItsSale(t *testing.T) {
+// TestLineOpensWithItsSale: visitors who come before a sale opens wait, and are admitted from then
+// on, in order. The times of admission are read from the line's own record, by Redis's clock.
+func TestLineOpensWithItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
 	event, opens := scheduledSale(t, p, 5*time.Second, 2)
@@ -32,7 +32,7 @@ func TestALineOpensWithItsSale(t *testing.T) {
 		})
 	}
 	p.Eventually(func(ctx context.Context) error {
-		visitors = slices.DeleteFunc(visitors, func(c *harness.Client) bool { return cameThrough(ctx, c, event) })
+		visitors = slices.DeleteFunc(visitors, func(c *harness.Client) bool { return releaseSlot(ctx, c, event) })
 		if len(visitors) > 0 {
 			return fmt.Errorf("%d have not come through yet", len(visitors))
 		}
@@ -52,7 +52,7 @@ func TestALineOpensWithItsSale(t *testing.T) {
 	require.Empty(t, audit.Inversions(admissions))
 }
 
-// scheduledSale makes a sale that opens soon.
+// scheduledSale creates a sale that opens soon.
 func scheduledSale(t *testing.T, p *harness.Platform, ahead time.Duration, threshold int) (event string, opens time.Time) {
 	t.Helper()
 	event, opens = "e2e-"+uuid.NewString()[:8], time.Now().UTC().Add(ahead).Truncate(time.Millisecond)
@@ -64,7 +64,7 @@ func scheduledSale(t *testing.T, p *harness.Platform, ahead time.Duration, thres
 	return event, opens
 }
 
-// place asks for one's place in the line, joining it.
+// place requests the visitor's place in the line, and joins it if needed.
 func place(ctx context.Context, c *harness.Client, event string) (string, error) {
 	var at struct{ Status string }
 	a, err := c.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+event, map[string]any{})
@@ -77,8 +77,8 @@ func place(ctx context.Context, c *harness.Client, event string) (string, error)
 	return at.Status, err
 }
 
-// cameThrough makes room for the next when one is inside.
-func cameThrough(ctx context.Context, c *harness.Client, event string) bool {
+// releaseSlot releases the slot of an admitted visitor for the next.
+func releaseSlot(ctx context.Context, c *harness.Client, event string) bool {
 	if status, err := place(ctx, c, event); err != nil || status != "active" {
 		return false
 	}

@@ -22,13 +22,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// secretFiles are the files that the gateways and the queues of a platform share, each among
-// themselves.
+// secretFiles are the secret files of a platform's gateways and queues; replicas of a service share
+// them.
 type secretFiles struct {
 	t    *testing.T
 	dir  string
 	p    *harness.Platform
-	read map[string]int // how many contents the replicas of a service have taken, by service/variable
+	read map[string]int // number of contents loaded by the replicas of a service, by service/variable
 }
 
 const (
@@ -41,12 +41,12 @@ func (f *secretFiles) path(service, variable string) string {
 	return filepath.Join(f.dir, service, variable)
 }
 
-// from is the environment that has a service read a secret from its file.
+// from is the environment that makes a service read a secret from its file.
 func (f *secretFiles) from(service, variable string) []string {
 	return []string{variable + "=", variable + "_FILE=" + f.path(service, variable)}
 }
 
-// write replaces a file at once, as a mounted Secret changes.
+// write replaces a file atomically, as a mounted Secret changes.
 func (f *secretFiles) write(service, name, content string) {
 	f.t.Helper()
 	path := f.path(service, name)
@@ -55,7 +55,7 @@ func (f *secretFiles) write(service, name, content string) {
 	require.NoError(f.t, os.Rename(path+".next", filepath.Clean(path)))
 }
 
-// change writes a new content and returns when every replica of the service has it.
+// change writes a new content and returns when every replica of the service has loaded it.
 func (f *secretFiles) change(service, variable, name, content string) {
 	f.t.Helper()
 	f.write(service, name, content)
@@ -78,7 +78,7 @@ func (f *secretFiles) await(service, metric string, want float64) {
 	}
 }
 
-// startRotating runs two gateways and two queues with the old keys, in files.
+// startRotating starts two gateways and two queues with the old keys in files.
 func startRotating(t *testing.T, key string, pair string) *secretFiles {
 	t.Helper()
 	f := &secretFiles{t: t, dir: t.TempDir(), read: map[string]int{}}
@@ -99,8 +99,8 @@ func startRotating(t *testing.T, key string, pair string) *secretFiles {
 	return f
 }
 
-// shopping lets a buyer renew the token and look at seats, at one gateway and the other, until the
-// returned function is called; seen counts how often that went well.
+// shopping renews the buyer's token and reads seats, alternating between the gateways, until the
+// returned function is called; seen counts the successful rounds.
 func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
 	seen = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -120,9 +120,9 @@ func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
 	return seen, func() { cancel(); going.Wait() }
 }
 
-// Keys that are files are exchanged while people buy, in the order that the guide gives: nobody is
-// refused by a key. A file that is wrong changes nothing, and a key that was dropped opens nothing.
-func TestKeysRotateWithoutARestart(t *testing.T) {
+// Keys in files are rotated while a user buys, in the documented order: no request is refused
+// because of a key. An invalid file changes nothing, and a removed key is no longer accepted.
+func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	oldKey, newKey := "old:"+strings.Repeat("o", 40), "new:"+strings.Repeat("n", 40)
 	oldPair, newPair := strings.Repeat("p", 40), strings.Repeat("q", 40)
@@ -137,8 +137,8 @@ func TestKeysRotateWithoutARestart(t *testing.T) {
 	buyersGoOn()
 
 	for _, step := range []struct{ key, pair string }{
-		{oldKey + "," + newKey, oldPair + "|" + newPair}, // append
-		{newKey + "," + oldKey, newPair + "|" + oldPair}, // sign
+		{oldKey + "," + newKey, oldPair + "|" + newPair}, // append the new key
+		{newKey + "," + oldKey, newPair + "|" + oldPair}, // sign with the new key
 	} {
 		f.change(platform.Gateway, entrySecret, entrySecret, step.key)
 		f.change(platform.Queue, entrySecret, entrySecret, step.key)
@@ -157,7 +157,7 @@ func TestKeysRotateWithoutARestart(t *testing.T) {
 		f.await(platform.Queue, `urr_rpc_server_refusals_total{method="/urr.queue.v1.QueueService/`+method+`",reason="CALLER_REFUSED"}`, 0)
 	}
 
-	f.change(platform.Gateway, entrySecret, entrySecret, newKey) // drop
+	f.change(platform.Gateway, entrySecret, entrySecret, newKey) // remove the old key
 	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 0)
 	a, err := f.p.Client(b.user).With("x-queue-entry-token", signedBy(t, oldKey, b)).Call(t.Context(), http.MethodGet, "/api/v1/seats/"+b.event, nil)
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestKeysRotateWithoutARestart(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-// signedBy is an entry token of the buyer's, as the queue would sign it with the key.
+// signedBy is an entry token of the buyer, signed like queue's with the key.
 func signedBy(t *testing.T, key string, b *buyer) string {
 	t.Helper()
 	keys, err := token.ParseKeySet(config.Secret(key))

@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// TestKilledBetweenCommitAndPublish kills payment and ticket at the points around the publishing of an event. After the restart the
-// event is published, and its effect is there once.
+// TestKilledBetweenCommitAndPublish kills payment and ticket immediately before and after an event
+// is published. After the restart the event is published, and its effect occurs exactly once.
 func TestKilledBetweenCommitAndPublish(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
@@ -36,7 +36,7 @@ func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
 	awaitOutbox(t, p, service)
 
 	p.Service(service).Arm(0, point+"=exit")
-	b.awaitPayment(p, paying, "PREPARED") // the gateway has found the new processes
+	b.awaitPayment(p, paying, "PREPARED") // the gateway has connected to the new processes
 	b.awaitStatus(p, held, "HELD")
 	confirmUntilKilled(t, p, b, paying, service)
 	require.Equal(t, "signal: killed", p.Service(service).AwaitEnd(0))
@@ -50,8 +50,8 @@ func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
 	requireCharged(t, p, paying, 0)
 }
 
-// confirmUntilKilled confirms as a page does: with one key, again while a service is just coming up. It is done when the payment is
-// confirmed or the service has died of it.
+// confirmUntilKilled confirms as a page does: with one key, and with retries while a service
+// restarts. It returns when the payment is confirmed or the service has died.
 func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment, service string) {
 	t.Helper()
 	key, paymentKey := uuid.NewString(), "ok-"+uuid.NewString()
@@ -68,7 +68,8 @@ func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying prep
 	})
 }
 
-// awaitOutbox waits until what the service had to publish is published, so that the failpoint meets the event that the test is about.
+// awaitOutbox waits until the service's outbox is empty, so that the failpoint is triggered by the
+// event under test.
 func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
 	t.Helper()
 	db := p.DB(service)
@@ -84,7 +85,8 @@ func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
 	})
 }
 
-// requireOneEvent reads the topic: the key has events of that type under one id only, however often it was published.
+// requireOneEvent reads the topic: the key has events of that type under one id only, regardless of
+// how often it was published.
 func requireOneEvent(t *testing.T, p *harness.Platform, topic, eventType, key string) {
 	t.Helper()
 	records, err := p.Records(t.Context(), topic)
@@ -102,7 +104,7 @@ func requireOneEvent(t *testing.T, p *harness.Platform, topic, eventType, key st
 	require.Len(t, ids, 1, "%s of %s in %s", eventType, key, topic)
 }
 
-// requireCharged looks into the provider's ledger: one charge, and so much of it given back.
+// requireCharged checks the provider's ledger: one charge, and the refunded amount.
 func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, refunded int64) {
 	t.Helper()
 	charges, _, err := p.Ledger(t.Context())
@@ -118,9 +120,9 @@ func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, ref
 	require.Equal(t, refunded, found[0].RefundedAmount)
 }
 
-// TestPaidTooLateIsRefunded lets the time to pay run out while the provider has not answered yet. Its late success ends in a refund by
-// itself: no ticket, and the seats are free.
-func TestPaidTooLateIsRefunded(t *testing.T) {
+// TestLatePaymentIsRefunded lets a hold expire before the provider has responded. The late success
+// is refunded automatically: no ticket is issued, and the seats are free.
+func TestLatePaymentIsRefunded(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
@@ -133,7 +135,7 @@ func TestPaidTooLateIsRefunded(t *testing.T) {
 	require.NoError(t, answer.Decode(&confirmed))
 	require.Equal(t, "PENDING", confirmed.Status)
 
-	p.Service(platform.Sandbox).Pause(0) // or its success may come before the end of the time to pay
+	p.Service(platform.Sandbox).Pause(0) // otherwise its success may arrive before the hold expires
 	runOut(t, p, held)
 	p.Service(platform.Sandbox).Resume(0)
 	b.awaitStatus(p, held, "REJECTED")
@@ -147,7 +149,8 @@ func TestPaidTooLateIsRefunded(t *testing.T) {
 	require.Equal(t, "HELD", again.Status, "the seats are free")
 }
 
-// runOut moves the end of the time to pay into the past, as ten minutes of waiting would, and waits for the reservation to expire.
+// runOut moves the end of the hold into the past, as if ten minutes had passed, and waits for the
+// reservation to expire.
 func runOut(t *testing.T, p *harness.Platform, held reservation) {
 	t.Helper()
 	db := p.DB(platform.Ticket)

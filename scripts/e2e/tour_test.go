@@ -23,13 +23,13 @@ import (
 
 var update = flag.Bool("update", false, "write the real answers into the tours")
 
-// tourAddress is the gateway's in the tours; the test's own is put in its place.
+// tourAddress is the gateway's address in the tours; the test replaces it by its own.
 const tourAddress = "localhost:8080"
 
-// step is one block of commands and the answer that is shown under it, "" where none is.
+// step is one block of commands and the response shown below it, "" if there is none.
 type step struct {
 	command, answer string
-	start, end      int // of the answer in the document, its line breaks included
+	start, end      int // of the response in the document, including its line breaks
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 	stepPattern    = regexp.MustCompile("```sh\n([^`]*)```(?:\n\n```json\n([^`]*)```)?")
 )
 
-// tour finds the steps in a document's chapter on the tour, which ends with the next chapter.
+// tour finds the steps in a document's section on the tour, which ends with the next section.
 func tour(t *testing.T, doc string) []step {
 	t.Helper()
 	chapter := chapterPattern.FindStringIndex(doc)
@@ -58,7 +58,8 @@ func tour(t *testing.T, doc string) []step {
 	return steps
 }
 
-// TestTour runs the commands of both tours and compares each answer with the shown one, but for what differs every time.
+// TestTour runs the commands of both tours and compares each response with the shown one, except
+// for values that differ between runs.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	for doc, least := range map[string]int{"README.md": 4, "services/gateway/TOUR.md": 10} {
@@ -84,7 +85,8 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// runTour gives the commands to one shell in a folder of its own, so that variables and cookie files live on.
+// runTour passes the commands to one shell in its own folder, so that variables and cookie files
+// persist.
 func runTour(t *testing.T, steps []step, host string) []string {
 	t.Helper()
 	const mark = "--- end of step ---"
@@ -96,7 +98,7 @@ func runTour(t *testing.T, steps []step, host string) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
-	cmd.WaitDelay = time.Second // for what the shell has started
+	cmd.WaitDelay = time.Second // for child processes of the shell
 	cmd.Dir = t.TempDir()
 	var out, fault bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &fault
@@ -106,7 +108,7 @@ func runTour(t *testing.T, steps []step, host string) []string {
 	return answers[:len(steps)]
 }
 
-// withAnswers writes the real answers, indented, where the old ones stood.
+// withAnswers replaces the shown responses by the real ones, indented.
 func withAnswers(doc string, steps []step, answers []string) string {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].answer == "" {
@@ -122,14 +124,14 @@ func withAnswers(doc string, steps []step, answers []string) string {
 	return doc
 }
 
-// Values that differ from run to run, by their form.
+// Values that differ between runs, by their format.
 var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	timePattern  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
 	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}$`)
 )
 
-// shape replaces what differs from run to run by its kind; all else must be equal.
+// shape replaces values that differ between runs by their kind; all else must be equal.
 func shape(t *testing.T, answer string) any {
 	t.Helper()
 	var v any

@@ -13,8 +13,8 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestOneTrace follows a purchase from the browser's request to the figures: gateway → payment → outbox → Kafka → ticket → Kafka → stats,
-// all under one trace id.
+// TestOneTrace follows a purchase from the browser's request to the figures under one trace id:
+// gateway → payment → outbox → Kafka → ticket → Kafka → stats.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	c := startCollector(t)
@@ -31,7 +31,7 @@ func TestOneTrace(t *testing.T) {
 	p.Eventually(func(context.Context) error { return c.findPurchase() })
 }
 
-// purchase is what the trace must hold, by service and a part of the span's name.
+// purchase lists the spans that the trace must contain, by service and a part of the name.
 var purchase = []struct{ service, name string }{
 	{"gateway", "payments/confirm"},
 	{"payment", "Confirm"},
@@ -41,7 +41,7 @@ var purchase = []struct{ service, name string }{
 	{"stats", "reservation-events"},
 }
 
-// findPurchase looks for a trace that has everything; its error says what the fullest one lacks.
+// findPurchase finds a trace with all spans; its error lists what the most complete one lacks.
 func (c *traceCollector) findPurchase() error {
 	fewest := []string{"a request to confirm"}
 	for _, root := range c.all() {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a test that another test looks at.
+// recorder is a test double of testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	errors   chan string

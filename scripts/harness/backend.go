@@ -9,8 +9,8 @@ import (
 // Backends lists the names for Platform.Backend.
 func Backends() []string { return []string{"redis", "postgres", "kafka", "dynamodb", "sqs"} }
 
-// Backend is one of the servers under the platform. Whatever a test did to it is undone when the
-// run ends; its data stays.
+// Backend is one of the platform's backends. At the end of the run it is restored to a running
+// state; its data is kept.
 type Backend struct {
 	p    *Platform
 	name string
@@ -28,16 +28,16 @@ func (p *Platform) Backend(name string) Backend {
 	return Backend{p: p, name: name}
 }
 
-// Kill9 ends the server as a power cut of its process would: what it had not written is lost.
+// Kill9 kills the server: unwritten data is lost.
 func (b Backend) Kill9() { b.signal(syscall.SIGKILL) }
 
-// Pause makes the server hang: connections stay, nothing answers.
+// Pause suspends the server: connections stay open, and it does not respond.
 func (b Backend) Pause() { b.signal(syscall.SIGSTOP) }
 
 // Resume ends a pause.
 func (b Backend) Resume() { b.signal(syscall.SIGCONT) }
 
-// Start brings the server up again after Kill9 and returns when it is ready.
+// Start restarts the server after Kill9 and returns when it is ready.
 func (b Backend) Start() {
 	b.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.p.tb.Context(), readyLimit)

@@ -19,7 +19,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Client calls a gateway as one visitor: it keeps cookies and says who it is.
+// Client calls a gateway as one visitor, with cookies and an address of its own.
 type Client struct {
 	p      *Platform
 	http   *http.Client
@@ -27,7 +27,7 @@ type Client struct {
 	header http.Header
 }
 
-// Answer is what came back.
+// Answer is a response.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -53,7 +53,7 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Visitor is somebody who has not signed in, with an address of their own, at the first gateway.
+// Visitor is a visitor who has not signed in, with an address of their own, at the first gateway.
 func (p *Platform) Visitor() *Client {
 	p.tb.Helper()
 	jar, err := cookiejar.New(nil)
@@ -83,7 +83,7 @@ func (p *Platform) Operator() *Client {
 	return p.Client("operator", "admin")
 }
 
-// With returns the same visitor with one more header in every call; "" takes it away.
+// With returns the same visitor with an additional header in every call; "" removes it.
 func (c *Client) With(name, value string) *Client {
 	other := *c
 	other.header = maps.Clone(c.header)
@@ -102,8 +102,8 @@ func (c *Client) At(i int) *Client {
 	return &other
 }
 
-// Call sends a request; body is encoded as JSON unless it is nil, []byte or string. The error is of
-// the connection only: a refusal is an Answer.
+// Call sends a request; body is encoded as JSON unless it is nil, []byte or string. The error is a
+// transport error only: a refusal is an Answer.
 func (c *Client) Call(ctx context.Context, method, path string, body any) (Answer, error) {
 	payload, err := encode(body)
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
-// Must is Call for a request that has to succeed: anything but 2xx fails the test. The body is read
-// into `into` unless that is nil.
+// Must is Call for a request that has to succeed: any status but 2xx fails the test. The body is
+// decoded into `into` unless that is nil.
 func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
 	a, err := c.Call(ctx, method, path, body)
@@ -145,13 +145,13 @@ func (p *Platform) SessionToken(user string, roles ...string) string {
 	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
-// EntryToken forges no slot: it is what the queue would sign for a slot that the test knows of.
+// EntryToken creates no slot: it is the token that queue would sign for an existing slot.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
-// Tier1Token is what vwr would sign for a position.
+// Tier1Token is the token that vwr would sign for a position.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))

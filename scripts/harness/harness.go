@@ -5,11 +5,12 @@
 //	p.Service("ticket").Kill9(0)
 //	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
 //
-// A run stores its state on the checkout's backends, in databases and under prefixes of its own, so
-// that runs work side by side. Tests that kill or pause a backend ask for Options.OwnBackends; such
-// runs of one process take turns and share their data, so that they must use event ids of their own.
+// A run stores its state on the checkout's backends, in its own databases and under its own
+// prefixes, so that runs can be concurrent. Tests that kill or pause a backend set
+// Options.OwnBackends; such runs of one process take turns and share their data, so they must use
+// distinct event ids.
 //
-// Tests that leave the processes alone share one platform: Shared. Their package has
+// Tests that do not kill or pause processes use one platform, Shared. Their package has
 //
 //	func TestMain(m *testing.M) { harness.Main(m) }
 package harness
@@ -36,17 +37,19 @@ import (
 // Time limits. A start competes with compilers and other tests for two processors.
 const (
 	readyLimit   = 60 * time.Second
-	startLimit   = 5 * time.Minute // of all, after the build
+	startLimit   = 5 * time.Minute // of all services, after the build
 	migrateLimit = 2 * time.Minute
 	stopGrace    = 30 * time.Second
 )
 
-// maxReplicas of a service: each listens on a loopback address of its own, 127.0.0.1 to .8.
+// maxReplicas is the maximum per service: each listens on a loopback address of its own, 127.0.0.1
+// to .8.
 const maxReplicas = 8
 
 // Options of a run.
 type Options struct {
-	// Services to run; empty: all. What they call must be among them, or be absent on purpose.
+	// Services to run; empty: all. Services that they call must be listed too, or be absent on
+	// purpose.
 	Services []string
 	// Replicas per service, 1 where absent, at most 8.
 	Replicas map[string]int
@@ -54,10 +57,10 @@ type Options struct {
 	Env map[string][]string
 	// OwnBackends starts backends that the run may kill and pause (Platform.Backend).
 	OwnBackends bool
-	// Previous names a commit whose programs the services run at first, but for the sandbox; Migrate and
-	// Service.Replace upgrade them. Empty: all run those of this checkout.
+	// Previous is a commit whose programs the services run at first, except the sandbox; Migrate
+	// and Service.Replace upgrade them. Empty: all run those of this checkout.
 	Previous string
-	// Links puts a proxy between the services and what they connect to, for Platform.Link.
+	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
 	Links bool
 }
 
@@ -72,13 +75,13 @@ type Platform struct {
 	links     map[string]*Link
 	previous  string // the folder with the programs of Options.Previous
 	shared    bool
-	visitors  *atomic.Uint32 // who have an address
+	visitors  *atomic.Uint32 // the number of addresses in use
 }
 
-// ownBackendsTurn is held by the run that has the backends of the process.
+// ownBackendsTurn is held by the run that uses the process's own backends.
 var ownBackendsTurn sync.Mutex
 
-// Start runs a platform until the test ends; it is ready when Start returns. Failing to start fails
+// Start runs a platform until the test ends; it is ready when Start returns. A failed start fails
 // the test. When the test fails, the end of every service's log is shown.
 func Start(tb testing.TB, opts Options) *Platform {
 	tb.Helper()
@@ -103,7 +106,7 @@ func Start(tb testing.TB, opts Options) *Platform {
 	return p
 }
 
-// newPlatform finds a place for a platform, without a process.
+// newPlatform prepares a platform without starting processes.
 func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	w, err := currentRun()
 	if err != nil {
@@ -118,13 +121,13 @@ func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	return p, err
 }
 
-// start brings every service up. What it has started when it fails is ended by end.
+// start starts every service. On failure, end stops what it has started.
 func (p *Platform) start(ctx context.Context) error {
 	wanted, err := p.wanted()
 	if err != nil {
 		return err
 	}
-	if err := p.testRun.build(ctx, wanted); err != nil { // takes as long as it takes
+	if err := p.testRun.build(ctx, wanted); err != nil { // without a time limit
 		return err
 	}
 	if p.opts.Previous != "" {
@@ -143,7 +146,7 @@ func (p *Platform) start(ctx context.Context) error {
 		}
 	}
 	for _, s := range wanted {
-		p.env(p.services[s.Name], 0) // makes the links, by one goroutine
+		p.env(p.services[s.Name], 0) // creates the links in one goroutine
 	}
 	err = each(ctx, wanted, func(ctx context.Context, s platform.Service) error {
 		if !s.Migrates {
@@ -177,7 +180,7 @@ func (p *Platform) start(ctx context.Context) error {
 	})
 }
 
-// each does something with all services at once; the first error ends the others.
+// each runs a function for all services concurrently; the first error cancels the others.
 func each(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
@@ -226,8 +229,8 @@ func (p *Platform) add(s platform.Service) error {
 	return nil
 }
 
-// end stops the services, those first that nobody needs, and then the proxies between them. The workspace
-// is left as the next run wants to find it.
+// end stops the services in reverse order of their dependencies, and then the proxies. It leaves
+// the workspace ready for the next run.
 func (p *Platform) end() error {
 	var errs []error
 	for _, s := range slices.Backward(platform.Services()) {
@@ -253,7 +256,7 @@ func (p *Platform) end() error {
 	return errors.Join(append(errs, p.workspace.leave(context.Background()))...)
 }
 
-// showLogsOfFailure adds the end of every service's log to the output of a test that has failed.
+// showLogsOfFailure adds the end of every service's log to the output of a failed test.
 func (p *Platform) showLogsOfFailure() {
 	if !p.tb.Failed() {
 		return
@@ -265,7 +268,7 @@ func (p *Platform) showLogsOfFailure() {
 	}
 }
 
-// Service returns a service of the run; one that does not run fails the test.
+// Service returns a service of the run; a service that does not run fails the test.
 func (p *Platform) Service(name string) *Service {
 	p.tb.Helper()
 	s := p.services[name]
@@ -275,11 +278,12 @@ func (p *Platform) Service(name string) *Service {
 	return s
 }
 
-// Secrets are what the services of this run share.
+// Secrets are the secrets of the run's services.
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
-// Always checks an invariant from now on until the test ends, and fails the test when it does not
-// hold. An error of the check itself is taken for a store that is away: only `broken` counts.
+// Always checks an invariant from now on until the test ends, and fails the test when it is
+// violated. An error of the check itself is treated as an unavailable store: only `broken` fails
+// the test.
 func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))
@@ -315,7 +319,7 @@ func (p *Platform) env(svc *Service, i int) []string {
 	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
 }
 
-// wiring is where a service finds everything: directly, or through its links.
+// wiring contains the addresses for a service: direct, or through its links.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	w := p.workspace.wiring()
 	direct := w.Target
@@ -323,7 +327,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		callee := p.services[name]
 		switch {
 		case callee == nil:
-			return direct(name) // nobody listens: as if the callee were down
+			return direct(name) // no listener: like a callee that is down
 		case len(callee.replicas) > 1:
 			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
 		default:

@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// The sandbox is a service like any other to the harness, and needs none of them.
+// The harness runs the sandbox like a service, and it needs no backends.
 func onlySandbox(t *testing.T) *harness.Platform {
 	t.Helper()
 	return harness.Start(t, harness.Options{Services: []string{"sandbox"}})
 }
 
-// onBackendsOfItsOwn is onlySandbox for tests that harm the backends.
+// onBackendsOfItsOwn is onlySandbox for tests that kill or pause backends.
 func onBackendsOfItsOwn(t *testing.T) *harness.Platform {
 	t.Helper()
 	return harness.Start(t, harness.Options{Services: []string{"sandbox"}, OwnBackends: true})
@@ -68,12 +68,12 @@ func TestKillPauseAndStart(t *testing.T) {
 	require.NoError(t, ping(time.Minute))
 }
 
-func TestBackendsComeBackWithTheirData(t *testing.T) {
+func TestBackendsKeepDataAcrossRestarts(t *testing.T) {
 	p := onBackendsOfItsOwn(t)
 	ctx := t.Context()
 	key := "harness:" + t.Name()
 	require.NoError(t, p.Redis().Set(ctx, key, "kept", 0).Err())
-	p.Eventually(func(ctx context.Context) error { // a write that waits for the disk is lost
+	p.Eventually(func(ctx context.Context) error { // an unflushed write is lost
 		info, err := p.Redis().Info(ctx, "persistence").Result()
 		if err == nil && !strings.Contains(info, "aof_buffer_length:0\r\n") {
 			err = errors.New("redis has not written everything")
@@ -101,7 +101,7 @@ func TestBackendsComeBackWithTheirData(t *testing.T) {
 	require.NoError(t, db.Ping(ctx))
 }
 
-// What one test broke must not be broken for the next.
+// Backends that one test has killed or paused are restored for the next.
 func TestBackendsAreRestoredAfterARun(t *testing.T) {
 	t.Run("breaks", func(t *testing.T) {
 		p := onBackendsOfItsOwn(t)
@@ -125,7 +125,7 @@ func TestReplicasListenOnOnePortOfSeveralAddresses(t *testing.T) {
 	}
 }
 
-func TestDatabasesAreThere(t *testing.T) {
+func TestDatabasesExist(t *testing.T) {
 	t.Parallel()
 	p := onlySandbox(t)
 	for _, service := range []string{"ticket", "payment", "stats"} {
@@ -136,8 +136,8 @@ func TestDatabasesAreThere(t *testing.T) {
 	}
 }
 
-// Runs on the same servers see nothing of each other, and leave nothing behind.
-func TestRunsShareServersButNoData(t *testing.T) {
+// Runs on the same servers are isolated, and leave no data behind.
+func TestRunsOnSharedServersAreIsolated(t *testing.T) {
 	t.Parallel()
 	ctx := context.WithoutCancel(t.Context())
 	var first, second platform.Wiring
@@ -160,8 +160,8 @@ func TestRunsShareServersButNoData(t *testing.T) {
 	require.ErrorContains(t, err, "does not exist")
 }
 
-// A shared platform answers every test, and none of them can end a process of it.
-func TestSharedPlatformsAreLeftAlone(t *testing.T) {
+// A shared platform serves every test, and no test can stop its processes.
+func TestSharedPlatformRefusesFaults(t *testing.T) {
 	t.Parallel()
 	one, other := harness.Shared(t), harness.Shared(t)
 	require.Equal(t, one.Wiring().KafkaPrefix, other.Wiring().KafkaPrefix)

@@ -16,16 +16,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Link is the network between one service (all its replicas) and what it connects to: redis,
-// postgres, dynamodb, the sandbox, or a service of one replica. Kafka's clients follow the broker's
-// own address, so that it is paused or killed instead (Platform.Backend).
+// Link is the network between one service (all its replicas) and a backend or callee: redis,
+// postgres, dynamodb, the sandbox, or a service of one replica. Kafka's clients use the broker's
+// advertised address, so that Kafka is paused or killed instead (Platform.Backend).
 type Link struct {
 	p     *Platform
 	proxy *toxiproxy.Proxy
 	mu    sync.Mutex
 }
 
-// proxies is the library's registry; its metrics are nobody's.
+// proxies is the library's registry; its metrics are not collected.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
@@ -61,7 +61,7 @@ func (p *Platform) via(s platform.Service, peer, upstream string) string {
 func (p *Platform) viaURL(s platform.Service, peer, upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {
-		panic(err) // the platform's own addresses
+		panic(err) // addresses of the platform are valid
 	}
 	u.Host = p.via(s, peer, u.Host)
 	return u.String()
@@ -74,19 +74,19 @@ func (l *Link) Cut() {
 	l.proxy.Stop()
 }
 
-// Blackhole lets connections stand while nothing passes, as a lost route does.
+// Blackhole keeps connections open but passes no data, like a lost route.
 func (l *Link) Blackhole() {
 	l.p.tb.Helper()
 	l.toxic(`{"type": "timeout", "attributes": {"timeout": 0}}`)
 }
 
-// Delay makes every answer come later by d, give or take a fifth.
+// Delay delays every response by d ± 20 %.
 func (l *Link) Delay(d time.Duration) {
 	l.p.tb.Helper()
 	l.toxic(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d, "jitter": %d}}`, d.Milliseconds(), d.Milliseconds()/5))
 }
 
-// Heal ends whatever was done to the link.
+// Heal removes all faults of the link.
 func (l *Link) Heal() {
 	l.p.tb.Helper()
 	l.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// One service on its database is enough to see what a link does to a connection.
+// One service and its database are enough to test a link's effect on a connection.
 func statsOnALink(t *testing.T) (*harness.Platform, func(want int) func(context.Context) error) {
 	t.Helper()
 	p := harness.Start(t, harness.Options{Services: []string{"stats"}, Links: true})

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// domain of the services' names.
+// domain is the domain of the services' names.
 const domain = ".urr.test."
 
-// names is a DNS server for services with several replicas, as a headless Kubernetes Service is: one
+// names is a DNS server for services with several replicas, like a headless Kubernetes Service: one
 // name, an address per replica, one port.
 type names struct {
 	conn net.PacketConn
@@ -24,7 +24,7 @@ type names struct {
 }
 
 func serveNames() (*names, error) {
-	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // its life is the run's, ended by close
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // closed by close at the end of the run
 	if err != nil {
 		return nil, fmt.Errorf("listen for name lookups: %w", err)
 	}
@@ -44,7 +44,7 @@ func (n *names) set(service string, ips []net.IP) {
 	n.addrs[service+domain] = ips
 }
 
-// target is what gRPC dials to reach all replicas: its resolver asks this server.
+// target is the gRPC target of all replicas: its resolver queries this server.
 func (n *names) target(service string, port int) string {
 	return "dns://" + n.conn.LocalAddr().String() + "/" + service + domain + ":" + strconv.Itoa(port)
 }
@@ -58,12 +58,13 @@ func (n *names) serve() {
 			return // closed
 		}
 		if answer, err := n.answer(buf[:size]); err == nil {
-			_, _ = n.conn.WriteTo(answer, from) // a lost answer is asked for again
+			_, _ = n.conn.WriteTo(answer, from) // the client retries a lost response
 		}
 	}
 }
 
-// answer gives the A records of a known name; other types of it are empty, other names unknown.
+// answer returns the A records of a known name. Other record types of it are empty; other names do
+// not exist.
 func (n *names) answer(query []byte) ([]byte, error) {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)

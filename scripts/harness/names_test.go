@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNamesAnswerWithEveryReplica(t *testing.T) {
+func TestDNSReturnsEveryReplica(t *testing.T) {
 	t.Parallel()
 	n, err := serveNames()
 	require.NoError(t, err)

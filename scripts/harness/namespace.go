@@ -19,16 +19,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// namespace is a run's part of the checkout's backends: databases, a Redis database and prefixes that
-// nobody else uses, so that runs and `make up` work side by side on one set of servers.
+// namespace is a run's part of the checkout's backends: its own databases, Redis database and
+// prefixes, so that runs and `make up` can share one set of servers.
 type namespace struct {
 	checkout platform.Layout
 	number   int
-	family   string // begins every name of this number's runs
-	name     string // begins every name of this run
+	family   string // prefix of the names of all runs with this number
+	name     string // prefix of the names of this run
 }
 
-// openNamespace makes the databases, and removes what a run of the same number left when it was killed.
+// openNamespace creates the databases, and removes the data of a killed run with the same number.
 func openNamespace(ctx context.Context, checkout platform.Layout, number int) (*namespace, error) {
 	family := "run" + strconv.Itoa(number) + "x"
 	r := &namespace{checkout: checkout, number: number, family: family, name: family + strings.ToLower(rand.Text()[:6])}
@@ -46,10 +46,10 @@ func openNamespace(ctx context.Context, checkout platform.Layout, number int) (*
 	return r, err
 }
 
-// database is the run's database in place of the development run's.
+// database is the run's counterpart of a database of the development run.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
-// wire points the services at the realm.
+// wire points the services at the namespace.
 func (r *namespace) wire(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
 	w.DatabaseURL = func(s platform.Service) string { return r.checkout.DatabaseURL(r.database(s.Database)) }
@@ -59,7 +59,7 @@ func (r *namespace) wire(w *platform.Wiring) {
 	w.SQSEndpoint = shared.SQSEndpoint
 }
 
-// sweep removes everything that runs of this number have stored.
+// sweep removes all data of runs with this number.
 func (r *namespace) sweep(ctx context.Context) error {
 	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx))
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *namespace) sweepKafka(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
-	if names := r.ours(topics.Names()); len(names) > 0 {
+	if names := r.ownNames(topics.Names()); len(names) > 0 {
 		if _, err := admin.DeleteTopics(ctx, names...); err != nil {
 			return fmt.Errorf("delete topics: %w", err)
 		}
@@ -120,7 +120,7 @@ func (r *namespace) sweepKafka(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	if names := r.ours(groups.Groups()); len(names) > 0 {
+	if names := r.ownNames(groups.Groups()); len(names) > 0 {
 		if _, err := admin.DeleteGroups(ctx, names...); err != nil {
 			return fmt.Errorf("delete groups: %w", err)
 		}
@@ -139,7 +139,7 @@ func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list tables: %w", err)
 		}
-		for _, name := range r.ours(page.TableNames) {
+		for _, name := range r.ownNames(page.TableNames) {
 			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 				return fmt.Errorf("delete table %s: %w", name, err)
 			}
@@ -148,13 +148,13 @@ func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 	return nil
 }
 
-// ours picks the names that runs of this number have made.
-func (r *namespace) ours(names []string) []string {
-	var ours []string
+// ownNames selects the names that runs of this number have created.
+func (r *namespace) ownNames(names []string) []string {
+	var own []string
 	for _, name := range names {
 		if strings.HasPrefix(name, r.family) {
-			ours = append(ours, name)
+			own = append(own, name)
 		}
 	}
-	return ours
+	return own
 }

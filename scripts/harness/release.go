@@ -13,7 +13,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// buildRelease builds the services of another commit, from a copy of its files, once.
+// buildRelease builds the services of another commit once, from a copy of its files.
 func (w *testRun) buildRelease(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
 	commit, err := w.git(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *testRun) buildRelease(ctx context.Context, revision string, services []
 	return bin, nil
 }
 
-// unpack writes the files of a commit to dir, whole or not at all.
+// unpack writes the files of a commit to dir atomically.
 func (w *testRun) unpack(ctx context.Context, commit, dir string) (err error) {
 	aside := dir + ".new"
 	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o755)); err != nil {
@@ -63,8 +63,8 @@ func (w *testRun) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Migrate brings tables, topics and queues to what this checkout's programs expect, as the charts do
-// before they replace a pod.
+// Migrate updates tables, topics and queues for this checkout's programs, as the charts do before
+// they replace a pod.
 func (p *Platform) Migrate() {
 	p.tb.Helper()
 	for _, s := range platform.Services() {
@@ -78,7 +78,7 @@ func (p *Platform) Migrate() {
 	}
 }
 
-// Replace ends a replica as a deployment does and starts it again, as the program of this checkout
+// Replace stops a replica as a deployment does and restarts it with the program of this checkout
 // (previous is false) or of Options.Previous.
 func (s *Service) Replace(i int, previous bool) {
 	s.p.tb.Helper()
@@ -89,7 +89,7 @@ func (s *Service) Replace(i int, previous bool) {
 	s.Start(i)
 }
 
-// program is the one that a service runs: of this checkout or of the previous release.
+// program is a service's program: of this checkout or of the previous release.
 func (p *Platform) program(s platform.Service, previous bool) string {
 	if previous {
 		return filepath.Join(p.previous, filepath.Base(s.Package))

@@ -13,41 +13,40 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Service is the replicas of one service, counted from 0. Its methods fail the test when they
-// cannot do what they say.
+// Service is the replicas of one service, counted from 0. Its methods fail the test on errors.
 type Service struct {
 	p    *Platform
 	desc platform.Service
 
-	mu       sync.Mutex // of the processes
+	mu       sync.Mutex // guards the processes
 	replicas []replica
 }
 
 type replica struct {
 	listen platform.Listen
 	proc   *process.Process // nil: not running
-	logged int64            // bytes that replicas of earlier runs left in its log
-	// previous tells that it runs the program of Options.Previous.
+	logged int64            // size of its log at the start of this run
+	// previous is true when it runs the program of Options.Previous.
 	previous bool
 }
 
-// Replicas is how many there are, running or not.
+// Replicas is the number of replicas, running or not.
 func (s *Service) Replicas() int { return len(s.replicas) }
 
-// Addr is where a replica answers: HTTP of the gateway and the sandbox, gRPC of all others.
+// Addr is a replica's address: HTTP for the gateway and the sandbox, gRPC for all others.
 func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
-// Ops is where a replica answers /readyz and /metrics.
+// Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
-// Kill9 ends a replica without a word, and leaves it ended.
+// Kill9 kills a replica and does not restart it.
 func (s *Service) Kill9(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGKILL)
 	s.AwaitEnd(i)
 }
 
-// Pause makes a replica hang: its connections stay, nothing answers.
+// Pause suspends a replica: its connections stay open, and it does not respond.
 func (s *Service) Pause(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGSTOP)
@@ -59,7 +58,7 @@ func (s *Service) Resume(i int) {
 	s.signal(i, syscall.SIGCONT)
 }
 
-// Stop ends a replica as a deployment does: SIGTERM, and time to finish.
+// Stop stops a replica as a deployment does: SIGTERM, and time to finish.
 func (s *Service) Stop(i int) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
@@ -68,14 +67,14 @@ func (s *Service) Stop(i int) {
 	}
 }
 
-// Start brings a replica up that was ended, and returns when it is ready.
+// Start starts a stopped replica and returns when it is ready.
 func (s *Service) Start(i int) {
 	s.p.tb.Helper()
 	s.begin(i, "")
 }
 
-// Arm starts a replica anew with failpoints (`name=exit;name@3=error;…`), once: when it has died of
-// one, Start brings it up without.
+// Arm restarts a replica with failpoints (`name=exit;name@3=error;…`) once: after it has died of
+// one, Start starts it without.
 func (s *Service) Arm(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
@@ -85,8 +84,7 @@ func (s *Service) Arm(i int, failpoints string) {
 	s.begin(i, failpoints)
 }
 
-// AwaitEnd waits until a replica has ended by itself or by a signal, and says how
-// ("signal: killed", "exit status 1").
+// AwaitEnd waits until a replica has exited and describes how ("signal: killed", "exit status 1").
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
 	proc := s.proc(i)
@@ -102,14 +100,14 @@ func (s *Service) AwaitEnd(i int) string {
 	}
 }
 
-// Running tells whether a replica's process is there.
+// Running reports whether a replica's process exists.
 func (s *Service) Running(i int) bool {
 	proc := s.proc(i)
 	return proc != nil && proc.Alive()
 }
 
 // Metric sums the samples of a metric whose line starts with the given text, as
-// `urr_holds_total{result="held"`; a metric that is not there is 0.
+// `urr_holds_total{result="held"`; a missing metric is 0.
 func (s *Service) Metric(ctx context.Context, i int, start string) (float64, error) {
 	body, err := fetch(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
@@ -199,14 +197,14 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 	})
 }
 
-// end stops a replica, also one that hangs.
+// end stops a replica, even a suspended one.
 func (s *Service) end(i int) error {
 	proc := s.proc(i)
 	if proc == nil || !proc.Alive() {
 		return nil
 	}
 	if err := proc.Signal(syscall.SIGCONT); err != nil {
-		return nil //nolint:nilerr // it ended between the two lines
+		return nil //nolint:nilerr // it has exited since the check
 	}
 	if err := proc.Stop(syscall.SIGTERM, stopGrace); err != nil {
 		return err
@@ -228,7 +226,7 @@ func (s *Service) signal(i int, sig syscall.Signal) {
 	}
 }
 
-// requireOwn fails a test that would harm the processes which others use too.
+// requireOwn fails a test that would affect processes of a shared platform.
 func (p *Platform) requireOwn(what string) {
 	p.tb.Helper()
 	if p.shared {
@@ -236,7 +234,7 @@ func (p *Platform) requireOwn(what string) {
 	}
 }
 
-// showLogs adds the end of what each replica has logged in this run to the test's output.
+// showLogs adds the end of each replica's log of this run to the test's output.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
 		path := s.p.workspace.layout.Log(s.name(i))
@@ -244,7 +242,7 @@ func (s *Service) showLogs() {
 	}
 }
 
-// fetch reads a page that must answer 2xx.
+// fetch reads a page that must respond with 2xx.
 func fetch(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// common is the platform that tests of one process share. It starts with the first of them.
+// common is the platform that the tests of one process share. The first of them starts it.
 var common = sync.OnceValues(func() (*Platform, error) {
 	ctx := context.Background()
 	p, err := newPlatform(ctx, Options{})
@@ -21,7 +21,7 @@ var common = sync.OnceValues(func() (*Platform, error) {
 	return p, p.start(ctx)
 })
 
-// commonStarted tells Main that there is something to end.
+// commonStarted tells Main that common must be stopped.
 var commonStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
@@ -38,7 +38,7 @@ func Shared(tb testing.TB) *Platform {
 	return view
 }
 
-// For returns the same shared platform for another test, which fails in the first one's place.
+// For returns the shared platform for another test, which fails in place of the first.
 func (p *Platform) For(tb testing.TB) *Platform {
 	tb.Helper()
 	view := *p
@@ -49,8 +49,8 @@ func (p *Platform) For(tb testing.TB) *Platform {
 	return &view
 }
 
-// Main runs the tests of a package that uses the harness, and ends what outlives single tests. Call
-// it from TestMain; it does not return.
+// Main runs the tests of a package that uses the harness, and stops what outlives single tests.
+// Call it from TestMain; it does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := endAll(); err != nil {

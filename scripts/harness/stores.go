@@ -17,10 +17,11 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// Wiring says where the run's stores and services are, past the links, for programs that audit them.
+// Wiring contains the addresses of the run's stores and services without the links, for audit
+// programs.
 func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
 
-// DB opens the database of a service, past its links: audits read the stores themselves.
+// DB opens the database of a service without its links: audits read the stores directly.
 func (p *Platform) DB(service string) *pgxpool.Pool {
 	p.tb.Helper()
 	s, err := platform.Lookup(service)
@@ -40,7 +41,7 @@ func (p *Platform) DB(service string) *pgxpool.Pool {
 	return pool
 }
 
-// Redis opens the run's Redis, past the links.
+// Redis opens the run's Redis without the links.
 func (p *Platform) Redis() *redis.Client {
 	p.tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.Wiring().RedisAddrs[0], DB: p.Wiring().RedisDB})
@@ -48,15 +49,16 @@ func (p *Platform) Redis() *redis.Client {
 	return client
 }
 
-// Brokers are the run's Kafka.
+// Brokers are the addresses of the run's Kafka brokers.
 func (p *Platform) Brokers() []string { return p.Wiring().KafkaBrokers }
 
-// Records reads a topic, named without the run's prefix, from its beginning to what is its end now, in the order of each partition.
+// Records reads a topic, named without the run's prefix, from its beginning to its current end, in
+// the order of each partition.
 func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, error) {
 	return topics.Read(ctx, p.Brokers(), p.Wiring().KafkaPrefix+topic)
 }
 
-// Ledger reads what the payment provider has taken and given back.
+// Ledger reads the payment provider's charges and refunds.
 func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refunds []sandbox.Refund, err error) {
 	raw, err := fetch(ctx, "http://"+p.Service(platform.Sandbox).Addr(0)+"/v1/ledger")
 	if err != nil {
@@ -87,7 +89,7 @@ func (p *Platform) Dial(caller, callee string, i int) *rpc.Conn {
 	return conn
 }
 
-// Eventually polls until check holds. What it last said is shown if it never does.
+// Eventually polls until check succeeds. If it never does, its last error is shown.
 func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
 	ctx, cancel := waittest.Context(p.tb)

@@ -14,12 +14,12 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// testRun is what all platforms of one test process share: the programs, and the checkout's backends.
+// testRun is shared by all platforms of one test process: the programs and the checkout's backends.
 type testRun struct {
 	checkout        platform.Layout
 	children        *process.Children
-	own             func() (*workspace, error) // the one workspace with backends of its own
-	acquireBackends func() error               // keeps the checkout's backends up until release
+	own             func() (*workspace, error) // the one workspace with its own backends
+	acquireBackends func() error               // keeps the checkout's backends running until release
 
 	mu      sync.Mutex
 	built   map[string]bool
@@ -39,7 +39,7 @@ func newTestRun() (*testRun, error) {
 	return w, nil
 }
 
-// ownBackends starts backends that nobody else uses. They end with the process.
+// ownBackends starts backends for this process alone. They end with the process.
 func (w *testRun) ownBackends() (*workspace, error) {
 	s, err := claimWorkspace(w.checkout)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *testRun) end() error {
 	return w.release(context.Background())
 }
 
-// build makes the programs with failpoints, once per test process.
+// build builds the programs with failpoints, once per test process.
 func (w *testRun) build(ctx context.Context, services []platform.Service) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,8 +116,8 @@ func (w *testRun) program(s platform.Service) string {
 	return w.checkout.Shared("bin", "failpoint", filepath.Base(s.Package))
 }
 
-// base is the part of the environment that does not depend on the service; the test's own
-// environment stays outside.
+// base is the part of the environment that does not depend on the service; it does not include the
+// test's own environment.
 func (w *testRun) base() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }

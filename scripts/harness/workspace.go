@@ -17,25 +17,27 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// workspace is what one platform of a test owns: a name with a folder, ports, secrets, and backends or a namespace on shared ones.
+// workspace contains what one platform of a test owns: a name with a folder, ports, secrets, and
+// its own backends or a namespace on shared ones.
 type workspace struct {
 	layout    platform.Layout
-	number    int // of the name
+	number    int // part of the name
 	secrets   platform.Secrets
 	backends  *backends.Set // its own; nil: it has a namespace on the checkout's
 	namespace *namespace
-	lock      *os.File     // held as long as the workspace: the name is taken
-	ports     net.Listener // likewise: its ports are
+	lock      *os.File     // held as long as the workspace exists: reserves the name
+	ports     net.Listener // held as long as the workspace exists: reserves the ports
 
 	mu       sync.Mutex
 	migrated map[string]bool // by the path of the program
 }
 
-// maxWorkspaces are the runs of a checkout at one time: a Redis has databases for so many guests.
+// maxWorkspaces is the maximum number of concurrent runs of a checkout, limited by the number of
+// Redis databases.
 const maxWorkspaces = 15
 
-// claimWorkspace takes the first name that no other run of the checkout has, and free ports. The lock of the
-// name ends with the process at the latest.
+// claimWorkspace reserves the first name that no other run of the checkout uses, and free ports.
+// The lock of the name is released at the latest when the process ends.
 func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
@@ -55,7 +57,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 		}
 		offset, ports, err := claimPorts()
 		if err == nil {
-			// What the provider of an earlier run has charged is of payments that are gone.
+			// The ledger of an earlier run refers to deleted payments.
 			err = errors.Join(os.RemoveAll(layout.State("logs")), os.RemoveAll(layout.State("data", platform.Sandbox)))
 		}
 		if err != nil {
@@ -69,12 +71,12 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxWorkspaces)
 }
 
-// leave removes everything that the run has stored on the checkout's backends, and frees the name and the ports.
+// leave removes the run's data from the checkout's backends, and releases the name and the ports.
 func (s *workspace) leave(ctx context.Context) error {
 	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
 }
 
-// wiring is where the run's processes find each other and the backends.
+// wiring contains the addresses of the run's processes and backends.
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	if s.namespace != nil {
@@ -83,7 +85,7 @@ func (s *workspace) wiring() platform.Wiring {
 	return w
 }
 
-// migrate brings the tables and topics of a service to what its program expects, once per workspace and
+// migrate updates the tables and topics of a service for its program, once per workspace and
 // program.
 func (s *workspace) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
 	if s.isMigrated(program) {
@@ -110,7 +112,8 @@ func (s *workspace) isMigrated(program string) bool {
 	return s.migrated[program]
 }
 
-// restoreBackends resumes or starts every backend of the workspace that a test has paused or killed.
+// restoreBackends resumes or restarts every backend of the workspace that a test has paused or
+// killed.
 func (s *workspace) restoreBackends() error {
 	for _, name := range Backends() {
 		if s.backends.Running(name) {
@@ -122,14 +125,14 @@ func (s *workspace) restoreBackends() error {
 	return s.backends.Start(context.Background())
 }
 
-// claimPorts finds ports for a whole platform, below those that the kernel gives to outgoing
-// connections and above those of checkouts side by side. A name on the machine keeps them from the
-// runs of other checkouts while one of ours is down: no two steps apart are two of our ports.
+// claimPorts finds ports for a whole platform, below those that the kernel assigns to outgoing
+// connections and above those of other checkouts. An abstract socket reserves them machine-wide
+// while a process of the run is down: the ports of different steps do not overlap.
 func claimPorts() (offset int, claim net.Listener, err error) {
 	const lowest, step, steps = 5000, 100, 79
 	for _, i := range rand.Perm(steps) {
 		offset = lowest + i*step
-		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // abstract: it leaves no file
+		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // an abstract name leaves no file
 		if err != nil {
 			continue
 		}

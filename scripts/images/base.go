@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// nonRoot is who the programs run as: a number, so that Kubernetes can see that it is not root's.
+// nonRoot is the user of the programs: a number, so that Kubernetes can verify that it is not root.
 const nonRoot = "65532:65532"
 
-// certificates is where Debian's package ca-certificates puts the bundle, and where Go looks for it in the image.
+// certificates is the path of the bundle of Debian's package ca-certificates, and where Go looks
+// for it in the image.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // Media types of the OCI image format (github.com/opencontainers/image-spec).
@@ -34,8 +35,9 @@ type descriptor struct {
 	Platform  map[string]string `json:"platform,omitempty"`
 }
 
-// writeBase lays the base image out in dir (an OCI image layout) and returns its digest. All that a static program needs of a system is
-// in it: whom to trust, and a name for the user. Equal content has an equal digest.
+// writeBase writes the base image to dir (an OCI image layout) and returns its digest. It contains
+// what a static program needs of a system: CA certificates and a user entry. Equal content has an
+// equal digest.
 func writeBase(dir string) (digest string, err error) {
 	bundle, err := os.ReadFile(certificates)
 	if err != nil {
@@ -77,7 +79,7 @@ func writeBase(dir string) (digest string, err error) {
 	return manifest.Digest, l.err
 }
 
-// layout writes the files of an OCI image layout; the first error stays.
+// layout writes the files of an OCI image layout and keeps the first error.
 type layout struct {
 	dir string
 	err error

@@ -1,5 +1,6 @@
-// Package images builds the container images by ko: one per service and one for the simulated visitors. Each is a static program on a
-// base that holds certificates and a user who is not root, and nothing else. Neither Docker nor a registry is asked.
+// Package images builds the container images with ko: one per service and one for the simulated
+// visitors. Each contains a static program on a base with CA certificates and a non-root user. The
+// build needs neither Docker nor a registry.
 package images
 
 import (
@@ -15,7 +16,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Registry is the name that the images get until somebody pushes them elsewhere; the charts' values say the same.
+// Registry is the default registry of the images, the same as in the charts' values.
 const Registry = "urr.local"
 
 // crowd is the program that `helm test` runs.
@@ -27,11 +28,12 @@ type Builder struct {
 	Say    func(format string, args ...any)
 }
 
-// Archive is the file that Build leaves: all images, in the form of docker save, which containerd, kind and Docker read.
+// Archive is the file that Build writes: all images in the format of docker save, which containerd,
+// kind and Docker can load.
 func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") }
 
-// Build makes every image as <Registry>/<name>:<tag>, the service's bill of materials (SPDX) in .urr/images/sbom, and returns the
-// archive.
+// Build creates each image as <Registry>/<name>:<tag>, writes the services' bills of materials
+// (SPDX) to .urr/images/sbom, and returns the path of the archive.
 func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if _, err := os.Stat(certificates); err != nil {
 		installer := apt.Installer{Log: b.Layout.Log("apt"), Say: b.Say}
@@ -47,7 +49,7 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if err := b.command(ctx, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return "", fmt.Errorf("bundle the pages: %w", err)
 	}
-	// ko takes a base that is named by its digest from here before it asks any registry.
+	// ko finds a base that is named by its digest here before it contacts a registry.
 	cache := b.Layout.Shared("images", "cache")
 	digest, err := writeBase(filepath.Join(cache, "img"))
 	if err != nil {
@@ -72,7 +74,7 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	return b.Archive(), nil
 }
 
-// command runs in the checkout; its output is the user's.
+// command prepares a command in the checkout that writes to the user's output.
 func (b Builder) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = b.Layout.Root, os.Stdout, os.Stderr

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// pack makes a layer of files, with the folders that they lie in. Times are fixed, so that equal files make equal layers.
+// pack creates a layer of files and their parent folders. Timestamps are fixed, so that equal files
+// give equal layers.
 func pack(files map[string][]byte) ([]byte, error) {
 	folders := map[string]bool{}
 	for name := range files {

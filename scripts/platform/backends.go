@@ -9,7 +9,7 @@ const (
 	PostgresPort        = 15432
 	KafkaPort           = 19092
 	KafkaControllerPort = 19093
-	KafkaOutsidePort    = 19094 // for clients that reach this machine by another address than loopback
+	KafkaOutsidePort    = 19094 // for clients that reach this machine by a non-loopback address
 	DynamoDBPort        = 18000
 	SQSPort             = 19324
 )
@@ -17,10 +17,10 @@ const (
 // RedisClusterNodes is the size of the Redis Cluster that tests use.
 const RedisClusterNodes = 3
 
-// PostgresUser owns every database of the development server; loopback is trusted.
+// PostgresUser owns every database of the development server, which trusts loopback connections.
 const PostgresUser = "urr"
 
-// Databases are created when PostgreSQL starts: one per service that keeps tables.
+// Databases are created when PostgreSQL starts: one per service that has tables.
 func Databases() []string {
 	var names []string
 	for _, s := range Services() {

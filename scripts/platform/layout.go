@@ -1,7 +1,6 @@
-// Package platform is the one description of URR as a set of processes: which services and
-// backends there are, on which ports, with which environment and secrets, and in which order
-// they start. The development runner, the test harness and the simulations all read it, so that
-// a port or a variable is written down once.
+// Package platform is the single description of URR's processes: services and backends, their
+// ports, environment and secrets, and their start order. The development runner, the test harness
+// and the simulations all use it, so that a port or a variable is defined once.
 package platform
 
 import (
@@ -13,21 +12,21 @@ import (
 	"strconv"
 )
 
-// Layout says where one run of the platform keeps its state, and on which ports it listens.
+// Layout describes where one run of the platform keeps its state, and on which ports it listens.
 type Layout struct {
 	Root   string // the checkout
 	Offset int    // added to every port
-	run    string // empty: the checkout's own run
+	run    string // empty: the checkout's default run
 }
 
-// Run is another run in the same checkout, with state, processes and ports of its own.
+// Run returns another run in the same checkout, with its own state, processes and ports.
 func (l Layout) Run(name string, offset int) Layout {
 	return Layout{Root: l.Root, Offset: offset, run: name}
 }
 
-// Find returns the layout of the checkout that holds the working directory. Without URR_PORT_OFFSET
-// its ports are those of what runs in it. It fails when there is no checkout, and when the offset is
-// not a number between 0 and 46000.
+// Find returns the layout of the checkout that contains the working directory. Without
+// URR_PORT_OFFSET it uses the ports of the running platform. It fails outside of a checkout, and
+// when the offset is not a number between 0 and 46000.
 func Find() (Layout, error) {
 	root, err := findRoot()
 	if err != nil {
@@ -46,7 +45,7 @@ func Find() (Layout, error) {
 	return l, err
 }
 
-// KeepOffset makes commands find the ports of what is started now, until ForgetOffset.
+// KeepOffset records the offset for later commands, until ForgetOffset.
 func (l Layout) KeepOffset() error {
 	if err := os.MkdirAll(l.State("run"), 0o755); err != nil {
 		return fmt.Errorf("keep the offset of the ports: %w", err)
@@ -57,7 +56,7 @@ func (l Layout) KeepOffset() error {
 	return nil
 }
 
-// ForgetOffset is for when nothing runs any more.
+// ForgetOffset is called when no process runs any more.
 func (l Layout) ForgetOffset() error {
 	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the offset of the ports: %w", err)
@@ -84,12 +83,12 @@ func findRoot() (string, error) {
 	}
 }
 
-// Shared is a path below .urr, for what every run of the checkout uses: programs and jars.
+// Shared is a path below .urr that all runs of the checkout share: programs and jars.
 func (l Layout) Shared(elem ...string) string {
 	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
 }
 
-// State is a path for what this run keeps: data, logs, processes.
+// State is a path of this run's own state: data, logs, processes.
 func (l Layout) State(elem ...string) string {
 	dir := []string{l.Root, ".urr"}
 	if l.run != "" {
@@ -98,13 +97,13 @@ func (l Layout) State(elem ...string) string {
 	return filepath.Join(append(dir, elem...)...)
 }
 
-// Bin is the path of a built program.
+// Bin is the path of a compiled program.
 func (l Layout) Bin(name string) string { return l.Shared("bin", name) }
 
 // Log is the file a process writes its output to.
 func (l Layout) Log(name string) string { return l.State("logs", name+".log") }
 
-// Record is the file that remembers a running process.
+// Record is the file that records a running process.
 func (l Layout) Record(name string) string { return l.State("run", name+".json") }
 
 // Port is a base port shifted by the checkout's offset.

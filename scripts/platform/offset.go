@@ -8,18 +8,18 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// OffsetVariable shifts every port of a checkout, so that two checkouts run side by side.
+// OffsetVariable shifts every port of a checkout, so that two checkouts can run at the same time.
 const OffsetVariable = "URR_PORT_OFFSET"
 
 const (
 	// maxOffset keeps the highest port (SQS, 19324) below 65536.
 	maxOffset = 46000
-	// offsetStep is between the offsets that are suggested.
+	// offsetStep is the distance between suggested offsets.
 	offsetStep = 1000
 )
 
-// ParseOffset reads a value of URR_PORT_OFFSET; the empty one is 0. An offset that would put
-// something that is opened in a browser where none opens it is refused.
+// ParseOffset parses a value of URR_PORT_OFFSET; empty means 0. It refuses offsets that would put a
+// browser-facing server on a port that browsers block.
 func ParseOffset(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -35,8 +35,8 @@ func ParseOffset(value string) (int, error) {
 	return n, nil
 }
 
-// blocked finds what people open in a browser and what an offset would put on a port that browsers
-// refuse; the name is empty when there is nothing.
+// blocked returns the browser-facing server that an offset would put on a port that browsers block;
+// the name is empty when there is none.
 func blocked(offset int) (name string, port int) {
 	for _, s := range Services() {
 		for _, base := range s.browserPorts() {
@@ -48,7 +48,7 @@ func blocked(offset int) (name string, port int) {
 	return "", 0
 }
 
-// browserPorts are those that speak HTTP: the pages, the sandbox's ledger, figures and profiles.
+// browserPorts are the HTTP ports: the pages, the sandbox's ledger, metrics and profiles.
 func (s Service) browserPorts() []int {
 	if s.Name == Gateway || s.Name == Sandbox {
 		return []int{s.Port, s.OpsPort}
@@ -56,8 +56,8 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OtherPorts is the end of a sentence about an offset that does not work: the given words and the
-// next one that does, as (URR_PORT_OFFSET=3000). It is empty when there is none.
+// OtherPorts returns the end of an error message: the given words and the next usable offset, as
+// (URR_PORT_OFFSET=3000). It is empty when there is none.
 func OtherPorts(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
 	if !found {
@@ -66,8 +66,8 @@ func OtherPorts(words string, offset int) string {
 	return fmt.Sprintf("%s (%s=%d)", words, OffsetVariable, other)
 }
 
-// OtherOffset is the next offset, upwards and then from 0, at which a whole platform finds its ports
-// free and browsers open its pages.
+// OtherOffset returns the next offset, upwards and then from 0, at which all ports of a platform
+// are free and allowed by browsers.
 func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	works := func(offset int) bool {
 		name, _ := blocked(offset)
@@ -86,8 +86,8 @@ func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports lists the base ports of a platform: of its backends, without the Redis Cluster of the tests,
-// and of its services.
+// Ports lists the base ports of a platform: its services and backends, without the tests' Redis
+// Cluster.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
 	for _, s := range Services() {

@@ -31,8 +31,9 @@ func TestParseOffset(t *testing.T) {
 	}
 }
 
-// Commands without URR_PORT_OFFSET find what runs; a given one counts, also 0.
-func TestCommandsFindThePortsOfWhatRuns(t *testing.T) {
+// Commands without URR_PORT_OFFSET find the running platform; an explicit offset takes precedence,
+// including 0.
+func TestCommandsFindPortsOfTheRunningPlatform(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "scripts"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "go.mod"), nil, 0o600))
@@ -56,8 +57,8 @@ func TestCommandsFindThePortsOfWhatRuns(t *testing.T) {
 	require.Zero(t, offset())
 }
 
-// Nobody may have to wait for a service that starts later, and no two may listen on one port.
-func TestServicesStartAfterWhatTheyNeed(t *testing.T) {
+// No service may depend on one that starts later, and no two may share a port.
+func TestServicesStartAfterTheirDependencies(t *testing.T) {
 	t.Parallel()
 	ports := map[int]string{}
 	var before []string
@@ -72,7 +73,7 @@ func TestServicesStartAfterWhatTheyNeed(t *testing.T) {
 	}
 }
 
-func TestSecretsAreMadeOnceAndKept(t *testing.T) {
+func TestSecretsAreGeneratedOnceAndKept(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	first, err := platform.LoadSecrets(t.Context(), l)
@@ -86,7 +87,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 
 	require.NotEqual(t, first.RPC["vwr>queue"], first.RPC["gateway>queue"], "every pair has a key of its own")
 
-	// A pair of services that is new gets a key; the others keep theirs.
+	// A new pair of services gets a key; existing keys are kept.
 	kept := maps.Clone(first.RPC)
 	delete(kept, "gateway>queue")
 	first.RPC = kept
@@ -100,7 +101,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	require.Equal(t, again.RPC["vwr>queue"], third.RPC["vwr>queue"])
 }
 
-func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
+func TestConcurrentFirstLoadsGiveTheSameSecrets(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	got := make([]platform.Secrets, 8)
@@ -116,8 +117,8 @@ func TestSecretsAreTheSameForAllWhoAskFirst(t *testing.T) {
 	}
 }
 
-// What one side signs with, the other must check with.
-func TestEnvGivesBothSidesOfAPairTheSameKey(t *testing.T) {
+// Both sides of a signature must have the same key.
+func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	w := l.Wiring(platform.NewSecrets())
@@ -143,7 +144,7 @@ func TestEnvGivesBothSidesOfAPairTheSameKey(t *testing.T) {
 	require.Empty(t, env("stats")["SESSION_SECRET"], "a service gets no secret that it does not use")
 }
 
-// Browsers refuse 10080 alone of what an offset can reach: the pages get there, figures and ledgers too.
+// 10080 is the only blocked port within reach of an offset, for pages, metrics and ledgers.
 func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	t.Parallel()
 	for _, s := range platform.Services() {
@@ -165,12 +166,12 @@ func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	require.Equal(t, 2100, n)
 }
 
-func TestTheSuggestedOffsetWorks(t *testing.T) {
+func TestSuggestedOffsetIsUsable(t *testing.T) {
 	t.Parallel()
 	taken := map[int]bool{platform.KafkaPort + 1000: true, 8080 + 3000: true, platform.SQSPort + 46000: true}
 	free := func(port int) bool { return !taken[port] }
 	for from, want := range map[int]int{
-		0:    4000, // 1000 has no Kafka, 2000 no pages, 3000 no gateway
+		0:    4000, // Kafka's port is taken at 1000, the pages are blocked at 2000, the gateway's port is taken at 3000
 		4000: 5000, 1888: 2888, 46000: 0, 45500: 0, 45000: 0,
 	} {
 		got, found := platform.OtherOffset(from, free)

@@ -10,8 +10,8 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// Secrets are what the services of one checkout, or of one test run, share pairwise or alone. They
-// are made up once and never leave the machine.
+// Secrets are the secrets of the services of one checkout or test run. They are generated once and
+// never leave the machine.
 type Secrets struct {
 	VWRToken       string            `json:"vwr_token"`
 	EntryToken     string            `json:"entry_token"`
@@ -21,15 +21,16 @@ type Secrets struct {
 	RPC            map[string]string `json:"rpc"` // "caller>callee" → key of that pair
 }
 
-// NewSecrets makes up every secret, 32 random bytes each.
+// NewSecrets generates every secret, 32 random bytes each.
 func NewSecrets() Secrets {
 	s := Secrets{RPC: map[string]string{}}
 	s.complete()
 	return s
 }
 
-// LoadSecrets returns the secrets of a checkout. What is missing (a first start, a pair of services
-// that is new) is made up and kept in .urr/secrets.json, readable by its owner only. Several may ask at once.
+// LoadSecrets returns the secrets of a checkout. Missing ones (a first start, a new pair of
+// services) are generated and stored in .urr/secrets.json, readable by its owner only. It is safe
+// for concurrent use.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
 	unlock, err := process.Lock(ctx, path+".lock", nil)
@@ -50,7 +51,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	return s, nil
 }
 
-// complete makes up what is missing and tells whether anything was.
+// complete generates missing secrets and reports whether there were any.
 func (s *Secrets) complete() (changed bool) {
 	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook} {
 		if *field == "" {

@@ -13,7 +13,7 @@ const (
 	Ticket  = "ticket"
 	Payment = "payment"
 	Stats   = "stats"
-	Sandbox = "sandbox" // the payment provider of development: no service, but a process like one
+	Sandbox = "sandbox" // the sandbox payment provider: not a service, but run like one
 )
 
 // Backends of a service besides its database.
@@ -27,17 +27,17 @@ const (
 // Service describes one process of the platform.
 type Service struct {
 	Name     string
-	Package  string   // its main package, seen from the checkout
+	Package  string   // its main package, relative to the checkout
 	Port     int      // base port: HTTP of the gateway and the sandbox, gRPC of all others
 	OpsPort  int      // base port of /healthz, /readyz and /metrics; the sandbox has them on Port
 	Migrates bool     // has a migrate command, to run before the first start
-	Database string   // its own database; empty: it keeps no tables
-	Backends []string // what else it connects to: Redis, Kafka, DynamoDB, SQS
+	Database string   // its own database; empty: it has no tables
+	Backends []string // other backends it connects to: Redis, Kafka, DynamoDB, SQS
 	Calls    []string // services it calls by gRPC
 	Needs    []string // what must be ready before it starts
 }
 
-// Services lists every process in an order in which they can start: whoever is needed comes first.
+// Services lists every process in a valid start order: dependencies come first.
 func Services() []Service {
 	return []Service{
 		{Name: Sandbox, Package: "./scripts/cmd/sandbox", Port: 8092, OpsPort: 8092},
@@ -56,7 +56,7 @@ func Services() []Service {
 	}
 }
 
-// Lookup returns the service of that name.
+// Lookup returns the service with the given name.
 func Lookup(name string) (Service, error) {
 	all := Services()
 	i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Wiring is what the environment of the services depends on: where everything is, and the secrets.
-// The development run has one (Layout.Wiring), every harness run its own.
+// Wiring is the input of the services' environments: all addresses, and the secrets. The
+// development run has one (Layout.Wiring), every harness run its own.
 type Wiring struct {
 	Secrets Secrets
-	// Target is what callers of a service dial: host:port, or a dns:// target that names all replicas.
+	// Target is the gRPC target of a service: host:port, or a dns:// target that names all
+	// replicas.
 	Target func(service string) string
 	// DatabaseURL is the address of a service's own database.
 	DatabaseURL func(Service) string
@@ -19,27 +20,27 @@ type Wiring struct {
 	RedisAddrs       []string
 	RedisDB          int // number of the database on a single server
 	KafkaBrokers     []string
-	KafkaPrefix      string // before topic and group names
+	KafkaPrefix      string // prefix of topic and group names
 	DynamoDBEndpoint string
 	DynamoDBPrefix   string
 	SQSEndpoint      string
 	SandboxURL       string
-	WebhookURL       string // where the sandbox reports
-	Ledger           string // the sandbox's file
+	WebhookURL       string // where the sandbox sends webhooks
+	Ledger           string // the sandbox's ledger file
 }
 
-// Listen is where one replica of a service listens.
+// Listen holds the listen addresses of one replica of a service.
 type Listen struct {
 	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
 	Ops  string
 }
 
-// Wiring is the development run's: everything on loopback ports of the checkout.
+// Wiring returns the development run's wiring: loopback ports of the checkout.
 func (l Layout) Wiring(secrets Secrets) Wiring {
 	addr := func(name string) string {
 		s, err := Lookup(name)
 		if err != nil {
-			panic(err) // names are this package's constants
+			panic(err) // names are constants of this package
 		}
 		return l.Loopback(s.Port)
 	}
@@ -58,16 +59,16 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 	}
 }
 
-// GatewayURL is where the development run answers browsers, without a slash at the end.
+// GatewayURL is the gateway's base URL in the development run, without a trailing slash.
 func (l Layout) GatewayURL() string { return "http://" + l.Wiring(Secrets{}).Target(Gateway) }
 
-// Listen is where a service of the development run listens.
+// Listen returns the listen addresses of a service in the development run.
 func (l Layout) Listen(s Service) Listen {
 	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
 }
 
-// Env is the environment of one replica of a service as NAME=value, sorted: only what this service
-// reads, so that a service cannot come to depend on another's secret.
+// Env is the environment of one replica of a service as NAME=value, sorted. It contains only the
+// variables that this service reads, so that a service cannot depend on another's secret.
 func (w Wiring) Env(s Service, at Listen) []string {
 	env := map[string]string{}
 	if s.Name == Sandbox {
@@ -87,11 +88,11 @@ func (w Wiring) Env(s Service, at Listen) []string {
 	return list
 }
 
-// common is what every service reads.
+// common returns the variables that every service reads.
 func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
-	env["DRAIN"] = "200ms" // nothing in front of a development service has to notice first
-	env["PPROF"] = "true"  // the port is this machine's alone
+	env["DRAIN"] = "200ms" // no load balancer must notice the shutdown first
+	env["PPROF"] = "true"  // the port is reachable from this machine only
 	if s.Name == Gateway {
 		env["HTTP_ADDR"] = at.Addr
 	} else {
@@ -114,7 +115,7 @@ func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	}
 }
 
-// backends tells a service where its backends are.
+// backends returns the addresses of a service's backends.
 func (w Wiring) backends(env map[string]string, s Service) {
 	for _, backend := range s.Backends {
 		switch backend {
@@ -141,25 +142,25 @@ func (w Wiring) backends(env map[string]string, s Service) {
 	}
 }
 
-// awsAccess gives the SDK the region and credentials that it requires; the development servers take any.
+// awsAccess sets the region and credentials that the SDK requires; development servers accept any.
 func awsAccess(env map[string]string) {
 	env["AWS_REGION"] = "ap-northeast-2"
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 
-// own is what single services read: their secrets, and what differs in development.
+// own returns the variables of single services: their secrets and their development settings.
 func (w Wiring) own(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = "true", "false"
-		// Simulated visitors run on this machine and bring addresses of their own.
+		// Simulated visitors run on this machine and send an address of their own.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
-		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file at every write
+		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
 	case Queue:
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:

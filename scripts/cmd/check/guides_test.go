@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// files are the checkout's own files with one of these endings, seen from its root.
+// files lists the checkout's own files with one of the given extensions, relative to its root.
 func files(t *testing.T, root string, endings ...string) []string {
 	t.Helper()
 	var found []string
@@ -42,7 +42,7 @@ func text(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// targets are the Makefile's.
+// targets are the targets of the Makefile.
 func targets(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -60,7 +60,7 @@ var (
 	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the names by which the headings of a document can be linked to, as GitHub makes them.
+// anchors are the fragment names of a document's headings, as GitHub generates them.
 func anchors(doc string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range headingPattern.FindAllStringSubmatch(fencePattern.ReplaceAllString(doc, ""), -1) {
@@ -74,8 +74,8 @@ var (
 	linkPattern    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 )
 
-// TestDocumentsNameExistingFiles: every command, every file and every chapter that a document names is
-// there.
+// TestDocumentsNameExistingFiles checks that every command, file and heading that a document names
+// exists.
 func TestDocumentsNameExistingFiles(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -105,8 +105,8 @@ var (
 	publicPattern = regexp.MustCompile(`RFC \d+ $`)
 )
 
-// TestCodeCitesOnlyExistingDocuments: a reader of the code has the checkout and what is public, so
-// that comments name documents of the checkout, and sections of RFCs, only.
+// TestCodeCitesOnlyExistingDocuments checks that comments cite only documents of the checkout and
+// sections of RFCs: a reader of the code has no other documents.
 func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -130,7 +130,7 @@ func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	}
 }
 
-// depguard knows packages by their whole path, so that the rule names each adapter of each service.
+// depguard matches full package paths, so the rule must name each adapter of each service.
 func TestLintRuleNamesEveryAdapter(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

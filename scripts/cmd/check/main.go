@@ -1,5 +1,5 @@
-// Command check is what stands between a change and main: it lints, regenerates, tidies and tests
-// every module of the checkout.
+// Command check lints, regenerates, tidies and tests every module of the checkout. Its checks must
+// pass before a change is merged.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// errReported is a failure that the failed tool has printed already.
+// errReported is a failure that the failed tool has already printed.
 var errReported = errors.New("failed")
 
 // checker works on one checkout.
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// noArguments adapts a command that takes no arguments.
+// noArguments adapts a command without arguments.
 func noArguments(run func(context.Context) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
@@ -97,11 +97,11 @@ func noArguments(run func(context.Context) error) func(context.Context, []string
 
 // module is one Go module of the workspace.
 type module struct {
-	name string // its folder, seen from the checkout
+	name string // its folder, relative to the checkout
 	dir  string
 }
 
-// modules lists what go.work uses, in its order.
+// modules lists the modules of go.work, in its order.
 func (c *checker) modules(ctx context.Context) ([]module, error) {
 	cmd := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}")
 	out, err := cmd.Output()
@@ -120,7 +120,8 @@ func (c *checker) modules(ctx context.Context) ([]module, error) {
 	return modules, nil
 }
 
-// eachModule runs a command in every module, and goes on after a failure so that all are seen.
+// eachModule runs a command in every module. It continues after a failure so that all failures are
+// shown.
 func (c *checker) eachModule(ctx context.Context, name string, args ...string) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -136,15 +137,15 @@ func (c *checker) eachModule(ctx context.Context, name string, args ...string) e
 	return failed
 }
 
-// command prepares a command whose output is the user's.
+// command prepares a command that writes to the user's output.
 func (c *checker) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := c.quietCommand(ctx, dir, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd
 }
 
-// quietCommand prepares a command without output. It is asked to end before it is killed: a test run has
-// processes of its own to stop.
+// quietCommand prepares a command without output. It is interrupted before it is killed: a test run
+// must stop its own processes.
 func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -12,7 +12,7 @@ import (
 )
 
 // quick runs the tests of one service, or of one package of pkg, that start no process and need no
-// Kafka. The backends are started when they do not run, and stay for the next time.
+// Kafka. It starts the backends if needed and leaves them running.
 func (c *checker) quick(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New(usage)
@@ -28,8 +28,8 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	// Most of the time after an edit is the compiler's and the linker's: make lint vets, and nobody
-	// debugs these programs.
+	// After an edit most of the time is spent compiling and linking. `make lint` runs vet, and
+	// these test binaries need no debug information.
 	if err := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", "-ldflags=-s -w", "-timeout=2m", parallelTests,
 		"./"+dir+"/...").Run(); err != nil {
 		return errReported
@@ -37,7 +37,7 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 	return nil
 }
 
-// quickFolder finds a service or a package of pkg by its name; a folder's path will do too.
+// quickFolder finds a service or a package of pkg by its name, or by the path of its folder.
 func (c *checker) quickFolder(name string) (string, error) {
 	var known []string
 	for _, parent := range []string{"services", "pkg"} {

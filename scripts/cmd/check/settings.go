@@ -10,7 +10,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// settings generates the table of settings in the README of every service, and the schemas of the charts' values.
+// settings generates the table of settings in the README of every service, and the schemas of the
+// charts' values.
 func (c *checker) settings(context.Context) error {
 	errs := []error{schemas.Write(filepath.Join(c.layout.Root, "deploy", "helm"))}
 	for _, name := range platform.Names() {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/backends"
 )
 
-// stress runs the tests of packages many times, each time in another order, while one busy loop per
-// processor takes half of it: what passes only on a quiet machine, or only in one order, fails here.
+// stress runs the tests of packages many times, each time in a different order, while one busy loop
+// per processor uses half of it. It finds tests that pass only on an idle machine or in one order.
 func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New(usage)
@@ -53,14 +53,14 @@ func (c *checker) stress(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// testBinary is a package's built tests.
+// testBinary is the compiled tests of a package.
 type testBinary struct {
-	name string // the package's folder, seen from the checkout
+	name string // the package's folder, relative to the checkout
 	dir  string
 	path string
 }
 
-// testBinaries builds the tests of the packages that have any, as make test does.
+// testBinaries compiles the tests of the packages that have any, with the flags of `make test`.
 func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinary, error) {
 	list := c.quietCommand(ctx, c.layout.Root, "go", "list", "-tags=failpoint",
 		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`, pattern)
@@ -94,7 +94,7 @@ func (c *checker) testBinaries(ctx context.Context, pattern string) ([]testBinar
 	return binaries, nil
 }
 
-// stressOne runs one package's tests and counts the runs that failed.
+// stressOne runs one package's tests and counts the failed runs.
 func (c *checker) stressOne(ctx context.Context, b testBinary, runs int) (failed int, err error) {
 	began := time.Now()
 	for i := 1; i <= runs; i++ {
@@ -125,7 +125,7 @@ func loadProcessors(ctx context.Context) (stopLoad func()) {
 	for range runtime.NumCPU() {
 		go func() {
 			for ctx.Err() == nil {
-				continue // the work is to be busy
+				continue // busy loop
 			}
 		}()
 	}

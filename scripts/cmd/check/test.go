@@ -11,15 +11,16 @@ import (
 	"urr.guru/scripts/backends"
 )
 
-// scriptsModule is the module whose tests start built programs and whole platforms. The race detector
-// would watch the driver only, and a cached result would hide a change of what it starts.
+// scriptsModule is the module whose tests start compiled programs and whole platforms. The race
+// detector would watch the driver only, and a cached result would hide a change in the started
+// programs.
 const scriptsModule = "scripts"
 
-// parallelTests lets more tests run at a time than there are processors: most of them wait for a server.
+// parallelTests allows more concurrent tests than processors, since most of them wait for a server.
 const parallelTests = "-parallel=4"
 
-// test runs every module's tests. The backends are started when they do not run, and stopped again
-// then, unless somebody else has come to use them.
+// test runs every module's tests. It starts the backends if needed, and stops them afterwards
+// unless another command uses them.
 func (c *checker) test(ctx context.Context) (err error) {
 	if err := c.needForTests(ctx); err != nil {
 		return err
@@ -38,8 +39,8 @@ func (c *checker) test(ctx context.Context) (err error) {
 	return c.testModules(ctx)
 }
 
-// testModules runs the services and what they share in one go test, and the drivers in another. Both
-// run even if the first fails, so that one run shows everything.
+// testModules runs the services and pkg in one go test, and scripts in another. Both run even if
+// the first fails, so that all failures are shown.
 func (c *checker) testModules(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -52,14 +53,14 @@ func (c *checker) testModules(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		// The failpoints are in, and armed by the tests that want them.
+		// Compiles the failpoints in; tests activate them.
 		c.goTest(ctx, "services and pkg", append([]string{"-race", "-tags=failpoint", "-p=4", parallelTests}, packages...)...),
 		c.goTest(ctx, scriptsModule, "-count=1", "./"+scriptsModule+"/..."),
 	)
 }
 
-// goTest is one go test from the checkout's root. On a CI server nothing is cached, and the order of
-// the tests is shuffled.
+// goTest runs one go test in the checkout's root. On a CI server it disables the cache and shuffles
+// the tests.
 func (c *checker) goTest(ctx context.Context, what string, args ...string) error {
 	args = append([]string{"test", "-timeout=15m"}, args...)
 	if os.Getenv("CI") != "" {
@@ -74,9 +75,9 @@ func (c *checker) goTest(ctx context.Context, what string, args ...string) error
 	return nil
 }
 
-// needForTests makes sure of what building the tests and the pages takes.
+// needForTests installs what building the tests and the pages requires.
 func (c *checker) needForTests(ctx context.Context) error {
-	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // the race detector, the pages
+	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
 		if _, err := c.apt.Need(ctx, program, pkg); err != nil {
 			return err
 		}
@@ -84,8 +85,8 @@ func (c *checker) needForTests(ctx context.Context) error {
 	return nil
 }
 
-// needBrowser makes sure of a Chromium that can show Korean: of the one without windows, which takes
-// less processor time, where the distribution has it.
+// needBrowser installs a Chromium with a Korean font: the headless shell where the distribution has
+// it, which uses less processor time.
 func (c *checker) needBrowser(ctx context.Context) error {
 	if _, err := exec.LookPath("chromium-headless-shell"); err == nil {
 		return nil
@@ -104,7 +105,7 @@ func (c *checker) needBrowser(ctx context.Context) error {
 	return nil
 }
 
-// chaos runs the tests under faults in their full form.
+// chaos runs the fault tests in their full form.
 func (c *checker) chaos(ctx context.Context, args []string) error {
 	flags := []string{"test", "-count=1", "-timeout=60m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {

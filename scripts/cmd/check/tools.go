@@ -6,7 +6,7 @@ import (
 	"urr.guru/scripts/internal/tools"
 )
 
-// tools builds what scripts/tools pins and returns the folder of the programs.
+// tools builds the tools that scripts/tools pins and returns the folder of the programs.
 func (c *checker) tools(ctx context.Context, names ...string) (string, error) {
 	return tools.Build(ctx, c.layout, tools.General, say, names...)
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// verify tells whether what is generated is what the sources generate, whether each module builds
-// without the workspace, and whether the interfaces still understand their last version.
+// verify checks that generated files are current, that each module builds without the workspace,
+// and that the interfaces are compatible with those of main.
 func (c *checker) verify(ctx context.Context) error {
 	steps := []struct {
 		name string
@@ -65,8 +65,8 @@ func (c *checker) sqlc(ctx context.Context) error {
 	return nil
 }
 
-// verifyGenerated requires that generating changes nothing. A tree with changes of the user's own is
-// compared with itself, so that it can be verified before the commit.
+// verifyGenerated requires that generating changes nothing. It compares the working tree before and
+// after, so that uncommitted changes can be verified too.
 func (c *checker) verifyGenerated(ctx context.Context) error {
 	before, err := c.tree(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	return nil
 }
 
-// tree is git's name for the content of the working tree, as it would be committed now.
+// tree is the git tree id of the working tree's content.
 func (c *checker) tree(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "urr-tree-")
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *checker) tree(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	cmd := c.quietCommand(ctx, c.layout.Root, "bash", "-ec", "git read-tree HEAD; git add -A; git write-tree")
-	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // the user's index stays as it is
+	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // leaves the user's index unchanged
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("look at the tree: %w", err)
@@ -106,8 +106,8 @@ func (c *checker) verifyTidy(ctx context.Context) error {
 	return c.eachModule(ctx, "go", "mod", "tidy", "-diff")
 }
 
-// verifyAlone builds each module as a consumer would, without the workspace that could lend it a
-// requirement of another.
+// verifyAlone builds each module without the workspace, which could supply a requirement missing
+// from its go.mod.
 func (c *checker) verifyAlone(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(old) }()
-	// The third-party files are not in git; both sides import the same.
+	// Third-party files are not in git; both sides import the same ones.
 	script := `git archive "$1" proto | tar -x -C "$2" && cp -r proto/third_party "$2/proto/"`
 	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("proto/third_party is missing: run make proto")

@@ -12,35 +12,39 @@ import (
 
 // Config is read from the environment, so that `make demo VISITORS=500 SEATS=100` works.
 type Config struct {
-	// Visitors come in all; Seats are on sale.
+	// Visitors is the size of the crowd; Seats are on sale.
 	Visitors int `env:"VISITORS, default=3000"`
 	Seats    int `env:"SEATS, default=600"`
-	// Threshold is how many may be inside at once; 0 takes a third of the seats.
+	// Threshold is the maximum number of visitors inside; 0 means a third of the seats.
 	Threshold int `env:"THRESHOLD, default=0"`
-	// Rate is how many positions tier 1 serves a second; 0 lets the crowd through in about 25 s.
+	// Rate is the number of positions that tier 1 serves per second; 0 serves the crowd within
+	// about 25 s.
 	Rate int `env:"RATE, default=0"`
-	// URL of the gateway; empty is the checkout's own.
+	// URL of the gateway; empty means the checkout's own.
 	URL string `env:"URL"`
-	// Arrive is how long the arrivals are spread over.
+	// Arrive is the time over which the arrivals are spread.
 	Arrive time.Duration `env:"ARRIVE, default=20s"`
-	// Limit ends a run that does not end by itself.
+	// Limit stops a run that takes longer.
 	Limit time.Duration `env:"LIMIT, default=4m"`
-	// AwayLimit is how long the audit waits for a store that is away, as while it is started again.
+	// AwayLimit is how long the audit waits for an unavailable store, for example one that is
+	// restarting.
 	AwayLimit time.Duration `env:"AWAY_LIMIT, default=3m"`
-	// Seed makes the crowd repeatable; 0 takes the clock.
+	// Seed makes the crowd repeatable; 0 takes it from the clock.
 	Seed uint64 `env:"SEED, default=0"`
-	// Stores of a platform at URL, for the audit: all of them, or none. Without, the run is judged by what the visitors saw.
+	// Stores of a platform at URL, for the audit: all of them, or none. Without them the run is
+	// judged by what the visitors saw.
 	TicketDatabase  string   `env:"TICKET_DATABASE_URL"`
 	PaymentDatabase string   `env:"PAYMENT_DATABASE_URL"`
 	StatsDatabase   string   `env:"STATS_DATABASE_URL"`
 	RedisAddrs      []string `env:"REDIS_ADDRS"`
 	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
 	SandboxURL      string   `env:"SANDBOX_URL"`
-	// Break damages the stores before the audit, to show that it notices: oversold or paid_without_ticket.
+	// Break damages the stores before the audit, to show that it detects the damage: oversold or
+	// paid_without_ticket.
 	Break string `env:"BREAK"`
 }
 
-// Validate fills in what depends on other values.
+// Validate sets the defaults that depend on other values.
 func (c *Config) Validate() error {
 	switch {
 	case c.Visitors < 1 || c.Visitors > 100_000:
@@ -69,13 +73,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Hold and slot times of the demo's sale, seconds: what is abandoned is back while the crowd is there.
+// Hold and slot times of the demo's sale in seconds: short, so that abandoned seats return while
+// the crowd is still there.
 const (
 	holdSeconds = 30
 	slotSeconds = 30
 )
 
-// validateStores refuses an audit of the wrong stores, or of some of them.
+// validateStores refuses an audit with the wrong stores, or with only some of them.
 func (c *Config) validateStores() error {
 	var named, missing []string
 	for _, v := range []struct{ name, value string }{
@@ -101,10 +106,10 @@ func (c *Config) validateStores() error {
 	return nil
 }
 
-// publicAuditor tells that the stores are out of reach.
-func (c *Config) publicAuditor() bool { return c.URL != "" && c.TicketDatabase == "" }
+// withoutStores reports whether the run is judged without the stores.
+func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
 
-// stores is where the audit reads.
+// stores is the wiring of the audited stores.
 func (c *Config) stores(w platform.Wiring) platform.Wiring {
 	if c.URL == "" {
 		return w
@@ -117,7 +122,7 @@ func (c *Config) stores(w platform.Wiring) platform.Wiring {
 
 func (c *Config) sale() crowd.Sale {
 	return crowd.Sale{
-		// Two who start in the same second have sales of their own.
+		// The id is unique even when two runs start in the same second.
 		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
 		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Hold: holdSeconds, Slot: slotSeconds,
 	}

@@ -15,14 +15,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// runDemo plays the demo and prints its last line, whatever the outcome is.
+// runDemo runs the demo and prints its last line for every outcome.
 func runDemo(ctx context.Context) error {
 	redis.SetLogger(discardLogger{})
 	err := playDemo(ctx)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		if !errors.Is(err, errInterrupted) { // no sale was open, or all had left it
+		if !errors.Is(err, errInterrupted) { // no sale was open, or all visitors had left it
 			err = fmt.Errorf("%w; the platform runs on (make status, make down)", errInterrupted)
 		}
 		fmt.Println("demo " + err.Error())
@@ -32,15 +32,16 @@ func runDemo(ctx context.Context) error {
 	return err
 }
 
-// discardLogger keeps Redis's client from writing between the lines: the audit says what is away.
+// discardLogger discards the logs of Redis's client, which would garble the progress bars. The
+// audit reports unavailable stores itself.
 type discardLogger struct{}
 
-// Printf drops what the client says.
+// Printf discards its arguments.
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
 var errInterrupted = errors.New("interrupted")
 
-// errBroken is an invariant that does not hold; its line has been printed.
+// errBroken is a violated invariant; its line has been printed.
 var errBroken = errors.New("an invariant is broken")
 
 func playDemo(ctx context.Context) error {
@@ -59,7 +60,7 @@ func playDemo(ctx context.Context) error {
 	}
 	d.api = crowd.NewAPI(url, d.recorder)
 	defer d.api.Close()
-	if cfg.publicAuditor() {
+	if cfg.withoutStores() {
 		d.auditor = &publicAuditor{visitor: crowd.NewAPI(url, crowd.NewRecorder()).NewSession(), sale: d.sale}
 	} else {
 		stores, err := audit.Open(ctx, cfg.stores(layout.Wiring(platform.Secrets{})))
@@ -90,10 +91,10 @@ func playDemo(ctx context.Context) error {
 	return nil
 }
 
-// closeLimit bounds what an interrupted run still does.
+// closeLimit bounds the cleanup of an interrupted run.
 const closeLimit = 10 * time.Second
 
-// closeSale ends an interrupted run: the sale must not go on without its observer.
+// closeSale ends an interrupted run: the sale must not continue without its observer.
 func (d *demo) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
@@ -116,17 +117,18 @@ type demo struct {
 	took     time.Duration
 }
 
-// auditor measures and judges a run: by the stores, or by the public API when they are out of reach.
+// auditor measures and judges a run: by the stores, or by the public API when the stores are not
+// accessible.
 type auditor interface {
-	// begin notes what was there before.
+	// begin records the state before the run.
 	begin(ctx context.Context) error
-	// sample reads the state of the sale now, as far as it can be seen.
+	// sample reads the current state of the sale, as far as it is visible.
 	sample(ctx context.Context) (audit.Sample, error)
-	// judge waits until what is still on its way has arrived, and fills in the verdict.
+	// judge waits until everything in progress has completed, and sets the verdict.
 	judge(ctx context.Context, tally *crowd.Tally, v *findings) error
 }
 
-// play opens the sale and lets the crowd in, sampling all the while.
+// play opens the sale, runs the crowd, and samples meanwhile.
 func (d *demo) play(ctx context.Context, url string) error {
 	if err := d.auditor.begin(ctx); err != nil {
 		return err
@@ -138,7 +140,8 @@ func (d *demo) play(ctx context.Context, url string) error {
 		d.cfg.Visitors, d.cfg.Seats, d.sale.EventID, d.cfg.Rate, d.cfg.Threshold, d.cfg.Seed)
 	d.crowd = crowd.New(d.sale, d.api, crowd.Options{
 		Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed,
-		// A charge that was lost while a store was away is voided and called declined: people try again.
+		// A charge that was lost while a store was unavailable is voided and reported as declined,
+		// so visitors retry.
 		Cards: 3,
 	})
 

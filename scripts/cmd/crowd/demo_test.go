@@ -40,14 +40,14 @@ func TestVerdictLine(t *testing.T) {
 	require.Contains(t, whole.Line(), " other=2")
 }
 
-func TestStoresMustBeNamedTogether(t *testing.T) {
+func TestStoresMustBeConfiguredTogether(t *testing.T) {
 	t.Parallel()
 	remote := Config{
 		Visitors: 1, Seats: 1, URL: "https://tickets.test", TicketDatabase: "t", PaymentDatabase: "p", StatsDatabase: "s",
 		RedisAddrs: []string{"r"}, KafkaBrokers: []string{"k"}, SandboxURL: "u",
 	}
 	require.NoError(t, remote.Validate())
-	require.False(t, remote.publicAuditor())
+	require.False(t, remote.withoutStores())
 
 	some := remote
 	some.KafkaBrokers = nil
@@ -58,22 +58,22 @@ func TestStoresMustBeNamedTogether(t *testing.T) {
 
 	none := Config{Visitors: 1, Seats: 1, URL: "https://tickets.test"}
 	require.NoError(t, none.Validate())
-	require.True(t, none.publicAuditor())
+	require.True(t, none.withoutStores())
 	none.Break = breakOversold
 	require.ErrorContains(t, none.Validate(), "BREAK")
 	own := Config{Visitors: 1, Seats: 1}
 	require.NoError(t, own.Validate())
-	require.False(t, own.publicAuditor())
+	require.False(t, own.withoutStores())
 }
 
-func TestEachDemoHasItsOwnEventID(t *testing.T) {
+func TestEventIDsOfDemosAreUnique(t *testing.T) {
 	t.Parallel()
 	one, other := Config{Seed: 1}, Config{Seed: 2}
 	require.NotEqual(t, one.sale().EventID, other.sale().EventID)
 	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, one.sale().EventID)
 }
 
-// TestReportIsSelfContained: it is looked at on machines without a network, and must tell nobody who looks.
+// TestReportIsSelfContained: the report works without a network and sends no requests.
 func TestReportIsSelfContained(t *testing.T) {
 	t.Parallel()
 	rec := crowd.NewRecorder()

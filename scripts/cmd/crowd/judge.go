@@ -10,19 +10,20 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// settleWithin is how long after the last visitor what is still on its way (late webhooks, the saga's events) may arrive.
+// settleWithin is how long after the last visitor late webhooks and the saga's events may still
+// arrive.
 const settleWithin = 45 * time.Second
 
-// maxFindings keeps the report readable when much is wrong.
+// maxFindings keeps the report readable when there are many findings.
 const maxFindings = 10
 
-// findings is the verdict with what it rests on.
+// findings is the verdict with its evidence.
 type findings struct {
 	Verdict
 	Findings []string
 }
 
-// judge asks for the truth.
+// judge determines the verdict.
 func (d *demo) judge(ctx context.Context) (findings, error) {
 	v := findings{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
 	tally := d.crowd.Tally()
@@ -42,15 +43,15 @@ func (v *findings) find(format string, args ...any) {
 	}
 }
 
-// storeAuditor reads the truth from the stores.
+// storeAuditor reads the verdict from the stores.
 type storeAuditor struct {
 	stores *audit.Stores
 	cfg    *Config
 	sale   crowd.Sale
 	series *audit.Series
-	// patience is for stores that are away; it says so.
+	// patience waits for unavailable stores and reports them.
 	patience audit.OutageWait
-	// letters are those that had been put aside before.
+	// letters are the dead letters from before the run.
 	letters map[string]int64
 }
 
@@ -97,8 +98,9 @@ func (i *storeAuditor) judge(ctx context.Context, _ *crowd.Tally, v *findings) e
 	return nil
 }
 
-// settled waits until the stores agree with each other, and returns what they do not agree in when that takes too long. The time
-// counts anew from when all of them are back: what is on its way waits for them too.
+// settled waits until the stores are consistent, and returns the remaining faults when that takes
+// too long. The time starts again when all stores are available: events in transit wait for them
+// too.
 func (i *storeAuditor) settled(ctx context.Context) (audit.Faults, error) {
 	deadline := time.Now().Add(settleWithin)
 	for {
@@ -147,7 +149,7 @@ func (i *storeAuditor) judgeFaults(ctx context.Context, v *findings) error {
 	return nil
 }
 
-// judgeDeadLetters counts what consumers have put aside meanwhile.
+// judgeDeadLetters counts the dead letters since the beginning of the run.
 func (i *storeAuditor) judgeDeadLetters(ctx context.Context, v *findings) error {
 	letters, err := i.stores.DeadLetters(ctx)
 	if err != nil {
@@ -180,7 +182,7 @@ func (i *storeAuditor) judgeOrder(ctx context.Context, v *findings) error {
 	return nil
 }
 
-// judgeForgedPasses counts their traces in the stores.
+// judgeForgedPasses counts the traces of forgers in the stores.
 func (i *storeAuditor) judgeForgedPasses(ctx context.Context, v *findings) error {
 	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
 		n, err := i.stores.Reservations(ctx, i.sale.EventID, prefix)
@@ -195,7 +197,7 @@ func (i *storeAuditor) judgeForgedPasses(ctx context.Context, v *findings) error
 	return nil
 }
 
-// What BREAK may damage.
+// Damages that BREAK can select.
 const (
 	breakOversold   = "oversold"
 	breakUnticketed = "paid_without_ticket"

@@ -1,10 +1,10 @@
 // Command crowd sends simulated visitors through the gateway of a platform.
 //
-// Without an argument it plays the demo: a crowd buys out one sale, then the stores are audited. The last line is
-// `demo ok: …` or `demo FAILED: …`; the exit code is 1 when an invariant is broken.
+// Without an argument it runs the demo: a crowd buys out one sale, then the stores are audited. The
+// last line is `demo ok: …` or `demo FAILED: …`; the exit code is 1 when an invariant is violated.
 //
-// `crowd smoke` needs nothing but the URL, so that it also runs inside a cluster: there are seats for everybody, and every
-// request must succeed.
+// `crowd smoke` needs only the URL, so that it also runs inside a cluster: there are seats for all
+// visitors, and every request must succeed.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// exitCode is 130 after an interrupt, as a shell gives it, and 1 after any other failure.
+// exitCode is 130 after an interrupt, as in a shell, and 1 after any other failure.
 func exitCode(err error) int {
 	if errors.Is(err, errInterrupted) {
 		return interrupt.Code
@@ -30,7 +30,7 @@ func exitCode(err error) int {
 	return 1
 }
 
-// run plays what the arguments ask for, and prints why it failed.
+// run runs the command that the arguments name, and prints its error.
 func run(args []string) error {
 	ctx, stop := interrupt.Context()
 	defer stop()

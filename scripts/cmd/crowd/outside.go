@@ -11,9 +11,11 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// publicAuditor judges a platform whose stores are out of reach by what anybody may ask and by what the visitors saw: sold is what the public
-// figures say, oversold are seats for which two of the crowd hold a ticket, paid without a ticket who was told to have paid and saw none.
-// Who is inside and in which order people got in shows in the stores only, and stays open.
+// publicAuditor judges a platform without access to its stores, by public information and by what
+// the visitors saw. Sold comes from the public figures; oversold counts seats for which two
+// visitors of the crowd hold a ticket; paid without ticket counts visitors whose payment was
+// confirmed and who saw no ticket. The number of visitors inside and the order of admissions are
+// visible in the stores only, and stay unknown.
 type publicAuditor struct {
 	visitor *crowd.Session
 	sale    crowd.Sale
@@ -51,7 +53,7 @@ func (o *publicAuditor) judge(ctx context.Context, tally *crowd.Tally, v *findin
 		sold, err := o.sold(ctx)
 		over := time.Now().After(deadline)
 		if err != nil && over {
-			return err // until then it may be a store that is away
+			return err // until then a store may be unavailable
 		}
 		v.Sold = int(sold)
 		if v.Sold == v.Seats || over {

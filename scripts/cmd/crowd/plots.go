@@ -30,7 +30,7 @@ var (
 	green  = color.RGBA{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// line is one curve over the seconds of the run.
+// line is a value over the seconds of the run.
 type line struct {
 	name   string
 	color  color.Color
@@ -41,9 +41,9 @@ type line struct {
 // plots draws the report's figures as SVG.
 func (d *demo) plots(r Report) ([]figure, error) {
 	over := []struct {
-		title, text  string
-		storeAuditor bool // only the stores know
-		lines        []line
+		title, text string
+		fromStores  bool // visible in the stores only
+		lines       []line
 	}{
 		{"Arrivals and serving counter", "Visitors who came, and how many positions of tier 1 have been served.", false, []line{
 			{"arrived", blue, false, func(s audit.Sample) float64 { return float64(s.Arrived) }},
@@ -65,7 +65,7 @@ func (d *demo) plots(r Report) ([]figure, error) {
 	}
 	var out []figure
 	for _, f := range over {
-		if f.storeAuditor && d.cfg.publicAuditor() {
+		if f.fromStores && d.cfg.withoutStores() {
 			continue
 		}
 		svg, err := timeline(r.Series, f.lines)
@@ -124,7 +124,7 @@ func latencies(steps []crowd.Summary, rec *crowd.Recorder) (template.HTML, error
 			return "", err
 		}
 		box.FillColor = color.RGBA{R: 0xcf, G: 0xdf, B: 0xf5, A: 0xff}
-		box.Outside = nil // the slowest are in the table's p99; drawn, they hide the boxes
+		box.Outside = nil // outliers would compress the boxes; the table has the p99
 		box.GlyphStyle.Radius = 0
 		p.Add(box)
 		p.Y.Max = min(p.Y.Max, 4*maxP50(steps)+1)
@@ -153,7 +153,7 @@ func render(p *plot.Plot) (template.HTML, error) {
 	}
 	svg := b.String()
 	if at := strings.Index(svg, "<svg"); at > 0 {
-		svg = svg[at:] // storeAuditor HTML there is no XML declaration
+		svg = svg[at:] // embedded in HTML, SVG has no XML declaration
 	}
 	return template.HTML(svg), nil //nolint:gosec // drawn here, from numbers and our own names
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// prober asks for one page at a steady rate, each time on a connection of its own, and so notices a moment in which somebody who comes
-// anew would be turned away. Visitors would not: their requests are few, and most go on connections that stand.
+// prober requests one page at a steady rate, each time on a new connection. It detects moments in
+// which new visitors would be refused: the crowd would not, since its requests are few, and most
+// use existing connections.
 type prober struct {
 	url    string
 	client *http.Client
@@ -25,7 +26,7 @@ func newProber(url string) *prober {
 	return &prober{url: url, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}}
 }
 
-// run asks perSecond times a second until ctx ends, and waits for the last answers.
+// run sends perSecond requests per second until ctx ends, and waits for the last responses.
 func (p *prober) run(ctx context.Context, perSecond int) {
 	if perSecond == 0 {
 		return
@@ -73,7 +74,7 @@ func (p *prober) note(err error) {
 	}
 }
 
-// verdict prints what happened; a failed request is an error.
+// verdict prints the result; a failed request is an error.
 func (p *prober) verdict() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,22 +17,24 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// Verdict is the truth of a run, under the names of its last line.
+// Verdict is the result of a run, with the names of its last line.
 type Verdict struct {
 	Visitors          int `json:"visitors"`
 	Seats             int `json:"seats"`
 	Sold              int `json:"sold"`
 	Oversold          int `json:"oversold"`
 	PaidWithoutTicket int `json:"paid_without_ticket"`
-	// OverThreshold and OutOfOrder are in the stores only; nil: nobody could look.
+	// OverThreshold and OutOfOrder are visible in the stores only; nil: unknown.
 	OverThreshold *int `json:"over_threshold"`
 	OutOfOrder    *int `json:"out_of_order"`
 	ForgedIn      int  `json:"forged_in"`
-	// Other counts what else the stores contradict each other in; the last line names it when there is any.
+	// Other counts all other inconsistencies of the stores; the last line contains it if it is not
+	// 0.
 	Other int `json:"other"`
 }
 
-// OK tells whether every seat was sold once, to somebody who waited and paid, as far as anybody could look.
+// OK reports whether every seat was sold once, to visitors who waited and paid, as far as that is
+// known.
 func (v Verdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
@@ -136,7 +138,7 @@ func sortedKeys(m map[string]int) []string {
 //go:embed report.html.tmpl
 var pageSource string
 
-// page renders the report with its plots inside; the file needs nothing beside it.
+// page renders the report with its plots embedded; the file has no other dependencies.
 func (d *demo) page(r Report) ([]byte, error) {
 	plots, err := d.plots(r)
 	if err != nil {

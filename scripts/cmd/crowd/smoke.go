@@ -15,12 +15,12 @@ import (
 type SmokeConfig struct {
 	// URL of the gateway, which must have DEV_LOGIN.
 	URL string `env:"URL, required"`
-	// Visitors come in all, spread over Arrive.
+	// Visitors is the size of the crowd, whose arrivals are spread over Arrive.
 	Visitors int           `env:"VISITORS, default=5" min:"1" max:"100000"`
 	Arrive   time.Duration `env:"ARRIVE, default=2s" min:"0s" max:"1h"`
-	// Limit ends a run that does not end by itself.
+	// Limit stops a run that takes longer.
 	Limit time.Duration `env:"LIMIT, default=4m" min:"1s" max:"2h"`
-	// Probes is how many requests a second are sent besides, each on a new connection.
+	// Probes is the number of additional requests per second, each on a new connection.
 	Probes int `env:"PROBES, default=0" min:"0" max:"1000"`
 	// Event is the sale's id; empty generates one.
 	Event string `env:"EVENT"`
@@ -28,8 +28,9 @@ type SmokeConfig struct {
 	Seed uint64 `env:"SEED, default=1"`
 }
 
-// runSmoke opens a sale and sends the crowd. It fails when a request got no answer or a 5xx, when a visit ended in an error, when a
-// forged pass was accepted, when one seat has two tickets, or when nobody got a ticket.
+// runSmoke opens a sale and sends the crowd. It fails when a request got no response or a 5xx, when
+// a visit ended in an error, when a forged pass was accepted, when one seat has two tickets, or
+// when no visitor got a ticket.
 func runSmoke(ctx context.Context) error {
 	cfg, err := config.Load[SmokeConfig](ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func runSmoke(ctx context.Context) error {
 	return errors.Join(probes.verdict(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
-// sale has seats for everybody, so that every visitor who wants a ticket must get one.
+// sale has seats for all visitors, so that each who wants a ticket must get one.
 func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
@@ -72,7 +73,7 @@ func (c *SmokeConfig) sale() crowd.Sale {
 	}
 }
 
-// judgeSmoke prints what happened and returns what should not have.
+// judgeSmoke prints the results and returns the violations.
 func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 	var problems []string
 	requests := 0

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// sampleEvery is dense enough to catch a threshold exceeded for one tick.
+	// sampleEvery is short enough to detect a threshold exceeded for one tick.
 	sampleEvery = 250 * time.Millisecond
-	// sayEvery is how often progress is written where there is no terminal.
+	// sayEvery is the interval of progress lines when there is no terminal.
 	sayEvery = 5 * time.Second
 )
 
@@ -41,7 +41,7 @@ func (d *demo) watch(ctx context.Context, visitor *crowd.Session) {
 			s, err := d.auditor.sample(ctx)
 			absence.Note(began, err)
 			if err != nil {
-				continue // a missed sample; the verdict on the end does not depend on it
+				continue // a missed sample; the final verdict does not depend on it
 			}
 			s.Seconds = time.Since(start).Seconds()
 			s.Arrived = d.crowd.Tally().Arrived.Load()
@@ -52,29 +52,29 @@ func (d *demo) watch(ctx context.Context, visitor *crowd.Session) {
 	}
 }
 
-// serving asks the gateway for tier 1's counter, as a page does.
+// serving reads tier 1's counter from the gateway, as a page does.
 func serving(ctx context.Context, s *crowd.Session, eventID string) int64 {
 	var out struct {
 		ServingCounter int64 `json:"servingCounter"`
 	}
 	ans, err := s.Call(ctx, crowd.StepEvent, http.MethodGet, "/vwr-api/vwr/serving/"+eventID, nil, nil)
 	if err == nil && ans.OK() {
-		_ = json.Unmarshal(ans.Body, &out) // a missing figure is drawn as 0
+		_ = json.Unmarshal(ans.Body, &out) // a missing value is drawn as 0
 	}
 	return out.ServingCounter
 }
 
-// progress is bars on a terminal and lines elsewhere.
+// progress shows bars on a terminal and prints lines elsewhere.
 type progress struct {
 	bars                        *mpb.Progress
 	arrived, served, sold, left *mpb.Bar
 	lastLine                    time.Time
 	out                         io.Writer
-	publicAuditor               bool // who waits and who is inside cannot be seen
+	withoutStores               bool // the numbers waiting and inside are unknown
 }
 
 func (d *demo) newProgress() *progress {
-	p := &progress{out: os.Stdout, publicAuditor: d.cfg.publicAuditor()}
+	p := &progress{out: os.Stdout, withoutStores: d.cfg.withoutStores()}
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return p
 	}
@@ -104,13 +104,13 @@ func (p *progress) update(s audit.Sample, t *crowd.Tally) {
 	}
 	p.lastLine = time.Now()
 	line := ""
-	if !p.publicAuditor {
+	if !p.withoutStores {
 		line = fmt.Sprintf("  waiting %d  active %d", s.Waiting, s.Active)
 	}
 	fmt.Fprintf(p.out, "%4.0f s  arrived %d  served %d%s  sold %d  gone %d\n", s.Seconds, s.Arrived, s.Serving, line, s.Sold, t.Gone.Load())
 }
 
-// say writes a line above the bars.
+// say prints a line above the bars.
 func (p *progress) say(format string, args ...any) {
 	out := p.out
 	if p.bars != nil {
@@ -124,7 +124,7 @@ func (p *progress) close() {
 		return
 	}
 	for _, b := range []*mpb.Bar{p.arrived, p.served, p.sold, p.left} {
-		b.Abort(false) // leaves the bar as it stands
+		b.Abort(false) // keeps the bar on the screen
 	}
 	p.bars.Wait()
 }

@@ -1,4 +1,4 @@
-// Command dev runs URR on a development machine: backends, services, their state and their logs.
+// Command dev runs URR on a development machine: its backends, services, state and logs.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	os.Exit(report(ctx, run(ctx, os.Args[1:])))
 }
 
-// report says why a command failed, in one line, and gives its exit code.
+// report prints the failure of a command in one line and returns the exit code.
 func report(ctx context.Context, err error) int {
 	switch {
 	case err == nil:

@@ -1,4 +1,5 @@
-// Command images builds the container images of the services into .urr/images/urr.tar. TAG names them (dev).
+// Command images builds the container images of the services into .urr/images/urr.tar. TAG is their
+// tag (default dev).
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command sandbox is the payment provider of development: package sandbox as a server. It listens at
-// HTTP_ADDR, keeps its ledger in LEDGER_FILE, and reports to WEBHOOK_URL, signed with
+// Command sandbox runs the sandbox payment provider (package sandbox) as a server. It listens at
+// HTTP_ADDR, keeps its ledger in LEDGER_FILE, and sends webhooks to WEBHOOK_URL, signed with
 // SANDBOX_WEBHOOK_SECRET.
 package main
 
@@ -44,7 +44,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	handler := sandbox.NewServer(ctx, ledger, sandbox.Options{
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
 	}, log)
-	// The answers' time limit is above the longest silence that a payment key can ask for.
+	// The write timeout is above the longest delay that a payment key can request.
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,

@@ -11,14 +11,16 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// output is what the gateway embeds, by path inside dist, and the source maps, which stay outside of it.
+// output holds the files that the gateway embeds, by path inside dist, and the source maps, which
+// are not embedded.
 type output struct {
 	files  map[string][]byte
 	maps   map[string][]byte
 	packed int
 }
 
-// manifest tells the gateway which files a page needs; its Go side is services/gateway/internal/web.
+// manifest lists the files that each page needs. The gateway reads it in
+// services/gateway/internal/web.
 type manifest struct {
 	Pages       map[string]entry `json:"pages"`
 	Clock       string           `json:"clock"`
@@ -32,7 +34,7 @@ type entry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile is the part of esbuild's that is read here.
+// metafile is the part of esbuild's metafile that is read here.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -49,7 +51,7 @@ const (
 	docsSource  = "src/docs/docs.ts"
 )
 
-// bundle builds the pages, the clock's worker and the waiting room. The same sources give the same bytes.
+// bundle builds the pages, the clock's worker and the waiting room. The build is deterministic.
 func bundle(web string) (*output, error) {
 	out := &output{files: map[string][]byte{}, maps: map[string][]byte{}}
 	pages, err := filepath.Glob(filepath.Join(web, "src/pages/*.tsx"))
@@ -99,7 +101,8 @@ func bundle(web string) (*output, error) {
 	return out, nil
 }
 
-// pageOptions bundles for modern browsers under the gateway's /assets/, names by content.
+// pageOptions bundles for modern browsers under the gateway's /assets/, with content hashes as
+// names.
 func pageOptions(web string) api.BuildOptions {
 	return api.BuildOptions{
 		AbsWorkingDir: web, Outdir: "assets", Outbase: "src", PublicPath: "/assets/",
@@ -112,7 +115,8 @@ func pageOptions(web string) api.BuildOptions {
 	}
 }
 
-// addDocs bundles the renderer of the API's reference into one script and one sheet, with the licences of what is inside.
+// addDocs bundles the renderer of the API reference into one script and one style sheet, with the
+// licences of its packages.
 func (o *output) addDocs(web string) (entry, error) {
 	options := pageOptions(web)
 	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
@@ -129,7 +133,7 @@ func (o *output) addDocs(web string) (entry, error) {
 	return entry{}, fmt.Errorf("no output of %s", docsSource)
 }
 
-// add builds and takes the files over.
+// add builds and collects the output files.
 func (o *output) add(options api.BuildOptions) (*metafile, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {
@@ -150,7 +154,7 @@ func (o *output) add(options api.BuildOptions) (*metafile, error) {
 	return &meta, nil
 }
 
-// problems makes esbuild's warnings and errors one error: a bundle with warnings is not shipped.
+// problems joins esbuild's warnings and errors into one error: a bundle with warnings is refused.
 func problems(result api.BuildResult) error {
 	messages := slices.Concat(result.Errors, result.Warnings)
 	if len(messages) == 0 {
@@ -160,7 +164,7 @@ func problems(result api.BuildResult) error {
 	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
 }
 
-// outputOf is the URL path of the file made from a source, and empty when there is none.
+// outputOf is the URL path of the file built from a source, and empty when there is none.
 func (m *metafile) outputOf(source string) string {
 	for name, o := range m.Outputs {
 		if o.EntryPoint == source {
@@ -170,7 +174,8 @@ func (m *metafile) outputOf(source string) string {
 	return ""
 }
 
-// preload lists every chunk that a file imports, directly or through others, so that the browser fetches them together.
+// preload lists every chunk that a file imports, directly or indirectly, so that the browser
+// fetches them concurrently.
 func (m *metafile) preload(name string) []string {
 	seen := map[string]bool{}
 	var walk func(string)

@@ -28,14 +28,14 @@ func build(t *testing.T) (*output, manifest) {
 	return out, m
 }
 
-func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
+func TestBundleIsDeterministic(t *testing.T) {
 	t.Parallel()
 	first, _ := build(t)
 	again, _ := build(t)
 	require.Equal(t, first.files, again.files)
 }
 
-func TestTheManifestNamesFilesThatExist(t *testing.T) {
+func TestManifestNamesExistingFiles(t *testing.T) {
 	t.Parallel()
 	out, m := build(t)
 	require.Contains(t, m.Pages, "seats")
@@ -54,18 +54,19 @@ func TestTheManifestNamesFilesThatExist(t *testing.T) {
 		require.NotContains(t, name, ".map")
 		require.NotContains(t, string(body), "sourceMappingURL", name)
 		if path.Base(name) == path.Base(m.Docs.Module) {
-			continue // Swagger UI names sites that it loads nothing from as it is set up; the page's policy allows none
+			continue // Swagger UI contains URLs that it does not load in this setup; the page's CSP allows none
 		}
 		require.NotRegexp(t, `https?://[a-z0-9.-]+\.[a-z]{2,}/`, withoutNamespaces(string(body)), "%s names another site", name)
 	}
 }
 
-// withoutNamespaces drops the names of XML namespaces, which look like addresses and are never fetched.
+// withoutNamespaces removes the names of XML namespaces, which look like URLs and are never
+// fetched.
 func withoutNamespaces(text string) string {
 	return regexp.MustCompile(`https?://www\.w3\.org/[\w./]+`).ReplaceAllString(text, "")
 }
 
-func TestTheWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
+func TestWaitingRoomIsOneFileWithItsHashes(t *testing.T) {
 	t.Parallel()
 	out, m := build(t)
 	page := string(out.files[m.WaitingRoom.File])

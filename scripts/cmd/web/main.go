@@ -1,5 +1,6 @@
-// Command web builds the gateway's pages: it installs the packages when needed, checks the types, bundles, and writes
-// the result, compressed, to where the gateway embeds it. Run it from anywhere inside the checkout.
+// Command web builds the gateway's pages: it installs the packages if needed, checks the types,
+// bundles the pages, and writes the result, compressed, to the folder that the gateway embeds. It
+// can run anywhere inside the checkout.
 package main
 
 import (

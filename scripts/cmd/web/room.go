@@ -15,7 +15,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// waitingRoom is the one-file page; Script and Style are the CSP sources of what stands inline in it.
+// waitingRoom is the one-file page; Script and Style are the CSP sources of its inline script and
+// style.
 type waitingRoom struct {
 	File   string `json:"file"`
 	Script string `json:"script"`
@@ -23,8 +24,8 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// buildRoom puts script and style into the page's file. The clock's worker becomes a string in the script, since the
-// page loads nothing but itself.
+// buildRoom inlines script and style into the page's file. The clock's worker becomes a string in
+// the script, since the page must load no other file.
 func buildRoom(web, clock string) (*waitingRoom, error) {
 	if clock == "" {
 		return nil, errors.New("bundle: the clock's worker is empty")
@@ -54,7 +55,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the icon: %w", err)
 	}
-	// The same address as in the other pages, which the gateway renders.
+	// The same address as on the other pages, which the gateway renders.
 	address := []byte(html.EscapeString("data:image/svg+xml," + url.PathEscape(string(icon))))
 	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script, "/*ICON*/": address} {
 		if bytes.Count(page, []byte(mark)) != 1 {
@@ -65,7 +66,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	return &waitingRoom{File: "vwr.html", Script: hash(script), Style: hash(style), page: page}, nil
 }
 
-// single builds an entry point that must become exactly one file.
+// single builds an entry point that must produce exactly one file.
 func single(options api.BuildOptions) ([]byte, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {

@@ -19,8 +19,8 @@ func (o *output) size() int {
 	return n
 }
 
-// write puts everything under dist, each file but the manifest also compressed, and removes what no build made. The
-// manifest comes last: a build that is interrupted never names a file that is missing.
+// write writes all files to dist, each except the manifest also compressed, and removes all others.
+// The manifest is written last: an interrupted build never names a missing file.
 func (o *output) write(dist, maps string) error {
 	keep := map[string]bool{".keep": true}
 	for name, body := range o.files {
@@ -52,7 +52,7 @@ func (o *output) write(dist, maps string) error {
 	return removeOthers(dist, keep)
 }
 
-// compress packs for the wire, at the best levels: it happens once, here.
+// compress compresses at the best levels, since it runs only once per build.
 func compress(body []byte) (map[string][]byte, error) {
 	packed := map[string][]byte{}
 	for suffix, open := range map[string]func(io.Writer) (io.WriteCloser, error){
@@ -77,7 +77,7 @@ func compress(body []byte) (map[string][]byte, error) {
 	return packed, nil
 }
 
-// put writes a file unless it has these bytes already, so that the go command sees an unchanged package as such.
+// put writes a file unless its content is unchanged, so that the go command's cache stays valid.
 func put(name string, body []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
 		return nil

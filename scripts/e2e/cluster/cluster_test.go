@@ -14,10 +14,10 @@ import (
 
 var wanted = flag.Bool("cluster", false, "install the charts on a Kubernetes of this machine")
 
-// readyWithin is how long an installation may take once the images are there.
+// readyWithin is the time limit of an installation once the images are imported.
 const readyWithin = 3 * time.Minute
 
-// The steps build on each other: a cluster is made once.
+// The steps depend on each other, since the cluster is created once.
 func TestCluster(t *testing.T) {
 	if !*wanted {
 		t.Skip("it takes minutes and root: make cluster-test")
@@ -40,7 +40,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// install brings everything up in a namespace that lets in nothing but restricted pods.
+// install installs the platform in a namespace that admits restricted pods only.
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	w.makeNamespace(t, namespace)
@@ -59,14 +59,16 @@ func (w *world) install(t *testing.T) {
 	w.kubectl(t, "rollout", "status", "deployment/sandbox", "--timeout=60s")
 }
 
-// journey is helm test: visitors go from the waiting room to the ticket, inside the cluster.
+// journey runs helm test: simulated visitors go from the waiting room to the ticket, inside the
+// cluster.
 func (w *world) journey(t *testing.T) {
 	t.Helper()
 	w.run(t, "helm", "test", "urr", "-n", namespace, "--timeout", "4m")
 	t.Logf("\n%s", w.kubectl(t, "logs", "urr-journey"))
 }
 
-// failedMigration stops an upgrade before any pod of it is there; the release can go back, and on.
+// failedMigration stops an upgrade before any new pod; the release can be rolled back and upgraded
+// again.
 func (w *world) failedMigration(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)
@@ -110,7 +112,8 @@ func (w *world) upgrade(t *testing.T) {
 	require.Equal(t, "1", w.kubectl(t, "get", "job", "crowd", "-o", "jsonpath={.status.succeeded}"), "a request failed")
 }
 
-// alone installs the chart of one service in a place of its own, with everything that it needs somewhere else.
+// alone installs the chart of one service in its own namespace; its backends and callees are
+// elsewhere.
 func (w *world) alone(t *testing.T) {
 	t.Helper()
 	const place = "alone"
@@ -134,7 +137,7 @@ func (w *world) alone(t *testing.T) {
 	w.run(t, "kubectl", "delete", "namespace", place, "--timeout=2m")
 }
 
-// uninstall leaves nothing but the keys that were made, which outlive a release on purpose.
+// uninstall removes everything except the generated keys, which outlive a release on purpose.
 func (w *world) uninstall(t *testing.T) {
 	t.Helper()
 	w.run(t, "helm", "uninstall", "urr", "-n", namespace, "--wait", "--timeout", "3m")
@@ -152,7 +155,7 @@ func (w *world) makeNamespace(t *testing.T, name string) {
 	w.run(t, "kubectl", "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
 }
 
-// pods are the services' pods that are not on their way out.
+// pods are the services' pods that are not terminating.
 func (w *world) pods(t *testing.T) map[string]bool {
 	t.Helper()
 	pods := map[string]bool{}

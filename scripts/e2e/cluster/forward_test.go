@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forward leads connections from one address to another until the test ends, whoever still has one: the backends listen on loopback only,
-// and pods come from outside.
+// forward forwards connections from one address to another until the test ends: the backends listen
+// on loopback only, and pods connect from outside.
 func forward(t *testing.T, from, to string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", from)
@@ -53,7 +53,7 @@ func pipe(ctx context.Context, in net.Conn, to string) {
 	<-ended
 }
 
-// A failed test must end too, with pods that hold on to their connections.
+// A failed test must end too, even if pods keep connections open.
 func TestForwardEndsWithTheTest(t *testing.T) {
 	t.Parallel()
 	server, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,5 +1,6 @@
-// Package cluster installs the charts on a real Kubernetes, the one of scripts/cluster, against backends on this machine. It takes root,
-// minutes and most of the machine, so that it is no part of make test: make cluster-test.
+// Package cluster installs the charts on a real Kubernetes, that of scripts/cluster, against
+// backends on this machine. It needs root, minutes and most of the machine, so it is not part of
+// make test: make cluster-test.
 package cluster_test
 
 import (
@@ -21,14 +22,14 @@ import (
 )
 
 const (
-	node      = "10.250.0.1" // where pods reach this machine
+	node      = "10.250.0.1" // the host's address for pods
 	namespace = "urr"
 	tag       = "dev"
-	// offset keeps the run's backends clear of the checkout's own and of those beside it.
+	// offset separates the run's ports from those of the checkout and of others.
 	offset = 4300
 )
 
-// world is a cluster with images in it and backends beside it.
+// world is a cluster with imported images, and backends on the host.
 type world struct {
 	checkout platform.Layout
 	layout   platform.Layout // of the backends
@@ -81,16 +82,16 @@ func (w *world) startBackends(t *testing.T) {
 	require.NoError(t, set.Wipe())
 	t.Cleanup(func() { require.NoError(t, set.Wipe()) })
 	require.NoError(t, set.Start(t.Context()))
-	// DynamoDB Local listens everywhere by itself.
+	// DynamoDB Local listens on all interfaces already.
 	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort} {
 		forward(t, w.outside(port), w.layout.Loopback(port))
 	}
 }
 
-// outside is where pods reach a backend.
+// outside is a backend's address for pods.
 func (w *world) outside(port int) string { return fmt.Sprintf("%s:%d", node, w.layout.Port(port)) }
 
-// backendValues point a chart at the backends.
+// backendValues set the addresses of the backends in a chart.
 func (w *world) backendValues() []string {
 	return []string{
 		"--set", "global.kafka.brokers={" + w.outside(platform.KafkaOutsidePort) + "}",
@@ -107,7 +108,7 @@ func (w *world) chart(elem ...string) string {
 	return filepath.Join(append([]string{w.checkout.Root, "deploy", "helm"}, elem...)...)
 }
 
-// try runs a program with the cluster's settings and returns what it wrote.
+// try runs a program with the cluster's settings and returns its output.
 func (w *world) try(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
 	settings := filepath.Join(w.checkout.Root, "scripts", "cluster", "settings.sh")
@@ -122,7 +123,7 @@ func (w *world) try(t *testing.T, name string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// run is try for what must work; a failure shows the pods too.
+// run is try for commands that must succeed; a failure shows the pods too.
 func (w *world) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := w.try(t, name, args...)

@@ -19,14 +19,14 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// visitor speaks to the API as a browser's page would, with cookies of its own.
+// visitor calls the API as a browser's page would, with its own cookies.
 type visitor struct {
 	t      *testing.T
 	client *http.Client
 	token  string
 	entry  string
-	// stopBeats ends the heartbeats of a visitor who occupies a slot.
-	stopBeats func()
+	// stopHeartbeats stops the heartbeats of a visitor who occupies a slot.
+	stopHeartbeats func()
 	// key is the Idempotency-Key of the next calls; empty = none.
 	key string
 }
@@ -40,7 +40,7 @@ func newVisitor(t *testing.T) *visitor {
 	return &visitor{t: t, client: &http.Client{Jar: jar}}
 }
 
-// signIn gives a signed-in visitor with an unused name.
+// signIn returns a signed-in visitor with an unused name.
 func signIn(t *testing.T, roles ...string) *visitor {
 	t.Helper()
 	return signInAs(t, uniqueID("user"), roles...)
@@ -63,10 +63,10 @@ var (
 	last    atomic.Int64
 )
 
-// uniqueID makes an id that no earlier run has used either.
+// uniqueID returns an id that no earlier run has used.
 func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
 
-// call expects success and returns the answer's members.
+// call requires success and returns the response's members.
 func (v *visitor) call(method, path string, body any) object {
 	v.t.Helper()
 	ctx, cancel := waittest.Context(v.t)
@@ -85,7 +85,7 @@ func (v *visitor) call(method, path string, body any) object {
 	return members
 }
 
-// request makes a call of the API with what the visitor has been given so far.
+// request calls the API with the visitor's current cookies.
 func (v *visitor) request(ctx context.Context, method, path string, body any) *http.Request {
 	v.t.Helper()
 	var payload io.Reader = http.NoBody
@@ -112,7 +112,7 @@ func (v *visitor) request(ctx context.Context, method, path string, body any) *h
 	return r
 }
 
-// enter takes a slot of an event whose line lets everybody in, or has the one in front.
+// enter gets a slot of an event whose line admits all visitors, or has this one in front.
 func (v *visitor) enter(event string) {
 	v.t.Helper()
 	variant := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
@@ -125,22 +125,22 @@ func (v *visitor) enter(event string) {
 	}, "the line lets in")
 }
 
-// occupy takes a slot like enter and keeps it until the visitor leaves or the test ends: a slot is
-// lost after two minutes without a sign of its visitor, and a slow test may take longer.
+// occupy gets a slot like enter and keeps it until the visitor leaves or the test ends: a slot ends
+// after two minutes without a heartbeat, and a slow test may take longer.
 func (v *visitor) occupy(event string) {
 	v.t.Helper()
 	v.enter(event)
 	ctx, cancel := context.WithCancel(v.t.Context())
 	beat := v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil)
 	done := make(chan struct{})
-	v.stopBeats = func() {
+	v.stopHeartbeats = func() {
 		cancel()
 		<-done
 	}
-	v.t.Cleanup(v.stopBeats)
+	v.t.Cleanup(v.stopHeartbeats)
 	go func() {
 		defer close(done)
-		pace := time.NewTicker(10 * time.Second) // as the pages do
+		pace := time.NewTicker(10 * time.Second) // the interval of the pages
 		defer pace.Stop()
 		for {
 			select {
@@ -150,7 +150,7 @@ func (v *visitor) occupy(event string) {
 			}
 			answer, err := v.client.Do(beat)
 			if err != nil {
-				continue // the next one will do
+				continue // retried at the next tick
 			}
 			_ = answer.Body.Close()
 			if answer.StatusCode != http.StatusOK {
@@ -162,26 +162,27 @@ func (v *visitor) occupy(event string) {
 
 func (v *visitor) leave(event string) {
 	v.t.Helper()
-	if v.stopBeats != nil {
-		v.stopBeats()
+	if v.stopHeartbeats != nil {
+		v.stopHeartbeats()
 	}
 	v.call(http.MethodPost, "/api/v1/queue/leave/"+event, nil)
 	v.entry = ""
 }
 
 // sale describes a test's event. The zero value has 60 assigned seats in two sections and a line
-// that lets everybody in at once.
+// that admits all visitors immediately.
 type sale struct {
 	seating   string
 	threshold int
 	sections  []object
 	limit     int
-	// opens and closes count from now; zero is an hour ago and twenty days ahead. hold is in seconds.
+	// opens and closes are relative to now; zero means an hour ago and in twenty days. hold is in
+	// seconds.
 	opens, closes time.Duration
 	hold          int
 }
 
-// open makes an event on sale and returns its id.
+// open creates an event on sale and returns its id.
 func (s sale) open(t *testing.T) string {
 	t.Helper()
 	event := uniqueID("e2e")
@@ -189,7 +190,7 @@ func (s sale) open(t *testing.T) string {
 	return event
 }
 
-// put makes an event what the sale says.
+// put creates or updates an event as the sale describes.
 func (s sale) put(t *testing.T, event string) {
 	t.Helper()
 	if s.seating == "" {
@@ -226,7 +227,7 @@ func (s sale) put(t *testing.T, event string) {
 }
 
 // openRoom opens an event's waiting room and puts so many visitors in front of the next one. It
-// serves nobody by itself: see serve.
+// serves no position until serve is called.
 func openRoom(t *testing.T, event string, ahead int) {
 	t.Helper()
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, object{"batch": 1, "intervalSeconds": 3600})
@@ -240,13 +241,13 @@ func openRoom(t *testing.T, event string, ahead int) {
 	}
 }
 
-// serve lets the next n visitors of a waiting room pass.
+// serve serves the next n positions of a waiting room.
 func serve(t *testing.T, event string, n int) {
 	t.Helper()
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": n})
 }
 
-// words are the sentences of a language, by group and key.
+// words are the strings of a language, by group and key.
 func words(t *testing.T, lang string) map[string]map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "services/gateway/internal/web/lang", lang+".json"))

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keepPictures makes checkPage keep what it has checked, for people to look at. No test depends on the
-// pictures, and taking them is an eighth of the processor time of all tests here.
+// keepPictures makes checkPage keep a picture of each checked page for review. No test depends on
+// the pictures, and taking them uses an eighth of the tests' processor time.
 var keepPictures = flag.Bool("pictures", false, "keep a picture of every page that is checked, in .urr/e2e")
 
-// checkPage checks the state that a page is in: its language, that nothing is wider than the
+// checkPage checks the current state of a page: its language, that nothing is wider than the
 // screen, and its accessibility.
 func (b *tab) checkPage(name string) {
 	b.t.Helper()
@@ -50,7 +50,7 @@ type violation struct {
 // checkAccessibility runs axe-core with every rule of WCAG 2.2 AA and its best practices.
 func (b *tab) checkAccessibility(name string) {
 	b.t.Helper()
-	if !eval[bool](b, "typeof axe === 'object'") { // it stays until the page is left
+	if !eval[bool](b, "typeof axe === 'object'") { // it stays loaded until the page is left
 		b.do(chromedp.Evaluate[chromedp.Void](axe + "\n;1"))
 	}
 	raw := eval[string](b, `axe.run(document, {resultTypes: ["violations"], runOnly:
@@ -64,7 +64,7 @@ func (b *tab) checkAccessibility(name string) {
 	}
 }
 
-// screenshot keeps a picture of the whole page under .urr/e2e.
+// screenshot saves a picture of the whole page under .urr/e2e.
 func (b *tab) screenshot(ctx context.Context, name string) {
 	b.t.Helper()
 	wholePage, quick, quality := true, true, int64(80)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reserveSeat goes the whole way to the checkout of one seat.
+// reserveSeat goes to the checkout of one seat.
 func (b *tab) reserveSeat(event, user string) {
 	b.t.Helper()
 	b.openSeatMap(event, user)
@@ -20,7 +20,7 @@ func (b *tab) reserveSeat(event, user string) {
 	b.waitFor("form button[type=submit]")
 }
 
-// payWith pays, and has the provider answer in one way.
+// payWith pays with a key that selects the provider's behaviour.
 func (b *tab) payWith(how string) {
 	b.t.Helper()
 	b.waitFor("input[value=" + how + "]:enabled")
@@ -28,8 +28,8 @@ func (b *tab) payWith(how string) {
 	b.click("form button[type=submit]")
 }
 
-// testWrongClock: in a browser whose clock is minutes off, a hold is counted down to the server's
-// end and not given up early.
+// testWrongClock: in a browser whose clock is minutes off, the countdown of a hold ends at the
+// server's time and not earlier.
 func testWrongClock(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -43,9 +43,10 @@ func testWrongClock(t *testing.T) {
 	b.waitFor(".notice.good")
 }
 
-// testHoldRunsOut: the last minute of a hold stands out, and the page says when the server has
-// ended the hold. Where the hold ended before its last minute was checked, a longer one is tried.
-func testHoldRunsOut(t *testing.T) {
+// testHoldExpires: the last minute of a hold is highlighted, and the page says when the server has
+// ended the hold. If the hold ended before its last minute was checked, the test retries with a
+// longer one.
+func testHoldExpires(t *testing.T) {
 	parallelUnlimited(t)
 	expired := words(t, "ko")["checkout"]["EXPIRED"]
 	for seconds := 15; ; seconds *= 2 {
@@ -67,9 +68,9 @@ func testHoldRunsOut(t *testing.T) {
 	}
 }
 
-// testEveryAnswerOfTheProvider: whatever the provider does, the page shows in the end whether the
-// money was taken.
-func testEveryAnswerOfTheProvider(t *testing.T) {
+// testEveryProviderOutcome: for every outcome at the provider, the page finally shows whether
+// the money was charged.
+func testEveryProviderOutcome(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]string{"slow": "confirmed", "timeout": "confirmed", "lost": "declined"} {
 		t.Run(how, func(t *testing.T) {
@@ -84,12 +85,12 @@ func testEveryAnswerOfTheProvider(t *testing.T) {
 	}
 }
 
-// testRetryAtOnce: after a decline nothing can be sent until the next payment is open; the declined
-// one would be sent again.
-func testRetryAtOnce(t *testing.T) {
+// testImmediateRetry: after a decline no payment can be sent until the next one is prepared; the
+// declined one would be sent again.
+func testImmediateRetry(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, prepare := holdBackAfterPaying(t, "/payments/prepare")
+	base, prepare := blockAfterPayment(t, "/payments/prepare")
 	b := openTab(t, base, phone, "en")
 	b.reserveSeat(event, uniqueID("quick"))
 	b.payWith("decline")
@@ -101,30 +102,30 @@ func testRetryAtOnce(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testReloadWhileBeingPaid: a page that is opened again learns how the payment went, and pays with
-// a new one.
-func testReloadWhileBeingPaid(t *testing.T) {
+// testReloadDuringPayment: a reloaded page shows the outcome of the payment, and pays with a new
+// one.
+func testReloadDuringPayment(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, end := holdBackAfterPaying(t, "/my/reservations/") // the page does not hear of the end before it was seen to wait for it
+	base, end := blockAfterPayment(t, "/my/reservations/") // the page must not see the end before the test has seen it wait
 	b := openTab(t, base, desktop, "en")
 	b.reserveSeat(event, uniqueID("reload"))
 	b.payWith("late-decline")
 	b.waitForText(words(t, "en")["checkout"]["pending"])
 	b.checkPage("pending")
 	b.reload()
-	end() // not before the reload: the page that goes would hear of the end, and the new one has nothing to tell
+	end() // only after the reload: the old page would otherwise see the end, and the new one would have nothing to show
 	b.waitForText(words(t, "en")["checkout"]["declined"])
 	b.payWith("ok")
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testLostAnswerToAHold: when the answer to a hold is lost, the seats are held once and found.
-func testLostAnswerToAHold(t *testing.T) {
+// testLostHoldResponse: when the response to a hold is lost, the seats are held once and found.
+func testLostHoldResponse(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	var holds atomic.Int32
-	base := loseAnswers(t, func(r *http.Request) bool {
+	base := dropResponses(t, func(r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, "/seats/reserve") && holds.Add(1) == 1
 	})
 	b := openTab(t, base, desktop, "en")
@@ -132,7 +133,7 @@ func testLostAnswerToAHold(t *testing.T) {
 	require.GreaterOrEqual(t, holds.Load(), int32(2))
 }
 
-// testBackToTheSeats: the back button leads to a page that works and shows what is held.
+// testBackToTheSeats: the back button leads to a working page that shows what is held.
 func testBackToTheSeats(t *testing.T) {
 	parallelTab(t)
 	event := sale{limit: 1}.open(t)
@@ -150,7 +151,7 @@ func testBackToTheSeats(t *testing.T) {
 	b.waitFor("form button[type=submit]")
 }
 
-// testPaidElsewhere: the page shows what another tab or device does with the hold.
+// testPaidElsewhere: the page shows changes of the hold by another tab or device.
 func testPaidElsewhere(t *testing.T) {
 	parallelUnlimited(t)
 	event := sale{}.open(t)
@@ -168,8 +169,8 @@ func testPaidElsewhere(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testStrangersReservation: another user's reservation is refused like one that does not exist.
-func testStrangersReservation(t *testing.T) {
+// testOtherUsersReservation: another user's reservation is refused like one that does not exist.
+func testOtherUsersReservation(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	owner := signIn(t)

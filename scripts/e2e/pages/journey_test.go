@@ -11,19 +11,19 @@ import (
 
 const sessionCookie = "urr-session"
 
-// variant is a language at a size of screen.
+// variant is a language at a screen size.
 type variant struct {
 	device
 	lang string
 }
 
-// variants is what the pages are walked through in.
+// variants are the variants in which the journey is tested.
 var variants = []variant{{phone, "ko"}, {phone, "en"}, {desktop, "ko"}, {desktop, "en"}}
 
 func (p variant) String() string { return p.name + "-" + p.lang }
 
-// testJourney goes the whole way: waiting room, event, line, seats, a declined and a late payment,
-// tickets.
+// testJourney runs the whole journey: waiting room, event, line, seats, a declined and a late
+// payment, tickets.
 func testJourney(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -70,13 +70,13 @@ func testJourney(t *testing.T) {
 	}
 }
 
-// startSession signs a user in, past the sign-in page.
+// startSession signs a user in without the sign-in page.
 func (b *tab) startSession(user string) {
 	b.t.Helper()
 	call(b, network.SetCookie, network.SetCookieParams{Name: sessionCookie, Value: signInAs(b.t, user).token, URL: b.base})
 }
 
-// logIn fills in the development form.
+// logIn submits the development sign-in form.
 func (b *tab) logIn(user string) {
 	b.t.Helper()
 	b.waitFor("#user")
@@ -84,7 +84,7 @@ func (b *tab) logIn(user string) {
 	b.click("main button[type=submit]")
 }
 
-// chooseFromList takes the first free seats of the list.
+// chooseFromList selects the first free seats of the list.
 func (b *tab) chooseFromList(n int) {
 	b.t.Helper()
 	b.waitFor("canvas")
@@ -95,7 +95,7 @@ func (b *tab) chooseFromList(n int) {
 	}
 }
 
-// payAfterDecline is declined first and confirmed late afterwards.
+// payAfterDecline pays twice: the first payment is declined and the second confirmed late.
 func (b *tab) payAfterDecline() {
 	b.t.Helper()
 	b.waitForPath("/checkout/")
@@ -112,7 +112,7 @@ func (b *tab) payAfterDecline() {
 	b.checkPage("booked")
 }
 
-// checkTickets goes from the booking to the own tickets and compares with the API.
+// checkTickets goes from the booking to the user's tickets and compares them with the API.
 func (b *tab) checkTickets(n int) {
 	b.t.Helper()
 	b.click(`main a[href="/my"]`)
@@ -166,7 +166,7 @@ func testGeneralAdmission(t *testing.T) {
 	}
 }
 
-// testBestSeats has the platform choose, and shows a refusal in the visitor's language.
+// testBestSeats lets the platform choose, and shows a refusal in the visitor's language.
 func testBestSeats(t *testing.T) {
 	t.Parallel()
 	for lang, refusal := range map[string]string{"en": "You have reached the limit per person.", "ko": "1인당 예매 한도를 초과했습니다."} {

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLargeHall zooms and chooses on a map of 50,000 seats. What keeps the map responsive is counted,
-// since times depend on the machine: each turn of the wheel is drawn in the next frame, and to draw
-// it takes work in proportion to what can be seen, not to the seats.
+// testLargeHall zooms and selects on a map of 50,000 seats. It counts work instead of measuring
+// time, which depends on the machine: each turn of the wheel is drawn in the next frame, and
+// drawing is proportional to the visible seats, not to all.
 func testLargeHall(t *testing.T) {
 	parallelTab(t)
 	const seats, turns = 50_000, 40
@@ -22,7 +22,7 @@ func testLargeHall(t *testing.T) {
 	}
 	b := openTab(t, platformURL, desktop, "en")
 	call(b, profiler.Enable, cdp.Empty{})
-	exact := true // and from the start: code that was compiled before is not counted block by block
+	exact := true // from the start: already compiled code has no block counts
 	call(b, profiler.StartPreciseCoverage, profiler.StartPreciseCoverageParams{CallCount: &exact, Detailed: &exact})
 	b.openSeatMap(sale{sections: sections}.open(t), uniqueID("large"))
 	b.checkPage("large")
@@ -35,8 +35,8 @@ func testLargeHall(t *testing.T) {
 	b.until("a chosen seat", "document.querySelectorAll('.selection li').length === 1")
 }
 
-// turnWheel zooms all the way in and out again, and counts the frames that this takes: the next turn
-// of the wheel comes when the last one was drawn.
+// turnWheel zooms in and out completely and counts the frames: the next turn of the wheel comes
+// when the last one was drawn.
 const turnWheel = `new Promise(done => {
 	const turns = %d, canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
 	const draw = CanvasRenderingContext2D.prototype.drawImage;
@@ -60,8 +60,8 @@ const turnWheel = `new Promise(done => {
 	step();
 })`
 
-// busiestBlock gives how often the most frequently run block of the pages' scripts has run since the
-// last call.
+// busiestBlock returns how often the most frequently run block of the pages' scripts has run since
+// the last call.
 func (b *tab) busiestBlock() int64 {
 	b.t.Helper()
 	var most int64

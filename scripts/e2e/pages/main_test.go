@@ -1,4 +1,4 @@
-// Package pages_test walks through the pages in a real browser, against a whole platform.
+// Package pages_test tests the pages in a real browser against a whole platform.
 package pages_test
 
 import (
@@ -26,9 +26,9 @@ var (
 	root        string
 )
 
-// Tests at once. Two processors are busy with maxTabs walks through the pages; those tests that do
-// little but wait for something (see parallelUnlimited) come on top, so that the whole run need not wait for
-// them at its end.
+// The number of concurrent tests. maxTabs tests that use the pages keep two processors busy; tests
+// that mostly wait (see parallelUnlimited) run in addition, so that the run does not wait for them
+// at its end.
 const (
 	maxTests = 100
 	maxTabs  = 8
@@ -36,8 +36,8 @@ const (
 
 var tabs = make(chan struct{}, maxTabs)
 
-// parallelTab lets a test run beside others once a tab is free for it. A test that only groups
-// subtests calls t.Parallel instead.
+// parallelTab runs a test in parallel once a tab is free. A test that only groups subtests calls
+// t.Parallel instead.
 func parallelTab(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -45,8 +45,8 @@ func parallelTab(t *testing.T) {
 	t.Cleanup(func() { <-tabs })
 }
 
-// parallelUnlimited lets a test run from the start on, beside all others: it waits for a hold to run out or
-// for a request to time out.
+// parallelUnlimited runs a test in parallel from the start, without taking a tab: it waits for a
+// hold to expire or for a request to time out.
 func parallelUnlimited(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -54,15 +54,15 @@ func parallelUnlimited(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// By default no more tests run at once than there are processors.
+	// By default at most as many tests as processors run concurrently.
 	if err := flag.Set("test.parallel", strconv.Itoa(maxTests)); err != nil {
 		panic(err)
 	}
 	harness.Main(m)
 }
 
-// TestPages starts one platform and one browser for all tests; each test has visitors and events of
-// its own. URR_E2E_URL names a platform that runs already, as `make up` starts it.
+// TestPages starts one platform and one browser for all tests; each test has its own visitors and
+// events. URR_E2E_URL names a running platform, for example that of `make up`.
 func TestPages(t *testing.T) {
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -79,59 +79,58 @@ func TestPages(t *testing.T) {
 	t.Run("Journey", testJourney)
 	t.Run("GeneralAdmission", testGeneralAdmission)
 	t.Run("BestSeats", testBestSeats)
-	t.Run("RoomKeepsTheNumber", testRoomKeepsTheNumber)
-	t.Run("RoomOutlastsFailures", testRoomOutlastsFailures)
-	t.Run("ClosedRoomLetsEverybodyIn", testClosedRoomLetsEverybodyIn)
+	t.Run("RoomKeepsThePosition", testRoomKeepsThePosition)
+	t.Run("RoomSurvivesFailures", testRoomSurvivesFailures)
+	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)
-	t.Run("KeyboardAlone", testKeyboardAlone)
+	t.Run("KeyboardOnly", testKeyboardOnly)
 	t.Run("MouseOnTheMap", testMouseOnTheMap)
 	t.Run("SeatsTakenMeanwhile", testSeatsTakenMeanwhile)
-	t.Run("TurnOver", testTurnOver)
+	t.Run("SlotEnds", testSlotEnds)
 	t.Run("LargeHall", testLargeHall)
 	t.Run("LeavingTheLine", testLeavingTheLine)
-	t.Run("GivingSeatsBack", testGivingSeatsBack)
-	t.Run("RefusalsInWords", testRefusalsInWords)
+	t.Run("CancellingHolds", testCancellingHolds)
+	t.Run("RefusalMessages", testRefusalMessages)
 	t.Run("SwitchingTheLanguage", testSwitchingTheLanguage)
 	t.Run("SigningOut", testSigningOut)
-	t.Run("ReturnPathsStayHere", testReturnPathsStayHere)
+	t.Run("ReturnPathsStayOnSite", testReturnPathsStayOnSite)
 	t.Run("ServerFailure", testServerFailure)
-	t.Run("NarrowAndDark", testNarrowAndDark)
-	t.Run("ForgedAddresses", testForgedAddresses)
-	t.Run("SaleOpensByItself", testSaleOpensByItself)
+	t.Run("NarrowScreenAndDarkColours", testNarrowScreenAndDarkColours)
+	t.Run("InvalidLinks", testInvalidLinks)
+	t.Run("SaleOpens", testSaleOpens)
 	t.Run("PlaceBeforeTheSale", testPlaceBeforeTheSale)
-	t.Run("OlderLineBeforeTheSale", testOlderLineBeforeTheSale)
+	t.Run("LineWithoutSaleStatus", testLineWithoutSaleStatus)
 	t.Run("LineOpensWithTheSale", testLineOpensWithTheSale)
 	t.Run("NoLineAfterTheSale", testNoLineAfterTheSale)
 	t.Run("SoldOut", testSoldOut)
-	t.Run("RoomSaysWhereTheSaleStands", testRoomSaysWhereTheSaleStands)
-	t.Run("LineSaysWhereTheSaleStands", testLineSaysWhereTheSaleStands)
-	t.Run("RoomOutlastsAStaleEnd", testRoomOutlastsAStaleEnd)
-	t.Run("LineOutlastsAStaleEnd", testLineOutlastsAStaleEnd)
+	t.Run("RoomShowsTheSaleStatus", testRoomShowsTheSaleStatus)
+	t.Run("LineShowsTheSaleStatus", testLineShowsTheSaleStatus)
+	t.Run("RoomIgnoresStaleEnds", testRoomIgnoresStaleEnds)
+	t.Run("LineIgnoresStaleEnds", testLineIgnoresStaleEnds)
 	t.Run("LineEndsWithTheSale", testLineEndsWithTheSale)
-	t.Run("TimesNameTheirZone", testTimesNameTheirZone)
-	t.Run("TheZoneHasAName", testTheZoneHasAName)
+	t.Run("TimesShowTheirZone", testTimesShowTheirZone)
+	t.Run("TimeZoneName", testTimeZoneName)
 	t.Run("UnknownEvent", testUnknownEvent)
-	t.Run("ReasonToSignIn", testReasonToSignIn)
+	t.Run("SignInReason", testSignInReason)
 	t.Run("NaturalOrder", testNaturalOrder)
 	t.Run("WrongClock", testWrongClock)
-	t.Run("HoldRunsOut", testHoldRunsOut)
-	t.Run("EveryAnswerOfTheProvider", testEveryAnswerOfTheProvider)
-	t.Run("RetryAtOnce", testRetryAtOnce)
-	t.Run("ReloadWhileBeingPaid", testReloadWhileBeingPaid)
-	t.Run("LostAnswerToAHold", testLostAnswerToAHold)
+	t.Run("HoldExpires", testHoldExpires)
+	t.Run("EveryProviderOutcome", testEveryProviderOutcome)
+	t.Run("ImmediateRetry", testImmediateRetry)
+	t.Run("ReloadDuringPayment", testReloadDuringPayment)
+	t.Run("LostHoldResponse", testLostHoldResponse)
 	t.Run("BackToTheSeats", testBackToTheSeats)
 	t.Run("ChoiceSurvivesAReload", testChoiceSurvivesAReload)
 	t.Run("SessionEnds", testSessionEnds)
-	t.Run("StrangersReservation", testStrangersReservation)
-	t.Run("SilentServer", testSilentServer)
-	t.Run("BackFromSigningIn", testBackFromSigningIn)
-	t.Run("SigningOutFails", testSigningOutFails)
-	t.Run("LineOutlastsFailures", testLineOutlastsFailures)
+	t.Run("OtherUsersReservation", testOtherUsersReservation)
+	t.Run("UnresponsiveServer", testUnresponsiveServer)
+	t.Run("BackFromSignIn", testBackFromSignIn)
+	t.Run("SignOutFails", testSignOutFails)
+	t.Run("LineSurvivesFailures", testLineSurvivesFailures)
 	t.Run("PaidElsewhere", testPaidElsewhere)
 }
 
-// startPlatform bundles the pages, which the gateway embeds when it is built, and runs all
-// services.
+// startPlatform bundles the pages, which are embedded into the gateway, and starts all services.
 func startPlatform(t *testing.T) {
 	t.Helper()
 	if platformURL = os.Getenv("URR_E2E_URL"); platformURL != "" {
@@ -144,31 +143,32 @@ func startPlatform(t *testing.T) {
 	platformURL = "http://" + harness.Shared(t).Service(platform.Gateway).Addr(0)
 }
 
-// startBrowser starts the one browser that all tests share; each visitor gets a browser context of
-// their own.
+// startBrowser starts the browser that all tests share; each visitor gets a browser context of its
+// own.
 func startBrowser(t *testing.T) {
 	t.Helper()
-	// The shell without windows takes less processor time than the whole browser.
+	// The headless shell uses less processor time than the whole browser.
 	program, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
 		program, err = exec.LookPath("chromium")
 	}
 	require.NoError(t, err, "apt-get install chromium-headless-shell fonts-noto-cjk")
-	// A browser that is stopped leaves what it had there, and its last processes may still be writing.
+	// The last processes of a stopped browser may still write to its folder.
 	scratch, err := os.MkdirTemp("", "urr-pages-") //nolint:usetesting // t.TempDir fails the test when it cannot remove all at once
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(scratch) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.Env("TMPDIR="+scratch), chromedp.NoSandbox, chromedp.DisableGPU,
-		// One process a tab, and none in advance: starting processes is most of what a tab costs.
+		// One process per tab, and none in advance: starting processes is most of the cost of a
+		// tab.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,PaintHolding"),
 		chromedp.Flag("disable-site-isolation-trials", true),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		// Nothing but the platform can be reached.
+		// Only the platform is reachable.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 	)
-	// Not the test's context: it ends before the clean-ups, and visitors still close their tabs in theirs.
+	// Not the test's context: it ends before the clean-ups, in which visitors close their tabs.
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stopAllocator)
 	ctx, stopBrowser := chromedp.NewContext(allocator)

@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// testLeavingTheLine gives the place up and takes a new one.
+// testLeavingTheLine leaves the line and joins it again.
 func testLeavingTheLine(t *testing.T) {
 	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
@@ -27,8 +27,8 @@ func testLeavingTheLine(t *testing.T) {
 	b.waitFor("#position")
 }
 
-// testGivingSeatsBack cancels a hold at the checkout, and another one in the own list.
-func testGivingSeatsBack(t *testing.T) {
+// testCancellingHolds cancels one hold at the checkout, and another in the list of reservations.
+func testCancellingHolds(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
@@ -52,8 +52,8 @@ func testGivingSeatsBack(t *testing.T) {
 	b.until("no held reservation", "!document.querySelector('.actions button')")
 }
 
-// testRefusalsInWords shows the API's own words, in the visitor's language.
-func testRefusalsInWords(t *testing.T) {
+// testRefusalMessages shows the API's messages in the visitor's language.
+func testRefusalMessages(t *testing.T) {
 	t.Parallel()
 	for lang, sentence := range map[string]string{"en": "This event does not exist.", "ko": "존재하지 않는 공연입니다."} {
 		t.Run(lang, func(t *testing.T) {
@@ -68,14 +68,15 @@ func testRefusalsInWords(t *testing.T) {
 	}
 }
 
-// testSwitchingTheLanguage: the choice is kept, and counts for the API's words too.
+// testSwitchingTheLanguage: the choice is kept, and applies to the API's messages too.
 func testSwitchingTheLanguage(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, phone, "ko")
 	path := "/events/" + uniqueID("nowhere")
 	b.visit(path)
 	b.waitForText("존재하지 않는 공연입니다.")
-	// Many times: a reload that overtook its cookie came back in the old language, now and then.
+	// Repeated, because the failure was intermittent: a reload before the cookie was stored came
+	// back in the old language.
 	for range 10 {
 		b.switchTo("en")
 		b.switchTo("ko")
@@ -86,8 +87,8 @@ func testSwitchingTheLanguage(t *testing.T) {
 	b.until("English", "document.documentElement.lang === 'en'")
 }
 
-// switchTo changes the language once the page's scripts run. The page clicks by itself: in the middle
-// of a reload, a node found here may be of the page before.
+// switchTo changes the language once the page's scripts run. The click runs inside the page: during
+// a reload, a node found by the test may belong to the previous page.
 func (b *tab) switchTo(lang string) {
 	b.t.Helper()
 	other := fmt.Sprintf("document.readyState === 'complete' && document.documentElement.lang !== %q", lang)
@@ -96,7 +97,7 @@ func (b *tab) switchTo(lang string) {
 	b.until("the page in "+lang, fmt.Sprintf("document.documentElement.lang === %q", lang))
 }
 
-// testSigningOut forgets who was there.
+// testSigningOut: signing out removes the user's data from the pages.
 func testSigningOut(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
@@ -112,8 +113,8 @@ func testSigningOut(t *testing.T) {
 	b.waitForPath("/login")
 }
 
-// testReturnPathsStayHere: nobody can make the sign-in page lead to another site.
-func testReturnPathsStayHere(t *testing.T) {
+// testReturnPathsStayOnSite: no link can make the sign-in page redirect to another site.
+func testReturnPathsStayOnSite(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	for _, path := range []string{
@@ -128,8 +129,7 @@ func testReturnPathsStayHere(t *testing.T) {
 	}
 }
 
-// testServerFailure: a failure of the server is shown with the number under which operators find
-// it.
+// testServerFailure: a server error is shown with the request id by which operators find it.
 func testServerFailure(t *testing.T) {
 	parallelTab(t)
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -146,8 +146,9 @@ func testServerFailure(t *testing.T) {
 	b.checkPage("broken")
 }
 
-// testNarrowAndDark: the pages hold at 320 pixels (WCAG 2.2, 1.4.10) and in dark colours.
-func testNarrowAndDark(t *testing.T) {
+// testNarrowScreenAndDarkColours: the pages fit 320 pixels (WCAG 2.2, 1.4.10) and have sufficient
+// contrast in dark colours.
+func testNarrowScreenAndDarkColours(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, device{name: "narrow", width: 320, height: 568, scale: 2, mobile: true}, "ko")

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// intercept gives an address in front of the platform where a test answers some requests itself:
+// intercept starts a proxy in front of the platform in which the test answers some requests itself:
 // answered returns true for those that it has answered.
 func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
@@ -26,7 +26,7 @@ func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Reques
 	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		// The browser's own host, or its requests would seem to come from another site.
+		// The browser's own host; otherwise its requests would appear to come from another site.
 		r.Out.Host = r.In.Host
 	}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,64 +38,64 @@ func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Reques
 	return s.URL
 }
 
-// saleStatus is what a test lets the platform say of sales: where they stand, and how often it was
-// asked about each event.
+// saleStatus is the status of sales that a proxy reports, and the number of queries about each
+// event.
 type saleStatus struct {
 	mu    sync.Mutex
 	says  string
-	ends  map[string]*end // what is said of single events instead
+	ends  map[string]*end // overrides of single events
 	asked map[string]int
 }
 
-// end is an event's sale that is over: for good, or in so many answers.
+// end is an event's ended sale: permanently, or in a limited number of responses.
 type end struct {
 	status          string
-	answered, times int // 0 times is for good
+	answered, times int // times 0 means permanently
 }
 
 func newSaleStatus() *saleStatus {
 	return &saleStatus{ends: map[string]*end{}, asked: map[string]int{}}
 }
 
-// set changes what is said from now on.
+// set changes the reported status.
 func (s *saleStatus) set(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.says = status
 }
 
-// endSale changes what is said of one event.
+// endSale reports one event's sale as ended.
 func (s *saleStatus) endSale(event, status string) { s.endSaleTimes(event, status, 0) }
 
-// endSaleTimes changes what is said of one event, in so many answers.
+// endSaleTimes reports one event's sale as ended in a limited number of responses.
 func (s *saleStatus) endSaleTimes(event, status string, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends[event] = &end{status: status, times: times}
 }
 
-// clearEnd takes back that an event's sale is over.
-func (s *saleStatus) clearEnd(event string) {
+// clearSaleEnd stops reporting an event's sale as ended.
+func (s *saleStatus) clearSaleEnd(event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ends, event)
 }
 
-// endAnswers are the answers so far that an event's sale is over.
-func (s *saleStatus) endAnswers(event string) int {
+// endResponses counts the responses that an event's sale has ended.
+func (s *saleStatus) endResponses(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ends[event].answered
 }
 
-// polls are the questions about an event so far.
+// polls counts the queries about an event.
 func (s *saleStatus) polls(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[event]
 }
 
-// answer notes a question, and gives what is said now.
+// answer records a query and returns the reported status.
 func (s *saleStatus) answer(event string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +108,8 @@ func (s *saleStatus) answer(event string) string {
 	return e.status
 }
 
-// proxyRooms gives an address in front of the platform whose waiting rooms say where the sale stands as
-// the test wants it.
+// proxyRooms starts a proxy in front of the platform whose waiting rooms report the status that the
+// test sets.
 func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
 	s = newSaleStatus()
@@ -119,7 +119,7 @@ func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
-			r.Out.Header.Del("If-None-Match") // what the platform says may not have changed
+			r.Out.Header.Del("If-None-Match") // the platform's own response may be unchanged
 			r.Out.Header.Del("Accept-Encoding")
 		},
 		ModifyResponse: func(answer *http.Response) error {
@@ -147,8 +147,8 @@ func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 	return base, s
 }
 
-// proxyLine gives an address in front of the platform whose lines hold a place for everybody, as before
-// a sale, and say where the sale stands as the test wants it.
+// proxyLine starts a proxy in front of the platform whose lines keep every visitor waiting, as
+// before a sale, and report the status that the test sets.
 func proxyLine(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
 	s = newSaleStatus()
@@ -179,9 +179,9 @@ func writeProblem(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-// holdBackAfterPaying gives an address in front of the platform. Once a payment was sent, requests
-// whose path contains `path` wait there until release is called.
-func holdBackAfterPaying(t *testing.T, path string) (base string, release func()) {
+// blockAfterPayment starts a proxy in front of the platform. After a payment was sent, requests
+// whose path contains `path` are blocked until release is called.
+func blockAfterPayment(t *testing.T, path string) (base string, release func()) {
 	t.Helper()
 	var sent atomic.Bool
 	gate := make(chan struct{})
@@ -199,9 +199,9 @@ func holdBackAfterPaying(t *testing.T, path string) (base string, release func()
 	return base, release
 }
 
-// loseAnswers gives an address in front of the platform that passes all requests on, but closes the
-// connection instead of answering those that `lose` picks.
-func loseAnswers(t *testing.T, lose func(r *http.Request) bool) string {
+// dropResponses starts a proxy in front of the platform that forwards all requests, but closes the
+// connection instead of responding to those that `lose` selects.
+func dropResponses(t *testing.T, lose func(r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)

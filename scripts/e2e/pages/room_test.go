@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// numbered is a visitor's place in a waiting room.
-type numbered struct {
+// roomPosition is a visitor's position in a waiting room.
+type roomPosition struct {
 	RequestID string `json:"requestId"`
 	Position  int    `json:"position"`
 	Ticket    string `json:"ticket"`
 }
 
-// storedPlace is what the waiting room remembers in the browser.
-func (b *tab) storedPlace(event string) numbered {
+// storedPlace is the waiting room's state in the browser.
+func (b *tab) storedPlace(event string) roomPosition {
 	b.t.Helper()
 	raw := eval[string](b, "localStorage.getItem('urr-vwr-"+event+"') ?? 'null'")
-	var n numbered
+	var n roomPosition
 	require.NoError(b.t, json.Unmarshal([]byte(raw), &n))
 	return n
 }
 
-// testRoomKeepsTheNumber: a visitor's number survives a reload, is the same in a second tab, and is
-// forgotten once it is used.
-func testRoomKeepsTheNumber(t *testing.T) {
+// testRoomKeepsThePosition: a visitor's position survives a reload, is the same in a second tab,
+// and is deleted after its use.
+func testRoomKeepsThePosition(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 3)
@@ -56,9 +56,9 @@ func testRoomKeepsTheNumber(t *testing.T) {
 	require.Equal(t, "en", eval[string](b, "document.documentElement.lang"), "the choice counts on every page")
 }
 
-// testRoomOutlastsFailures: the page goes on after temporary refusals, and takes a new number when
-// its own is unknown.
-func testRoomOutlastsFailures(t *testing.T) {
+// testRoomSurvivesFailures: the page continues after temporary refusals, and gets a new position
+// when its own is unknown.
+func testRoomSurvivesFailures(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	openRoom(t, event, 6)
@@ -76,7 +76,7 @@ func testRoomOutlastsFailures(t *testing.T) {
 				return true
 			}
 		case strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/serving/"):
-			// No answer at all.
+			// No response at all.
 			c, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
 				_ = c.Close()
@@ -96,9 +96,9 @@ func testRoomOutlastsFailures(t *testing.T) {
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
 
-// testClosedRoomLetsEverybodyIn: the page of a waiting room that is not open leads straight to the
+// testInactiveRoomAdmitsAll: the page of a waiting room that is not open leads directly to the
 // event.
-func testClosedRoomLetsEverybodyIn(t *testing.T) {
+func testInactiveRoomAdmitsAll(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, phone, "en")
@@ -107,8 +107,7 @@ func testClosedRoomLetsEverybodyIn(t *testing.T) {
 	b.waitFor(".facts")
 }
 
-// testRoomIsOneFile: the page loads nothing but itself and its counter, and a shared cache may keep
-// it.
+// testRoomIsOneFile: the page loads only itself and the counter, and a shared cache may store it.
 func testRoomIsOneFile(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)

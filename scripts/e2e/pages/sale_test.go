@@ -16,8 +16,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// visitBeforeOpening opens a page of a sale that is about to begin, and gives the event once the page
-// was seen to count down. Where a sale has begun before its page was there, a later one is tried.
+// visitBeforeOpening opens a page of a sale that is about to begin, and returns the event once the
+// page counts down. If a sale has begun before its page was loaded, it retries with a later one.
 func (b *tab) visitBeforeOpening(path string) (event string) {
 	b.t.Helper()
 	for ahead := 5 * time.Second; ; ahead *= 2 {
@@ -30,9 +30,9 @@ func (b *tab) visitBeforeOpening(path string) (event string) {
 	}
 }
 
-// testSaleOpensByItself: before the sale the page counts down, says when it opens, and offers a place
-// in the line; from the opening on, tickets.
-func testSaleOpensByItself(t *testing.T) {
+// testSaleOpens: before the sale the page counts down, shows the opening time, and offers a
+// place in the line; from the opening on it offers tickets.
+func testSaleOpens(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
@@ -55,7 +55,8 @@ func testSaleOpensByItself(t *testing.T) {
 	}
 }
 
-// testPlaceBeforeTheSale: the event's page leads into the line before the sale, where a place is kept.
+// testPlaceBeforeTheSale: the event's page leads to the line before the sale, which keeps the
+// place.
 func testPlaceBeforeTheSale(t *testing.T) {
 	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
@@ -69,9 +70,9 @@ func testPlaceBeforeTheSale(t *testing.T) {
 	b.waitForText(says["SCHEDULED"] + " " + says["kept"])
 }
 
-// testOlderLineBeforeTheSale: a line that does not say where the sale stands would spend a turn with
-// nothing to buy. Nobody joins it before the sale.
-func testOlderLineBeforeTheSale(t *testing.T) {
+// testLineWithoutSaleStatus: a line that does not report the sale's status would use up a slot
+// before the sale, so the page does not join it before the sale.
+func testLineWithoutSaleStatus(t *testing.T) {
 	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
 	var asked, joined atomic.Int32
@@ -88,13 +89,13 @@ func testOlderLineBeforeTheSale(t *testing.T) {
 		return false
 	})
 	b := openTab(t, base, phone, "ko")
-	pauses := b.skipLongPauses()
+	pauses := b.shortenLongPauses()
 	b.startSession(uniqueID("early"))
 	b.visit("/events/" + event)
 	b.click(".enter a")
 	b.waitForPath("/queue/" + event)
-	// The page asks some times in case the line does not know the sale yet. From then on the sale is
-	// asked about every five minutes at least, and with it the line.
+	// The page polls some times in case queue does not know the sale yet. From then on it queries the
+	// sale at least every five minutes, and with it the line.
 	waittest.Until(t, func() bool { return len(pauses()) > 0 }, "the page waits for the sale")
 	require.Greater(t, asked.Load(), int32(1))
 	require.GreaterOrEqual(t, slices.Min(pauses()), 270.0)
@@ -103,7 +104,7 @@ func testOlderLineBeforeTheSale(t *testing.T) {
 	b.waitFor(".countdown")
 }
 
-// testLineOpensWithTheSale: a visitor who waits on the line's page is let in when the sale opens.
+// testLineOpensWithTheSale: a visitor who waits on the line's page is admitted when the sale opens.
 func testLineOpensWithTheSale(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, phone, "ko")
@@ -117,7 +118,7 @@ func testLineOpensWithTheSale(t *testing.T) {
 	b.waitForPath("/events/" + event + "/seats")
 }
 
-// testNoLineAfterTheSale: a line that leads nowhere says so instead of letting visitors wait.
+// testNoLineAfterTheSale: the line of an ended sale says so instead of keeping visitors waiting.
 func testNoLineAfterTheSale(t *testing.T) {
 	parallelTab(t)
 	closed := sale{opens: -2 * time.Hour, closes: -time.Hour}.open(t)
@@ -134,7 +135,7 @@ func testNoLineAfterTheSale(t *testing.T) {
 	b.checkPage("unknown line")
 }
 
-// testSoldOut: the pages say that a sale is sold out, and sell what comes back.
+// testSoldOut: the pages say that a sale is sold out, and sell seats that return.
 func testSoldOut(t *testing.T) {
 	parallelUnlimited(t)
 	event := sale{seating: "GENERAL", sections: []object{{"section": "FLOOR", "price": 1000, "capacity": 1}}}.open(t)
@@ -152,8 +153,8 @@ func testSoldOut(t *testing.T) {
 	b.until("the ticket that came back", "!document.querySelector('main button[type=submit]').disabled")
 }
 
-// testTimesNameTheirZone: times are in the visitor's zone and name it.
-func testTimesNameTheirZone(t *testing.T) {
+// testTimesShowTheirZone: times are in the visitor's zone and name it.
+func testTimesShowTheirZone(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	for zone, name := range map[string]string{"Asia/Seoul": "GMT+9", "Asia/Kolkata": "GMT+5:30"} {

@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// setValue chooses in a select as a person would: the page hears of it.
+// setValue selects an option and triggers the page's events, as a user would.
 func setValue(selector, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
 		const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true}))
 	}`, selector, value))
 }
 
-// setLocation goes to a path as it is written, without the browser's address line in between.
+// setLocation opens a path unchanged, without the normalization of the browser's address bar.
 func setLocation(path string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf("void (location.href = %q)", path))
 }
 
-// openSeatMap passes the line as a signed-in user and arrives at the seats.
+// openSeatMap joins the line as a signed-in user and opens the seats.
 func (b *tab) openSeatMap(event, user string) {
 	b.t.Helper()
 	b.startSession(user)
@@ -46,8 +46,8 @@ func (b *tab) tabTo(selector string) {
 	b.t.Fatalf("the keyboard does not reach %s at %s", selector, b.path())
 }
 
-// testKeyboardAlone buys two seats without touching mouse or screen.
-func testKeyboardAlone(t *testing.T) {
+// testKeyboardOnly buys two seats without touching mouse or screen.
+func testKeyboardOnly(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
@@ -85,14 +85,14 @@ func testMouseOnTheMap(t *testing.T) {
 	require.Equal(t, "selection", eval[string](b, "document.activeElement.id"), "the focus stays near")
 }
 
-// testSeatsTakenMeanwhile: seats that somebody else took are named and dropped from the choice, and
-// the rest can be bought.
+// testSeatsTakenMeanwhile: seats that another visitor took are named and removed from the
+// selection, and the others can be bought.
 func testSeatsTakenMeanwhile(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	var still atomic.Bool
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
-		// The visitor's page hears nothing new, so that the hold itself is refused.
+		// The visitor's page receives no update, so that the hold itself is refused.
 		if strings.HasSuffix(r.URL.Path, "/availability") && still.Load() {
 			w.WriteHeader(http.StatusNotModified)
 			return true
@@ -116,8 +116,8 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	b.waitForPath("/checkout/")
 }
 
-// testTurnOver: when the visitor's slot ends, the page says so and offers the line.
-func testTurnOver(t *testing.T) {
+// testSlotEnds: when the visitor's slot ends, the page says so and offers the line.
+func testSlotEnds(t *testing.T) {
 	parallelUnlimited(t)
 	event := sale{}.open(t)
 	user := uniqueID("over")

@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// requireNoMorePolls checks that a page asks about an event no more, for as long as another visitor of the
-// same address, who still waits, takes to ask some more times.
+// requireNoMorePolls checks that a page has stopped polling for an event, for as long as another
+// visitor of the same address, who still waits, takes for several polls.
 func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	t.Helper()
 	before, goingOn := s.polls(event), s.polls(another)
@@ -21,9 +21,9 @@ func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 	require.Equal(t, before, s.polls(event), "the page still asks")
 }
 
-// skipLongPauses lets the tab's pages, from the next one on, wait a moment wherever they would wait
-// half a minute or more, and gives a function that reads how many seconds those were to be.
-func (b *tab) skipLongPauses() (skipped func() []float64) {
+// shortenLongPauses shortens waits of half a minute or more in the tab's pages, from the next page
+// on, and returns a function that reads their original lengths in seconds.
+func (b *tab) shortenLongPauses() (skipped func() []float64) {
 	b.t.Helper()
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		window.skippedPauses = [];
@@ -36,9 +36,9 @@ func (b *tab) skipLongPauses() (skipped func() []float64) {
 	return func() []float64 { return eval[[]float64](b, "window.skippedPauses") }
 }
 
-// testRoomSaysWhereTheSaleStands: while it waits, the waiting room says what is with the sale, and it
-// ends with it.
-func testRoomSaysWhereTheSaleStands(t *testing.T) {
+// testRoomShowsTheSaleStatus: the waiting room shows the status of the sale, and ends with the
+// sale.
+func testRoomShowsTheSaleStatus(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
@@ -50,7 +50,7 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 			base, saleStatus := proxyRooms(t)
 			saleStatus.set("SCHEDULED")
 			b := openTab(t, base, p.device, p.lang)
-			b.skipLongPauses()
+			b.shortenLongPauses()
 			b.visit("/vwr/" + event)
 			b.waitForText(says["SCHEDULED"] + " " + says["kept"])
 			b.waitFor("#line")
@@ -76,7 +76,7 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 			b.waitForText(says["CANCELLED"])
 			b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 			b.checkPage("cancelled")
-			waittest.Until(t, func() bool { return saleStatus.endAnswers(event) == 3 }, "the page is sure")
+			waittest.Until(t, func() bool { return saleStatus.endResponses(event) == 3 }, "the page is sure")
 			requireNoMorePolls(t, saleStatus, event, another)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
@@ -84,9 +84,9 @@ func testRoomSaysWhereTheSaleStands(t *testing.T) {
 	}
 }
 
-// testRoomOutlastsAStaleEnd: some answers that the sale is over, as after it was opened again, do not
-// end the wait.
-func testRoomOutlastsAStaleEnd(t *testing.T) {
+// testRoomIgnoresStaleEnds: single stale responses that the sale has ended, as after a reopening,
+// do not end the wait.
+func testRoomIgnoresStaleEnds(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "ko")["sale"]
 	event := sale{}.open(t)
@@ -94,13 +94,13 @@ func testRoomOutlastsAStaleEnd(t *testing.T) {
 	base, saleStatus := proxyRooms(t)
 	saleStatus.set("ON_SALE")
 	b := openTab(t, base, phone, "ko")
-	skipped := b.skipLongPauses()
+	skipped := b.shortenLongPauses()
 	b.visit("/vwr/" + event)
 	b.waitFor("#line")
 	number := b.storedPlace(event)
-	for range 2 { // not all of them together
+	for range 2 { // fewer than would end the wait
 		saleStatus.endSaleTimes(event, "CLOSED", 2)
-		waittest.Until(t, func() bool { return saleStatus.endAnswers(event) == 2 }, "the page asks again")
+		waittest.Until(t, func() bool { return saleStatus.endResponses(event) == 2 }, "the page asks again")
 		b.waitFor("#line")
 	}
 	require.Equal(t, number, b.storedPlace(event))
@@ -113,8 +113,8 @@ func testRoomOutlastsAStaleEnd(t *testing.T) {
 	b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 }
 
-// testLineOutlastsAStaleEnd: the line ends the wait only when the sale itself says that it is over.
-func testLineOutlastsAStaleEnd(t *testing.T) {
+// testLineIgnoresStaleEnds: the line ends the wait only when the sale itself reports its end.
+func testLineIgnoresStaleEnds(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	base, saleStatus := proxyLine(t)
@@ -125,14 +125,14 @@ func testLineOutlastsAStaleEnd(t *testing.T) {
 	b.waitFor("#position")
 	saleStatus.endSale(event, "CLOSED")
 	b.until("no place", `!document.querySelector("#position")`)
-	waittest.Until(t, func() bool { return saleStatus.endAnswers(event) >= 3 }, "the page goes on asking")
-	saleStatus.clearEnd(event)
+	waittest.Until(t, func() bool { return saleStatus.endResponses(event) >= 3 }, "the page goes on asking")
+	saleStatus.clearSaleEnd(event)
 	b.waitFor("#position")
 }
 
-// testLineSaysWhereTheSaleStands: who stands in line in front of a sale keeps the place, reads when it
-// opens, and what becomes of it.
-func testLineSaysWhereTheSaleStands(t *testing.T) {
+// testLineShowsTheSaleStatus: a visitor in the line before a sale keeps the place, and sees the
+// opening time and changes of the sale.
+func testLineShowsTheSaleStatus(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
@@ -175,7 +175,7 @@ func testLineSaysWhereTheSaleStands(t *testing.T) {
 	}
 }
 
-// testLineEndsWithTheSale: the line of a sale that is closed early lets nobody wait any longer.
+// testLineEndsWithTheSale: when a sale is closed early, its line stops the wait of all visitors.
 func testLineEndsWithTheSale(t *testing.T) {
 	parallelUnlimited(t)
 	open := sale{threshold: 1}

@@ -22,7 +22,7 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// device is a size of screen that the pages are tested at.
+// device is a screen size in which the pages are tested.
 type device struct {
 	name          string
 	width, height int64
@@ -35,10 +35,10 @@ var (
 	desktop = device{name: "desktop", width: 1280, height: 900, scale: 1}
 )
 
-// tab is one visitor: a browser context of their own (cookies, storage) with one page in it.
+// tab is one visitor: a browser context (cookies, storage) with one page.
 type tab struct {
 	t        *testing.T
-	ctx      context.Context //nolint:containedctx // to chromedp, a tab is its context
+	ctx      context.Context //nolint:containedctx // chromedp identifies a tab by its context
 	base     string
 	lang     string
 	requests *traffic
@@ -49,8 +49,8 @@ type tab struct {
 	screenshots int
 }
 
-// openTab gives a new visitor. The test fails at its end if the page did something wrong by itself:
-// threw an exception, violated its own CSP, or sent a request to another origin.
+// openTab opens a tab for a new visitor. The test fails at its end if the page threw an exception,
+// violated its CSP, or sent a request to another origin.
 func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
@@ -64,7 +64,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	call(b, network.Enable, network.EnableParams{})
 	call(b, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
 		UserAgent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-		// The browser puts weights of its own after these.
+		// The browser appends its own weights to these.
 		AcceptLanguage: map[string]string{"ko": "ko-KR,ko", "en": "en-US,en"}[lang],
 	})
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(d.scale)}
@@ -75,8 +75,8 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	return b
 }
 
-// watch runs in the tab's own loop, which must not block: it takes notes, and answers dialogs from
-// another goroutine.
+// watch runs in the tab's event loop, which must not block: it records events, and answers dialogs
+// from another goroutine.
 func (b *tab) watch(event any) {
 	b.requests.note(event)
 	switch e := event.(type) {
@@ -91,7 +91,7 @@ func (b *tab) watch(event any) {
 			b.addProblem(fmt.Sprintf("console.error: %v", e.Args))
 		}
 	case *log.EventEntryAdded:
-		// The browser logs each refusal of the API; the page handles these.
+		// The browser logs each refusal of the API; the pages handle these.
 		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
 			b.addProblem("browser log: " + e.Entry.Text)
 		}
@@ -119,19 +119,19 @@ func (b *tab) addProblem(problem string) {
 	b.problems = append(b.problems, problem)
 }
 
-// reportProblems ends the test of a tab: with what the page did wrong, and with a picture and the
-// text of the page, and what it asked of the server, when the test has failed.
+// reportProblems ends the test of a tab: it reports the page's errors and, if the test has failed,
+// a picture and the text of the page, and its requests.
 func (b *tab) reportProblems() {
 	b.mu.Lock()
 	problems := slices.Clone(b.problems)
-	b.mu.Unlock() // what is asked of the page below makes further events
+	b.mu.Unlock() // the calls below cause further events
 	for _, p := range problems {
 		b.t.Error(p)
 	}
 	if !b.t.Failed() {
 		return
 	}
-	const enough = 5 * time.Second // the browser itself may be what failed
+	const enough = 5 * time.Second // the browser itself may be the cause of the failure
 	ctx, cancel := context.WithTimeout(b.ctx, enough)
 	defer cancel()
 	says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
@@ -140,7 +140,7 @@ func (b *tab) reportProblems() {
 	b.screenshot(ctx, "failed")
 }
 
-// bounded gives the tab's context, ended shortly before the test run is killed.
+// bounded returns the tab's context with a deadline shortly before the test run is killed.
 func (b *tab) bounded() (context.Context, context.CancelFunc) {
 	limit, cancel := waittest.Context(b.t)
 	defer cancel()
@@ -172,7 +172,7 @@ func (b *tab) visit(path string) {
 	b.do(chromedp.Navigate(b.base + path))
 }
 
-// reload opens the page again as it stands.
+// reload reloads the page.
 func (b *tab) reload() {
 	b.t.Helper()
 	b.do(chromedp.Reload())
@@ -194,7 +194,7 @@ func (b *tab) fill(selector, text string) {
 	b.do(chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
-// press sends keys to whatever has the focus.
+// press sends keys to the focused element.
 func (b *tab) press(keys string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys))
@@ -216,17 +216,17 @@ func (b *tab) until(what, expression string) {
 	b.untilAny(what, expression)
 }
 
-// answerWithin is how long a page is given for one call of untilAny, which takes it 2 s. A call into
-// a page that is just being reloaded may stay without an answer.
+// answerWithin is the time limit of one call of untilAny, which takes 2 s. A call into a page that
+// is being reloaded may never return.
 const answerWithin = 10 * time.Second
 
-// untilAny waits for one of several expressions to become true, and returns the index of the first
-// that is. The page itself polls, so that a wait costs no traffic; an expression that throws is not
-// true yet.
+// untilAny waits for one of several expressions to become true and returns the index of the first.
+// The page itself polls, so that a wait causes no traffic; an expression that throws is not true
+// yet.
 func (b *tab) untilAny(what string, expressions ...string) int {
 	b.t.Helper()
-	// One call lasts 2 s: after that the page may be another one. What comes at once is found at once; the
-	// polls of longer waits are further apart, since the pages of all tests share two processors.
+	// One call lasts 2 s, because the page may have changed by then. The first polls are frequent;
+	// later ones are further apart, since the pages of all tests share two processors.
 	script := fmt.Sprintf(`new Promise(done => {
 		const wanted = [() => %s];
 		const holds = f => { try { return !!f() } catch { return false } };
@@ -241,7 +241,7 @@ func (b *tab) untilAny(what string, expressions ...string) int {
 	defer cancel()
 	found := -1
 	waittest.Until(b.t, func() bool {
-		// An error, or no answer, is of a page that is just being left: ask the next one.
+		// An error, or no response, comes from a page that is being left: retry on the next one.
 		attempt, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 		index, err := chromedp.Run(attempt, chromedp.Evaluate[int](script, chromedp.EvalAwaitPromise))
@@ -254,13 +254,13 @@ func (b *tab) untilAny(what string, expressions ...string) int {
 	return found
 }
 
-// waitForPath waits until the page is at a path and has drawn its content.
+// waitForPath waits until the page is at a path and has rendered its content.
 func (b *tab) waitForPath(prefix string) {
 	b.t.Helper()
 	b.until("the page "+prefix, fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete'", prefix))
 }
 
-// waitFor waits until an element is there and can be seen.
+// waitFor waits until an element exists and is visible.
 func (b *tab) waitFor(selector string) {
 	b.t.Helper()
 	b.until(selector, visible(selector))
@@ -271,18 +271,18 @@ func visible(selector string) string {
 	return fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector)
 }
 
-// waitForText waits until the page's text holds a sentence.
+// waitForText waits until the page's text contains a string.
 func (b *tab) waitForText(sentence string) {
 	b.t.Helper()
 	b.until("the words "+sentence, says(sentence))
 }
 
-// says is the expression for a sentence in the page's text.
+// says is the expression for a string in the page's text.
 func says(sentence string) string {
 	return fmt.Sprintf("document.body.innerText.includes(%q)", sentence)
 }
 
-// waitForDialog waits for a dialog with these words; all are accepted.
+// waitForDialog waits for a dialog with this text; all dialogs are accepted.
 func (b *tab) waitForDialog(words string) {
 	b.t.Helper()
 	waittest.Until(b.t, func() bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 )
 
-// traffic is what a tab asked of its server: who looks for the reason of a failure wants to know
-// which request stayed without an answer, or which came last.
+// traffic records a tab's requests to find, after a failure, the request without a response, or the
+// last one.
 type traffic struct {
 	began time.Time
 
@@ -19,20 +19,20 @@ type traffic struct {
 	open     map[network.RequestID]*requestRecord
 }
 
-// requestRecord is one request of a tab; end is empty until the answer came.
+// requestRecord is one request of a tab; end is empty until the response arrived.
 type requestRecord struct {
 	at        time.Duration
 	what, end string
 }
 
-// shownRequests of a tab's last requests tell how it came where it is.
+// shownRequests is the number of a tab's last requests that are shown.
 const shownRequests = 30
 
 func newTraffic() *traffic {
 	return &traffic{began: time.Now(), open: map[network.RequestID]*requestRecord{}}
 }
 
-// note takes down what an event of the browser says of a request.
+// note records a request from a browser event.
 func (r *traffic) note(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testForgedAddresses: a broken link leads to a page with words and a way on, not to a problem
-// document.
-func testForgedAddresses(t *testing.T) {
+// testInvalidLinks: an invalid link leads to a page with an explanation and a link, not to a
+// problem document.
+func testInvalidLinks(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
 		t.Run(p.String(), func(t *testing.T) {
@@ -33,7 +33,7 @@ func testForgedAddresses(t *testing.T) {
 	}
 }
 
-// testChoiceSurvivesAReload: the chosen seats survive a reload, for example by a change of the
+// testChoiceSurvivesAReload: the selected seats survive a reload, for example by a change of the
 // language.
 func testChoiceSurvivesAReload(t *testing.T) {
 	parallelTab(t)
@@ -46,8 +46,8 @@ func testChoiceSurvivesAReload(t *testing.T) {
 	b.until("both seats", "document.querySelectorAll('.selection li').length === 2")
 }
 
-// testSessionEnds: an ended session leads to the sign-in page and back; it is not taken for the end
-// of a turn.
+// testSessionEnds: an ended session leads to the sign-in page and back; it is not mistaken for the
+// end of a slot.
 func testSessionEnds(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -61,8 +61,9 @@ func testSessionEnds(t *testing.T) {
 	b.waitFor("canvas")
 }
 
-// testSilentServer: the page says that a server does not answer, and tries again until it does.
-func testSilentServer(t *testing.T) {
+// testUnresponsiveServer: the page says that the server does not respond, and retries until it
+// does.
+func testUnresponsiveServer(t *testing.T) {
 	parallelUnlimited(t)
 	var silent atomic.Bool
 	silent.Store(true)
@@ -81,8 +82,8 @@ func testSilentServer(t *testing.T) {
 	b.waitFor(".event-card")
 }
 
-// testBackFromSigningIn: the back button leaves the sign-in page.
-func testBackFromSigningIn(t *testing.T) {
+// testBackFromSignIn: the back button leaves the sign-in page.
+func testBackFromSignIn(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, desktop, "en")
 	b.visit("/")
@@ -93,8 +94,8 @@ func testBackFromSigningIn(t *testing.T) {
 	b.until("the list of events", "location.pathname === '/'")
 }
 
-// testSigningOutFails: a visitor whose sign-out fails is not told to be signed out.
-func testSigningOutFails(t *testing.T) {
+// testSignOutFails: a visitor whose sign-out fails is not shown as signed out.
+func testSignOutFails(t *testing.T) {
 	parallelTab(t)
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/api/v1/auth/logout" {
@@ -113,9 +114,9 @@ func testSigningOutFails(t *testing.T) {
 	require.Equal(t, "/my", b.path())
 }
 
-// testLineOutlastsFailures: while the line cannot be asked, its last figures stay beside the
+// testLineSurvivesFailures: while the line is unavailable, its last figures stay visible beside the
 // reason.
-func testLineOutlastsFailures(t *testing.T) {
+func testLineSurvivesFailures(t *testing.T) {
 	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
 	inside := signIn(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testUnknownEvent: the address of an event that does not exist answers 404 with a way home, in the
-// visitor's language; once the event is there, so is its page.
+// testUnknownEvent: the URL of an event that does not exist returns 404 with a link home, in the
+// visitor's language; once the event exists, so does its page.
 func testUnknownEvent(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -30,8 +30,8 @@ func testUnknownEvent(t *testing.T) {
 	}
 }
 
-// testReasonToSignIn: the sign-in page says what the visitor is asked for.
-func testReasonToSignIn(t *testing.T) {
+// testSignInReason: the sign-in page gives the reason for the sign-in.
+func testSignInReason(t *testing.T) {
 	t.Parallel()
 	for _, lang := range []string{"en", "ko"} {
 		t.Run(lang, func(t *testing.T) {
@@ -60,7 +60,7 @@ func testReasonToSignIn(t *testing.T) {
 	}
 }
 
-// chooseSeat takes one seat from the list; rows and seats count from 1.
+// chooseSeat selects one seat from the list; rows and seats count from 1.
 func (b *tab) chooseSeat(row, seat int) {
 	b.t.Helper()
 	chosen := eval[int](b, "document.querySelectorAll('.selection li').length")
@@ -71,14 +71,14 @@ func (b *tab) chooseSeat(row, seat int) {
 	b.until("a chosen seat", fmt.Sprintf("document.querySelectorAll('.selection li').length === %d", chosen+1))
 }
 
-// seatsIn lists the seats that a part of the page names, in their order there.
+// seatsIn lists the seats named in a part of the page, in order.
 func (b *tab) seatsIn(selector string) []string {
 	b.t.Helper()
 	return eval[[]string](b, fmt.Sprintf(
 		`[...document.querySelectorAll(%q)].flatMap(e => e.innerText.match(/Section A, row \d+, seat \d+/) ?? [])`, selector))
 }
 
-// testNaturalOrder: the seats are in the order of the hall, whichever was chosen first.
+// testNaturalOrder: the seats are in the order of the hall, regardless of the order of selection.
 func testNaturalOrder(t *testing.T) {
 	parallelTab(t)
 	event := sale{sections: []object{{"section": "A", "price": 1000, "rows": 10, "seatsPerRow": 10}}}.open(t)
@@ -101,15 +101,15 @@ func testNaturalOrder(t *testing.T) {
 	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="reservations"] li li`)), "the reservation")
 }
 
-// requireNoSeatWords: standing places have none, and a page that names them would confuse.
+// requireNoSeatWords: pages for standing places must not mention seats.
 func (b *tab) requireNoSeatWords() {
 	b.t.Helper()
 	require.NotRegexp(b.t, `(?i)\bseats?\b|좌석|\d석|자리`, b.text("body"), "the page %s", b.path())
 }
 
-// testTheZoneHasAName: beside the short form that every time carries, an event's page names the zone
-// in words.
-func testTheZoneHasAName(t *testing.T) {
+// testTimeZoneName: beside the abbreviation in each time, an event's page shows the full name of
+// the time zone.
+func testTimeZoneName(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	for lang, name := range map[string]string{"en": "Korean Standard Time", "ko": "한국 표준시"} {

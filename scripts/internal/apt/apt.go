@@ -1,5 +1,5 @@
-// Package apt installs what the machine lacks from Debian's or Ubuntu's packages, and says clearly
-// what to do by hand when it cannot.
+// Package apt installs missing packages of Debian or Ubuntu. When it cannot, its error says what to
+// install by hand.
 package apt
 
 import (
@@ -13,15 +13,15 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// Installer installs packages; its output goes to a log.
+// Installer installs packages and writes apt's output to a log.
 type Installer struct {
 	Log string                           // file for apt-get's output
-	Say func(format string, args ...any) // told of every installation
+	Say func(format string, args ...any) // reports every installation
 
 	turn sync.Mutex
 }
 
-// Need returns the path of a program, whose package is installed when the program is missing.
+// Need returns the path of a program and installs its package when the program is missing.
 func (i *Installer) Need(ctx context.Context, program, pkg string) (string, error) {
 	i.turn.Lock()
 	defer i.turn.Unlock()
@@ -38,8 +38,8 @@ func (i *Installer) Need(ctx context.Context, program, pkg string) (string, erro
 	return path, nil
 }
 
-// Install installs a package. The package lists of a fresh machine are empty or old, so that a failure
-// is tried once more after an update. Several may ask at once.
+// Install installs a package. Package lists may be empty or outdated, so a failure is retried once
+// after an update. It is safe for concurrent use.
 func (i *Installer) Install(ctx context.Context, pkg string) error {
 	i.turn.Lock()
 	defer i.turn.Unlock()
@@ -70,17 +70,19 @@ func (i *Installer) install(ctx context.Context, pkg string) error {
 }
 
 func (i *Installer) aptGet(ctx context.Context, args ...string) error {
-	// RUNLEVEL=1 keeps the package's own server from being started: we run ours, on our ports.
+	// RUNLEVEL=1 prevents the package from starting its own server: URR runs its servers on its own
+	// ports.
 	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1",
 		"apt-get", "-o", "Acquire::Retries=3",
-		"-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine updates itself just then
+		"-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine may be running its own update
 	if os.Geteuid() != 0 {
 		command = append([]string{"sudo"}, command...)
 	}
 	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
 }
 
-// RunLogged runs a command; its output goes to a log, and the end of it into the error.
+// RunLogged runs a command and appends its output to a log. The error contains the end of the
+// output.
 func RunLogged(cmd *exec.Cmd, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("make log folder: %w", err)

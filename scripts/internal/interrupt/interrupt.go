@@ -1,5 +1,5 @@
-// Package interrupt is how the checkout's commands end on Ctrl-C: in order, with one line, and with an
-// exit code by which make knows.
+// Package interrupt ends commands on Ctrl-C in order, with one line of output and an exit code that
+// make recognizes.
 package interrupt
 
 import (
@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Code is the exit code of what Ctrl-C has ended, as a shell gives it.
+// Code is the exit code after an interrupt, as shells return it.
 const Code = 130
 
-// Context ends at SIGINT and SIGTERM. A second one ends the process, whatever it still does.
+// Context ends at SIGINT and SIGTERM. A second signal ends the process immediately.
 func Context() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -2,14 +2,14 @@ package process
 
 import "runtime"
 
-// Children starts processes that cannot outlive this one, even when it is killed or panics. The kernel
-// ties a child to the thread that started it (PR_SET_PDEATHSIG), so that all are started by one
-// thread that lives as long as the program.
+// Children starts processes that cannot outlive this one, even when it is killed or panics. The
+// kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as
+// long as the program starts all of them.
 type Children struct {
 	queue chan func()
 }
 
-// NewChildren starts the thread, which stays until the program ends.
+// NewChildren starts the thread, which runs until the program ends.
 func NewChildren() *Children {
 	n := &Children{queue: make(chan func())}
 	go func() {

@@ -1,6 +1,6 @@
-// Package process starts processes that outlive their starter, remembers them in files, and stops
-// them again. A process is named by its id together with its start time and the machine's boot, so
-// that a process that got a reused id is never signalled.
+// Package process starts processes that outlive their starter, records them in files, and stops
+// them again. A process is identified by its id, start time and boot id, so that a reused process
+// id is never signalled.
 package process
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Identity names one process of this machine, for ever.
+// Identity identifies one process of this machine permanently.
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks after boot, field 22 of proc_pid_stat(5)
-	Boot  string `json:"boot"`  // random id of the machine's boot
+	Boot  string `json:"boot"`  // random id of the boot
 }
 
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
@@ -37,8 +37,9 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: now.start, Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
-// Alive tells whether the process still runs. A zombie does not: where process 1 reaps nobody, an
-// ended process stays in the table. But a zombie with threads is still ending, and holds its ports.
+// Alive reports whether the process still runs. A zombie does not: it stays in the process table
+// where process 1 does not reap. A zombie that still has threads is terminating and holds its
+// ports, so it counts as alive.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -51,14 +52,14 @@ func (id Identity) Alive() bool {
 	return err == nil && now.start == id.Start && !ended
 }
 
-// ThisBoot tells whether the process was started since the machine's boot.
+// ThisBoot reports whether the process was started since the machine's boot.
 func (id Identity) ThisBoot() bool {
 	boot, err := os.ReadFile(bootIDFile)
 	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot
 }
 
-// RunningIn lists the processes that run the program at path in the folder dir, whoever started them, as far as this process
-// may look into them.
+// RunningIn lists the processes that run the program at path in the folder dir, as far as this
+// process may inspect them.
 func RunningIn(dir, path string) ([]Identity, error) {
 	folder, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -75,7 +76,7 @@ func RunningIn(dir, path string) ([]Identity, error) {
 	var found []Identity
 	for _, entry := range entries {
 		if cwd, err := os.Readlink(entry); err != nil || cwd != folder {
-			continue // of another user, or ended meanwhile
+			continue // another user's process, or it has ended meanwhile
 		}
 		exe, err := os.Readlink(filepath.Join(filepath.Dir(entry), "exe"))
 		if err != nil || strings.TrimSuffix(exe, " (deleted)") != program {
@@ -92,9 +93,9 @@ func RunningIn(dir, path string) ([]Identity, error) {
 	return found, nil
 }
 
-// Signal sends a signal to the process if it still runs; after SIGSTOP it returns when every thread
-// has stopped and after SIGKILL when all are gone, since on another processor they run on for a
-// moment. The handle is taken before the identity is checked, so that the id cannot be reused in
+// Signal sends a signal to the process if it still runs. After SIGSTOP it returns when every thread
+// has stopped, and after SIGKILL when all have ended, since threads on other processors run on for
+// a moment. The handle is opened before the identity is checked, so that the id cannot be reused in
 // between.
 func (id Identity) Signal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
@@ -127,7 +128,8 @@ func (id Identity) awaitStopped(limit time.Duration) error {
 	return fmt.Errorf("process %d does not stop", id.PID)
 }
 
-// stopped tells whether every thread is in state T; one that has ended meanwhile is passed over.
+// stopped reports whether every thread is in state T; threads that have ended meanwhile are
+// ignored.
 func (id Identity) stopped() bool {
 	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/task/*/stat")
 	if err != nil {
@@ -145,7 +147,7 @@ func (id Identity) stopped() bool {
 	return true
 }
 
-// Stop asks the process to end and kills it when it still runs after grace. It returns once the
+// Stop sends SIGTERM and kills the process if it still runs after grace. It returns once the
 // process is gone; an error means that it could not be ended.
 func (id Identity) Stop(sig syscall.Signal, grace time.Duration) error {
 	if err := id.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -170,7 +172,7 @@ func (id Identity) waitGone(limit time.Duration) bool {
 	return !id.Alive()
 }
 
-// status is what proc_pid_stat(5) says of a process or a thread.
+// status is the part of proc_pid_stat(5) that is read of a process or a thread.
 type status struct {
 	state   byte
 	threads int    // of the whole process
@@ -185,8 +187,8 @@ func readStat(pid int) (status, error) {
 	return parseStat(string(raw))
 }
 
-// parseStat counts fields behind the last closing parenthesis: the name (field 2) may hold spaces
-// and parentheses.
+// parseStat counts fields after the last closing parenthesis, since the name (field 2) may contain
+// spaces and parentheses.
 func parseStat(raw string) (status, error) {
 	const threadsField, startField = 20 - 3, 22 - 3 // counted from field 3, the state
 	end := strings.LastIndexByte(raw, ')')

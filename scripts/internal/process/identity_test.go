@@ -57,8 +57,8 @@ func TestStopKillsAfterTheGracePeriod(t *testing.T) {
 	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
 }
 
-// Who kills a server and starts it again at once must not meet the old one on its port.
-func TestSignalWaitsForTheEndOfAKilledProcess(t *testing.T) {
+// A killed server that is restarted immediately must not find its port still in use.
+func TestSignalWaitsForAKilledProcessToEnd(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		p := sleeper(t, "echo ready; sleep 60")

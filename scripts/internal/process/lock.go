@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// Lock takes the lock of a file for this process, which may have it from somebody else at most until ctx ends; waiting, if not nil, is called
-// once when it is not free. The kernel gives it back when the process ends, however that happens.
+// Lock takes an exclusive lock on a file and waits for it until ctx ends. If the lock is not free,
+// it calls waiting once, unless nil. The kernel releases the lock when the process ends, even if it
+// is killed.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_EX, waiting)
 }
 
-// Share is Lock for one of several who may have it at the same time, as long as nobody has it alone.
+// Share takes a shared lock: several processes may hold it while none holds the exclusive one.
 func Share(ctx context.Context, path string) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_SH, nil)
 }
 
-// TryLock is Lock without waiting; taken is false when somebody else has it.
+// TryLock is Lock without waiting; taken is false when another process holds the lock.
 func TryLock(path string) (unlock func(), taken bool, err error) {
 	f, err := openLock(path)
 	if err != nil {
@@ -33,10 +34,10 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 		}
 		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	return func() { _ = f.Close() }, true, nil // closing gives it back
+	return func() { _ = f.Close() }, true, nil // closing releases the lock
 }
 
-// lock asks again and again: a blocking flock could not be interrupted.
+// lock polls, because a blocking flock cannot be interrupted.
 func lock(ctx context.Context, path string, how int, waiting func()) (unlock func(), err error) {
 	const step = 50 * time.Millisecond
 	f, err := openLock(path)

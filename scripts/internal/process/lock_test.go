@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLockIsTakenInTurnsAndWaitingEndsWithTheContext(t *testing.T) {
+func TestLockIsExclusiveAndWaitingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run", "lock")
 	unlock, err := Lock(t.Context(), path, nil)
@@ -37,7 +37,7 @@ func TestLockIsTakenInTurnsAndWaitingEndsWithTheContext(t *testing.T) {
 	require.NoError(t, <-got)
 }
 
-func TestShareIsForManyAndLockForOne(t *testing.T) {
+func TestShareIsSharedAndLockIsExclusive(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := Share(t.Context(), path)
@@ -55,7 +55,7 @@ func TestShareIsForManyAndLockForOne(t *testing.T) {
 	unlock()
 }
 
-func TestSaveByManyAtOnce(t *testing.T) {
+func TestConcurrentSaves(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "record.json")
 	errs := make([]error, 20)

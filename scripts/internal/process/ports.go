@@ -20,8 +20,8 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
 }
 
-// CheckPort tells whether 127.0.0.1:port can be listened on; if not, the error is a *PortTaken. Who has the port for a moment only does not
-// count: a process that starts while a port is being tried has that socket too, until its exec has closed it.
+// CheckPort returns a *PortTaken if 127.0.0.1:port cannot be listened on. It retries briefly: a
+// process that is being started holds the probe's socket until its exec.
 func CheckPort(port int) error {
 	const step, longest = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
@@ -35,7 +35,7 @@ func CheckPort(port int) error {
 	}
 }
 
-// CheckPortOnce is CheckPort without a second try.
+// CheckPortOnce is CheckPort without the retry.
 func CheckPortOnce(port int) error {
 	l, err := listen(port)
 	if err != nil {
@@ -44,14 +44,14 @@ func CheckPortOnce(port int) error {
 	return l.Close()
 }
 
-// Free tells whether 127.0.0.1:port can be listened on now.
+// Free reports whether 127.0.0.1:port can be listened on now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
 
 func listen(port int) (net.Listener, error) {
 	return net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 }
 
-// FreePort returns a loopback port that nobody listened on a moment ago.
+// FreePort returns a loopback port that had no listener a moment ago.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -61,12 +61,12 @@ func FreePort() (int, error) {
 	return port, l.Close()
 }
 
-// portOwner names the listener: its socket's inode is in /proc/net/tcp, and one of the processes
-// that we may look into has that socket open.
+// portOwner identifies the listener: its socket's inode is in /proc/net/tcp, and a process that we
+// may inspect has that socket open.
 func portOwner(port int) string {
 	inode := listenerInode(port)
 	if inode == "" {
-		return "an outgoing connection" // nobody listens: the kernel gave the port to one of those
+		return "an outgoing connection" // no listener: the kernel assigned the port to an outgoing connection
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Not beside the tests that start processes: a child holds its parent's sockets until its exec.
+// Not parallel with tests that start processes: a child inherits its parent's sockets until its
+// exec.
 func TestCheckPortNamesTheOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -24,7 +25,7 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.Equal(t, port, taken.Port)
 	require.Contains(t, taken.Owner, fmt.Sprintf("(process %d)", os.Getpid()))
 
-	// A port that an outgoing connection has is taken too, though nobody listens on it.
+	// A port of an outgoing connection is in use too, though it has no listener.
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
 	require.NoError(t, err)
 	require.ErrorAs(t, CheckPortOnce(conn.LocalAddr().(*net.TCPAddr).Port), &taken)
@@ -35,8 +36,9 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.NoError(t, CheckPort(port))
 }
 
-// A process that starts at the same moment has the socket with which a port is tried, until its exec: the port is free all the same.
-func TestPortsAreFreeWhileProcessesStart(t *testing.T) {
+// A process that starts during a port check holds the check's socket until its exec: the port still
+// counts as free.
+func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
 	over := make(chan struct{})
 	var starts sync.WaitGroup
 	failed := make([]error, 4)

@@ -15,31 +15,31 @@ import (
 	"time"
 )
 
-// maxLog is the size above which a log file is set aside before the next start.
+// maxLog is the size above which a log file is rotated before the next start.
 const maxLog = 64 << 20
 
-// Spec says how a process is started.
+// Spec describes the process to start.
 type Spec struct {
 	Name       string
 	Path       string
 	Args       []string
-	Env        []string // whole environment; nil: the starter's
+	Env        []string // the whole environment; nil: that of the starter
 	Dir        string
 	Log        string // output is appended to this file
 	Credential *syscall.Credential
-	// Bound ends the process, hard, when the thread that started it ends: see Nursery.
+	// Bound kills the process when the thread that started it ends: see Children.
 	Bound bool
 }
 
-// Process is a started process of which the starter is the parent.
+// Process is a started child process.
 type Process struct {
 	Identity
 	done chan struct{}
 	err  error
 }
 
-// Start runs a process in a session of its own, so that neither a closed terminal nor the
-// starter's end reaches it.
+// Start runs a process in its own session, so that neither closing the terminal nor the end of the
+// starter stops it.
 func Start(spec Spec) (*Process, error) {
 	out, err := openLog(spec.Log)
 	if err != nil {
@@ -57,7 +57,7 @@ func Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	p := &Process{done: make(chan struct{})}
-	p.Identity, err = Identify(cmd.Process.Pid) // not yet waited for: the id cannot be another's
+	p.Identity, err = Identify(cmd.Process.Pid) // not yet waited for, so the id cannot be reused
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
@@ -71,7 +71,7 @@ func Start(spec Spec) (*Process, error) {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the process ended ("exit status 1", "signal: killed"); only after Done.
+// Exit describes how the process ended ("exit status 1", "signal: killed"); valid only after Done.
 func (p *Process) Exit() string {
 	if p.err == nil {
 		return "exit status 0"
@@ -79,8 +79,8 @@ func (p *Process) Exit() string {
 	return p.err.Error()
 }
 
-// WaitReady polls check until it succeeds. It gives up when the process ends, with the last lines
-// of its log, and when ctx ends, with what check last said.
+// WaitReady polls check until it succeeds. It fails when the process ends, with the last lines of
+// its log, and when ctx ends, with the last error of check.
 func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.Context) error) error {
 	const step, tries = 100 * time.Millisecond, 2 * time.Second
 	for {
@@ -101,7 +101,7 @@ func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.C
 	}
 }
 
-// Save remembers a value (an Identity, or a struct around one) in a file, all or nothing.
+// Save atomically writes a value (an Identity, or a struct around one) to a file.
 func Save(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -110,8 +110,8 @@ func Save(path string, v any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	// Beside it under a name of its own, so that two who save at once do not meet; on the disk before it takes the place, so that a power cut
-	// leaves the one or the other.
+	// The temporary file has a unique name, so that concurrent saves do not collide. It is synced
+	// before the rename, so that a power failure leaves either the old or the new content.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
@@ -127,7 +127,7 @@ func Save(path string, v any) error {
 	return nil
 }
 
-// Load reads what Save wrote; found is false when there is no such file.
+// Load reads a value that Save wrote; found is false when the file does not exist.
 func Load(path string, v any) (found bool, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,10 +142,11 @@ func Load(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
-// Tail returns the last n lines of a file, as well as they can be read.
+// Tail returns the last n lines of a file, as far as it can be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }
 
-// TailFrom is Tail of what stands behind the first `from` bytes; the whole file counts when it has become shorter.
+// TailFrom is Tail of the content after the first `from` bytes. It uses the whole file when the
+// file has become shorter.
 func TailFrom(path string, from int64, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path)

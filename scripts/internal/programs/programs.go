@@ -1,4 +1,4 @@
-// Package programs builds the checkout's programs, as often as somebody likes and by several at once.
+// Package programs builds the checkout's programs. It is safe for repeated and concurrent use.
 package programs
 
 import (
@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-// Build puts one program per package, named after its folder, into dir. They are built aside and renamed, since a program that runs cannot
-// be written to; those that are there already are linked to where the compiler looks, which leaves alone what is up to date: linking is
-// most of the work. Arguments are go build's (-tags=failpoint); what the compiler says goes to out.
+// Build writes one program per package, named after its folder, to dir. It builds in a temporary
+// folder and renames, since a running program cannot be overwritten. Existing programs are
+// hard-linked to the build folder, so that the compiler skips those that are up to date: linking
+// takes most of the time. args are flags of go build (-tags=failpoint); the compiler's output goes
+// to out.
 func Build(ctx context.Context, root, dir string, out io.Writer, args []string, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
@@ -29,12 +31,12 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	}
 	for _, pkg := range packages {
 		name := filepath.Base(pkg)
-		_ = os.Link(filepath.Join(dir, name), filepath.Join(aside, name)) // where it cannot be, it is built anew
+		_ = os.Link(filepath.Join(dir, name), filepath.Join(aside, name)) // without the link it is built again
 	}
 	args = append([]string{"build", "-o", aside + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
-	// Asked, not killed: the compiler takes its temporary files away.
+	// Interrupted, not killed, so that the compiler removes its temporary files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
@@ -48,9 +50,9 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	return nil
 }
 
-// sweep removes what builds that were killed have left.
+// sweep removes the temporary folders of killed builds.
 func sweep(dir string) error {
-	const longest = time.Hour // of a build that still runs
+	const longest = time.Hour // maximum age of a running build
 	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if err != nil {
 		return fmt.Errorf("look for leftovers: %w", err)

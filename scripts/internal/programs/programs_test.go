@@ -14,7 +14,8 @@ import (
 	"urr.guru/scripts/internal/programs"
 )
 
-// module is a checkout with one program that says a word; the path has what shells and lists trip over.
+// module creates a checkout with one program that prints a word. Its path contains characters that
+// shells and lists treat specially.
 func module(t *testing.T) (root, dir string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "a checkout, mine")
@@ -60,7 +61,7 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	require.NoError(t, build(t, root, dir))
 	require.True(t, os.SameFile(first, requireSays(t, dir, "one")), "the same file, as nothing has changed")
 
-	// A copy that somebody still runs is not written to.
+	// A copy that is still running is not overwritten.
 	kept := filepath.Join(root, "kept")
 	require.NoError(t, os.Mkdir(kept, 0o755))
 	require.NoError(t, os.Link(filepath.Join(dir, "word"), filepath.Join(kept, "word")))
@@ -77,7 +78,7 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestSeveralMayBuildAtOnce(t *testing.T) {
+func TestConcurrentBuilds(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	root, dir := module(t)
 	var wg sync.WaitGroup

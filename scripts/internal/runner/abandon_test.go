@@ -11,9 +11,9 @@ import (
 	"urr.guru/scripts/internal/process"
 )
 
-// TestAnInterruptedStartLeavesNothing: Ctrl-C in `make up` ends what that start began, and nothing
-// that ran before it.
-func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+// TestInterruptedStartIsUndone: Ctrl-C during `make up` stops what that start has started,
+// and nothing that ran before.
+func TestInterruptedStartIsUndone(t *testing.T) {
 	r := setup(t)
 	require.True(t, r.idle())
 	p := startOne(t, r)
@@ -21,16 +21,16 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.EqualError(t, r.stopStarted(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
+	require.EqualError(t, r.undoStart(interrupted, false), "interrupted; what ran before runs on (make status, make down)")
 	require.True(t, p.Alive())
-	require.EqualError(t, r.stopStarted(interrupted, true), "interrupted; everything that was started is stopped again")
+	require.EqualError(t, r.undoStart(interrupted, true), "interrupted; everything that was started is stopped again")
 	require.False(t, p.Alive())
 	require.True(t, r.idle())
 }
 
-// TestUpChecksBeforeItStops: settings that a service refuses, and a port that something else has, are
-// found while the platform runs as before.
-func TestUpChecksBeforeItStops(t *testing.T) {
+// TestUpChecksBeforeStopping: invalid settings and ports in use are found while the previous
+// processes still run.
+func TestUpChecksBeforeStopping(t *testing.T) {
 	r := setup(t)
 	p := startOne(t, r)
 	t.Setenv("QUEUE_THRESHOLD", "none")
@@ -48,7 +48,7 @@ func TestUpChecksBeforeItStops(t *testing.T) {
 	require.NoError(t, r.stopServices())
 }
 
-// startOne runs the first service, as a supervisor would have left it.
+// startOne starts the first service, like a supervisor.
 func startOne(t *testing.T, r *Runner) *process.Process {
 	t.Helper()
 	s := r.services[0]

@@ -16,27 +16,27 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// self is the program that runs the supervisor: this one, at a path that stays.
-const self = "dev"
+// supervisorProgram is the program that runs the supervisor: this program at a permanent path.
+const supervisorProgram = "dev"
 
 // Build bundles the pages and builds every service, the sandbox and this program into .urr/bin.
 func (r *Runner) Build(ctx context.Context) error {
 	if err := r.buildPages(ctx); err != nil {
 		return err
 	}
-	packages := []string{"./scripts/cmd/" + self}
+	packages := []string{"./scripts/cmd/" + supervisorProgram}
 	for _, s := range r.services {
 		packages = append(packages, s.Package)
 	}
 	r.say("building %d programs", len(packages))
-	// Without the commit in it, a program changes only when its code does.
+	// Without the commit id in it, a program changes only when its code does.
 	return programs.Build(ctx, r.layout.Root, r.layout.Shared("bin"), os.Stdout, []string{"-buildvcs=false"}, packages...)
 }
 
 func (r *Runner) buildPages(ctx context.Context) error {
 	const builder = "scripts/cmd/web"
 	if _, err := os.Stat(filepath.Join(r.layout.Root, builder)); err != nil {
-		return nil //nolint:nilerr // a checkout without pages: the gateway says so where they would be
+		return nil //nolint:nilerr // without pages the gateway serves an explanation instead
 	}
 	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
 	if _, err := installer.Need(ctx, "npm", "npm"); err != nil {
@@ -49,29 +49,29 @@ func (r *Runner) buildPages(ctx context.Context) error {
 	return nil
 }
 
-// command runs in the checkout; its output is the user's.
+// command prepares a command in the checkout that writes to the user's output.
 func (r *Runner) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.layout.Root, os.Stdout, os.Stderr
 	return cmd
 }
 
-// env is a service's whole environment: what the platform says, over which goes what the user has
-// set for it (LOG_LEVEL=debug make up), and nothing else of the user's.
+// env is a service's whole environment: the platform's, overridden by the variables that the user
+// has set for it (LOG_LEVEL=debug make up).
 func (r *Runner) env(s platform.Service) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.own(s)...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.serviceEnv(s)...)
 }
 
-// own is a service's environment without what every process has.
-func (r *Runner) own(s platform.Service) []string {
+// serviceEnv is a service's environment without the variables that every process has.
+func (r *Runner) serviceEnv(s platform.Service) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))
-	own := strings.ToUpper(s.Name) + "_"
+	ownPrefix := strings.ToUpper(s.Name) + "_"
 	for _, kv := range os.Environ() {
 		for _, prefix := range []string{
-			own, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+			ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
 		} {
 			if strings.HasPrefix(kv, prefix) {
-				env = append(env, kv) // of two values the later counts
+				env = append(env, kv) // the last value of a duplicate counts
 				break
 			}
 		}
@@ -79,7 +79,7 @@ func (r *Runner) own(s platform.Service) []string {
 	return env
 }
 
-// fingerprint changes when a service would run another program or with other settings.
+// fingerprint identifies the program and the settings of a service.
 func (r *Runner) fingerprint(s platform.Service) (string, error) {
 	f, err := os.Open(r.layout.Bin(s.Name))
 	if err != nil {

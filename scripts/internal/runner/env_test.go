@@ -12,9 +12,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestEnvIsWhatAServiceGets: a shell that runs the printed lines has what the service has, whatever
-// the values hold.
-func TestEnvIsWhatAServiceGets(t *testing.T) {
+// TestEnvPrintsTheServiceEnvironment: a shell that runs the printed lines has the environment of
+// the service, for any values.
+func TestEnvPrintsTheServiceEnvironment(t *testing.T) {
 	r := setup(t)
 	t.Setenv("QUEUE_NOTE", `two words, "quotes", it's $HOME and \n`)
 	t.Setenv("LOG_LEVEL", "debug")
@@ -37,7 +37,7 @@ func TestEnvIsWhatAServiceGets(t *testing.T) {
 	require.ErrorContains(t, r.Env(&printed, "qeue"), "make env S=queue")
 }
 
-// values are an environment's, but for what every process has from its shell.
+// values returns an environment without the variables that every process gets from its shell.
 func values(env []string) map[string]string {
 	all := map[string]string{}
 	for _, kv := range env {

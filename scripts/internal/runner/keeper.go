@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Restarts wait longer each time, until what is restarted has lived for a while.
+// Delays between restarts grow until the restarted process has run for a while.
 const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 10 * time.Second
 	steadyAfter  = 30 * time.Second
 )
 
-// backoff is how long the last restart waited.
+// backoff is the delay before the last restart.
 type backoff time.Duration
 
-// after is how long the next restart waits, of something that has lived so long.
+// after returns the delay before the next restart of a process that ran for the given time.
 func (b *backoff) after(uptime time.Duration) time.Duration {
 	switch {
 	case *b == 0 || uptime > steadyAfter:
@@ -27,18 +27,19 @@ func (b *backoff) after(uptime time.Duration) time.Duration {
 	return time.Duration(*b)
 }
 
-// pollInterval is how often a keeper looks whether its backend has died.
+// pollInterval is how often a restarter checks whether its backend has died.
 const pollInterval = 250 * time.Millisecond
 
-// reviver is what a keeper needs of the backends.
+// reviver is the part of the backends that a restarter uses.
 type reviver interface {
-	// Died tells whether a backend has ended though nobody stopped it, and since when it had run or was last tried.
+	// Died reports whether a backend has ended without a stop, and when it last started or was last
+	// tried.
 	Died(name string) (since time.Time, died bool)
-	// Revive starts it again; revived is false when it runs, or is not to run.
+	// Revive restarts it; revived is false when it runs, or is not supposed to run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 
-// restarter starts one backend again whenever it has died. It does not stop it: backends outlive the services.
+// restarter restarts one backend when it dies. It does not stop it: backends outlive the services.
 type restarter struct {
 	name     string
 	backends reviver
@@ -68,7 +69,7 @@ func (k *restarter) run(ctx context.Context) {
 	}
 }
 
-// awaitDeath returns when the backend has died; died is false when ctx has ended before.
+// awaitDeath returns when the backend has died; died is false when ctx ended first.
 func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool) {
 	for {
 		if since, died = k.backends.Died(k.name); died {
@@ -80,7 +81,7 @@ func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool)
 	}
 }
 
-// pause tells whether d has passed before ctx ended.
+// pause waits for d and reports whether ctx is still alive.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

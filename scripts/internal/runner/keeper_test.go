@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBackoffResetsAfterASteadyRun(t *testing.T) {
+func TestBackoffResetsAfterAStableRun(t *testing.T) {
 	t.Parallel()
 	var b backoff
 	var waits []time.Duration
@@ -26,13 +26,13 @@ func TestBackoffResetsAfterASteadyRun(t *testing.T) {
 	require.Equal(t, 400*ms, b.after(30*time.Second))
 }
 
-// fakeBackend is a backend that dies when its time has come and fails to come back as often as it is told to.
+// fakeBackend dies after the configured lifetimes, and its restart fails where the lifetime is 0.
 type fakeBackend struct {
 	born, dies time.Time
 	dead       bool
 	stopped    atomic.Bool
-	lives      []time.Duration // of the next revivals; 0: it does not come back
-	revived    []time.Duration // since the beginning
+	lives      []time.Duration // after each restart; 0: the restart fails
+	revived    []time.Duration // since the start of the test
 	beginning  time.Time
 }
 
@@ -54,7 +54,7 @@ func (m *fakeBackend) Revive(context.Context, string) (bool, error) {
 	return true, nil
 }
 
-func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
+func TestDeadBackendIsRevivedRepeatedly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -67,15 +67,15 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 			k := &restarter{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
 			k.run(ctx)
 		}()
-		time.Sleep(time.Hour) // of the bubble
+		time.Sleep(time.Hour) // in fake time
 		cancel()
 		<-done
 		const ms = time.Millisecond
 		want := []time.Duration{
-			steady + 200*ms,             // it had lived for a while
-			steady + 600*ms,             // it did not come back
-			steady + 1400*ms,            // nor the second time
-			2*steady + 1400*ms + 200*ms, // it has lived for a while again, and is seen dead at the next look
+			steady + 200*ms,             // it ran for a while
+			steady + 600*ms,             // the restart failed
+			steady + 1400*ms,            // the restart failed again
+			2*steady + 1400*ms + 200*ms, // it ran for a while again; its death is seen at the next poll
 		}
 		require.Len(t, m.revived, len(want))
 		for i, at := range m.revived {
@@ -85,7 +85,7 @@ func TestADeadBackendIsRevivedAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestABackendThatIsStoppedWhileItIsDeadStaysStopped(t *testing.T) {
+func TestStoppedDeadBackendStaysStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeBackend{born: time.Now(), dies: time.Now()}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestResetRemovesTheDataAndNothingElse(t *testing.T) {
+func TestResetRemovesOnlyTheData(t *testing.T) {
 	r := setup(t)
 	ledger := r.layout.State("data", "sandbox", "ledger.jsonl")
 	kept := []string{r.layout.Shared("jars", "kafka", "a.jar"), r.layout.State("secrets.json")}

@@ -1,5 +1,5 @@
-// Package runner is the development run of the platform: it builds the services, starts them under
-// a supervisor that outlives the command, and tells how they are.
+// Package runner runs the platform for development: it builds the services, starts them under a
+// supervisor that outlives the command, and reports their status.
 package runner
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Time limits.
 const (
-	readyLimit   = 60 * time.Second // of one service
+	readyLimit   = 60 * time.Second // per service
 	migrateLimit = 2 * time.Minute
 	stopGrace    = 30 * time.Second // above the services' own SHUTDOWN_TIMEOUT of 20 s
 )
@@ -33,10 +33,10 @@ type Runner struct {
 	services []platform.Service // in start order
 	secrets  platform.Secrets
 	say      func(format string, args ...any)
-	after    func(time.Duration) <-chan time.Time // between an end and a restart; time.After but in tests
+	after    func(time.Duration) <-chan time.Time // delay between an exit and the restart; time.After outside of tests
 }
 
-// New prepares a runner; it makes up the checkout's secrets at its first use.
+// New prepares a runner. Its first use generates the checkout's secrets.
 func New(ctx context.Context, layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
 	secrets, err := platform.LoadSecrets(ctx, layout)
 	if err != nil {
@@ -45,7 +45,7 @@ func New(ctx context.Context, layout platform.Layout, say func(format string, ar
 	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say, after: time.After}, nil
 }
 
-// record is what the supervisor remembers of a service, for status and for down.
+// record is the supervisor's record of a service, for status and down.
 type record struct {
 	process.Identity
 	Started     time.Time `json:"started"`
@@ -60,19 +60,19 @@ func (r *Runner) load(name string) (record, bool, error) {
 	return rec, found, err
 }
 
-// lock makes commands that change the run take turns.
+// lock serializes commands that change the run.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 	return process.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
 }
 
-// Down stops the services, the supervisor and the backends. Nothing that this checkout started is
-// left when it returns without an error.
+// Down stops the services, the supervisor and the backends. If it returns no error, no process
+// started by this checkout is left.
 func (r *Runner) Down(ctx context.Context) error {
 	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
 }
 
-// Reset is Down, and removes what the backends and the payment sandbox have stored. Programs, jars
-// and secrets stay, so that the next start fetches nothing.
+// Reset is Down, and removes the data of the backends and the payment sandbox. Programs, jars and
+// secrets are kept, so that the next start downloads nothing.
 func (r *Runner) Reset(ctx context.Context) error {
 	err := r.end(ctx, (*backends.Set).Wipe)
 	if err == nil {
@@ -96,7 +96,7 @@ func (r *Runner) end(ctx context.Context, backendsToo func(*backends.Set) error)
 	return r.layout.ForgetOffset()
 }
 
-// StopBackends stops the backends alone; services that run without them keep their ports.
+// StopBackends stops only the backends; running services keep their ports.
 func (r *Runner) StopBackends(ctx context.Context) error {
 	if err := backends.New(r.layout, true, r.say).Stop(ctx); err != nil || r.anyRunning() {
 		return err
@@ -104,8 +104,8 @@ func (r *Runner) StopBackends(ctx context.Context) error {
 	return r.layout.ForgetOffset()
 }
 
-// stopServices ends the supervisor, which stops the services in reverse order. What a supervisor
-// that was killed has left behind is stopped one by one.
+// stopServices stops the supervisor, which stops the services in reverse order. Processes left by a
+// killed supervisor are stopped one by one.
 func (r *Runner) stopServices() error {
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Runner) stopLeftover(name string) error {
 	return nil
 }
 
-// ready asks a service's /readyz.
+// ready queries a service's /readyz.
 func (r *Runner) ready(ctx context.Context, s platform.Service) error {
 	url := "http://" + r.layout.Loopback(s.OpsPort) + "/readyz"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

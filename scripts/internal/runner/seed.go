@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// demoEvent is the sale that a fresh run has.
+// demoEvent is the sale that a fresh run contains.
 const demoEvent = "demo"
 
-// seed makes the demo sale, once: what has been sold in it stays.
+// seed creates the demo sale once; tickets sold in it are kept.
 func (r *Runner) seed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func (r *Runner) seed(ctx context.Context) error {
 	return nil
 }
 
-// statusError is an answer of the gateway other than 2xx.
+// statusError is a gateway response other than 2xx.
 type statusError struct {
 	code int
 	text string

@@ -34,7 +34,7 @@ func (r *Runner) Status(ctx context.Context, w io.Writer) error {
 	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
 	for _, b := range backends.New(r.layout, true, r.say).Status(ctx) {
 		if b.ForTests && b.PID == 0 {
-			continue // the platform does without
+			continue // the platform does not use it
 		}
 		_, _ = fmt.Fprintln(t, backendRow(b, supervised))
 	}
@@ -79,7 +79,7 @@ func backendRow(b backends.State, supervised bool) string {
 	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, restarts(b.Restarts, b.Started), b.LastExit)
 }
 
-// restarts says how often something was started again, and when the last time.
+// restarts describes how often and when a process was last restarted.
 func restarts(n int, last time.Time) string {
 	if n == 0 {
 		return "0"
@@ -106,7 +106,7 @@ func (r *Runner) Logs(ctx context.Context, name string) error {
 	}
 	cmd := exec.CommandContext(ctx, "tail", "-n", "200", "-F", path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A process group of its own: Ctrl-C reaches this process alone, which then ends tail.
+	// A separate process group: Ctrl-C reaches only this process, which then ends tail.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("follow %s: %w", path, err)

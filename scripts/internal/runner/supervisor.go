@@ -17,11 +17,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Supervise starts every service after those that it needs, starts it again when it ends, and stops
-// all of them, those first that nobody needs, when ctx ends. Backends that die are started again too,
-// and left alone at the end.
+// Supervise starts each service after its dependencies, restarts it when it exits, and stops all
+// services in reverse order of their dependencies when ctx ends. It also restarts backends that
+// die, and leaves them running at the end.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
-	// The kernel gives the lock back, however a supervisor ends.
+	// The kernel releases the lock even if the supervisor is killed.
 	unlock, alone, err := process.TryLock(r.layout.State("run", "supervisor.lock"))
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// Whoever started it says so too, but may be killed before: then it must be found all the same.
+	// The starter records it too, but may be killed before it does.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// restarters watch the backends that the platform needs.
+// restarters returns a restarter for each backend that the platform uses.
 func (r *Runner) restarters(log *slog.Logger) []*restarter {
 	set := backends.New(r.layout, false, func(format string, args ...any) {
 		log.Info("backends", "note", fmt.Sprintf(format, args...))
@@ -77,18 +77,18 @@ func (r *Runner) saveRecord() error {
 	return process.Save(r.layout.Record(supervisorName), record{Identity: me, Started: time.Now()})
 }
 
-// watch keeps one service running.
+// watch supervises one service.
 type watch struct {
 	*Runner
 	service platform.Service
 	log     *slog.Logger
-	stop    chan struct{} // closed when the service is not to be started again
+	stop    chan struct{} // closed when the service must not be restarted
 
 	mu      sync.Mutex
 	current *process.Process
 }
 
-// run starts the service whenever it does not run, until its time to stop has come.
+// run starts the service whenever it is not running, until it is stopped.
 func (w *watch) run(ctx context.Context) {
 	if !w.awaitNeeds(ctx) {
 		return
@@ -111,7 +111,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// once runs the service to its end and remembers how it ended, unless it was stopped.
+// once runs the service until it exits, and records the exit unless the service was stopped.
 func (w *watch) once(rec record) (after record, stopped bool) {
 	rec, p, err := w.begin(rec)
 	switch {
@@ -143,7 +143,7 @@ func (w *watch) stopping() bool {
 	}
 }
 
-// begin starts the service unless it is to stop; the lock keeps end from missing a start.
+// begin starts the service unless it is being stopped; the lock prevents end from missing a start.
 func (w *watch) begin(rec record) (record, *process.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *watch) begin(rec record) (record, *process.Process, error) {
 	return rec, p, nil
 }
 
-// end stops the service for good.
+// end stops the service permanently.
 func (w *watch) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +186,8 @@ func (w *watch) end() error {
 	return nil
 }
 
-// awaitNeeds waits until whoever this service needs is ready, and tells whether it is to start.
+// awaitNeeds waits until the service's dependencies are ready, and reports whether the service may
+// start.
 func (w *watch) awaitNeeds(ctx context.Context) bool {
 	for _, name := range w.service.Needs {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })

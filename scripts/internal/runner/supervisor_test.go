@@ -21,7 +21,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The services of these tests are this test program itself, which then only answers its ops port.
+// The services of these tests are this test binary itself, which then only serves its ops port.
 func TestMain(m *testing.M) {
 	if os.Getenv("LOG_LEVEL") != "a service of a test" {
 		os.Exit(m.Run())
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(3)
 }
 
-// setup is a checkout with two services, of which queue needs ticket.
+// setup creates a checkout with two services, of which queue depends on ticket.
 func setup(t *testing.T) *Runner {
 	t.Helper()
 	t.Setenv("LOG_LEVEL", "a service of a test")
@@ -89,7 +89,7 @@ func supervise(t *testing.T, r *Runner) (stop func()) {
 	return stop
 }
 
-func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
+func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	r := setup(t)
 	stop := supervise(t, r)
 	for _, s := range r.services {
@@ -122,7 +122,7 @@ func TestSupervisorRestartsWhatEndsAndStopsEverything(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestASecondSupervisorOfACheckoutGivesUp(t *testing.T) {
+func TestSecondSupervisorOfACheckoutFails(t *testing.T) {
 	r := setup(t)
 	stop := supervise(t, r)
 	require.NoError(t, r.awaitReady(t.Context(), r.services[0]))
@@ -157,7 +157,7 @@ func TestUpFailsWithTheLogOfACrashingService(t *testing.T) {
 	require.ErrorContains(t, err, "GRPC_ADDR is missing")
 }
 
-func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
+func TestStatusShowsBackendsThatThePlatformNeeds(t *testing.T) {
 	r := setup(t)
 	var table bytes.Buffer
 	require.NoError(t, r.Status(t.Context(), &table))
@@ -168,7 +168,7 @@ func TestStatusShowsWhatThePlatformNeeds(t *testing.T) {
 	require.NotContains(t, table.String(), "supervisor does not run", "nothing runs that it could restart")
 }
 
-func TestStatusShowsHowOftenABackendWasRestarted(t *testing.T) {
+func TestStatusShowsRestartsOfBackends(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 14, 3, 12, 0, time.UTC)
 	died := backends.State{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Up brings everything up that is not up, or that runs an older program or other settings than a
-// start now would use.
+// Up starts everything that is not running, and restarts what runs an outdated program or outdated
+// settings.
 func (r *Runner) Up(ctx context.Context) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -25,12 +25,12 @@ func (r *Runner) Up(ctx context.Context) error {
 	defer unlock()
 	idle := r.idle()
 	if err = r.bringUp(ctx); err != nil && ctx.Err() != nil {
-		return r.stopStarted(ctx, idle)
+		return r.undoStart(ctx, idle)
 	}
 	return err
 }
 
-// bringUp does what Up promises, under its lock.
+// bringUp implements Up; the lock must be held.
 func (r *Runner) bringUp(ctx context.Context) error {
 	if err := r.Build(ctx); err != nil {
 		return err
@@ -59,15 +59,15 @@ func (r *Runner) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// idle tells whether nothing of this checkout runs.
+// idle reports whether no process of this checkout runs.
 func (r *Runner) idle() bool {
 	set := backends.New(r.layout, true, r.say)
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// stopStarted ends an interrupted start: what it has started is stopped again if nothing ran before, so
-// that no half of a platform is left.
-func (r *Runner) stopStarted(ctx context.Context, idle bool) error {
+// undoStart cleans up after an interrupted start: if nothing ran before, it stops what was
+// started, so that no partial platform is left.
+func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
 	}
@@ -83,7 +83,8 @@ func (r *Runner) stopStarted(ctx context.Context, idle bool) error {
 	return errors.New("interrupted; everything that was started is stopped again")
 }
 
-// current tells whether the supervisor runs and every service is what a start now would start.
+// current reports whether the supervisor runs and every service runs its current program and
+// settings.
 func (r *Runner) current() (bool, error) {
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil || !found || !supervisor.Alive() {
@@ -105,8 +106,8 @@ func (r *Runner) current() (bool, error) {
 	return true, nil
 }
 
-// restart stops what runs of the services, migrates, and starts a new supervisor. What would keep them
-// from starting again is found while they still run.
+// restart stops the running services, migrates, and starts a new supervisor. It first checks for
+// problems that would prevent the start, while the services still run.
 func (r *Runner) restart(ctx context.Context) error {
 	if err := r.checkSettings(ctx); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (r *Runner) restart(ctx context.Context) error {
 		}
 	}
 	p, err := process.Start(process.Spec{
-		Name: supervisorName, Path: r.layout.Bin(self), Args: []string{"supervise"},
+		Name: supervisorName, Path: r.layout.Bin(supervisorProgram), Args: []string{"supervise"},
 		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.Log(supervisorName),
 	})
 	if err != nil {
@@ -140,11 +141,11 @@ func (r *Runner) restart(ctx context.Context) error {
 	return nil
 }
 
-// checkSettings lets every service read the settings that it would start with.
+// checkSettings makes every service validate the settings that it would start with.
 func (r *Runner) checkSettings(ctx context.Context) error {
 	for _, s := range r.services {
 		if s.Name == platform.Sandbox {
-			continue // has none of the user's
+			continue // has no settings from the user
 		}
 		cmd := r.command(ctx, r.layout.Bin(s.Name), "check")
 		cmd.Env = r.env(s)
@@ -157,7 +158,7 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// stopped lists the services that do not run.
+// stopped lists the services that are not running.
 func (r *Runner) stopped() []platform.Service {
 	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
 		rec, found, err := r.load(s.Name)
@@ -165,7 +166,7 @@ func (r *Runner) stopped() []platform.Service {
 	})
 }
 
-// checkPorts finds ports of services that something else has.
+// checkPorts finds service ports that are in use by other processes.
 func (r *Runner) checkPorts(services []platform.Service) error {
 	for _, s := range services {
 		for _, port := range []int{s.Port, s.OpsPort} {
@@ -178,7 +179,7 @@ func (r *Runner) checkPorts(services []platform.Service) error {
 	return nil
 }
 
-// migrate brings a service's tables, topics and queues to what its program expects.
+// migrate updates a service's tables, topics and queues for its program.
 func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -194,7 +195,8 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	return nil
 }
 
-// awaitReady waits for a service; one that cannot stay up is given up on, with the end of its log.
+// awaitReady waits for a service. For a service that keeps exiting it returns an error with the end
+// of its log.
 func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	const crashes = 3
 	began := time.Now()

@@ -1,11 +1,12 @@
 // Package schemas generates the values.schema.json of the Helm charts.
 //
-// Helm resolves no reference from one schema file to another, so each values.schema.json must contain the library chart's
-// definitions. A chart's own schema.json holds only what neither the library nor the chart's values.yaml says:
+// Helm does not resolve references between schema files, so each values.schema.json must contain
+// the library chart's definitions. A chart's own schema.json contains only the rest:
 //
 //	urr-lib/defs.json   definitions that charts share
-//	<chart>/values.yaml which definitions apply (a block "kafka" is the definition "kafka"), the names of secrets and peers
-//	<chart>/schema.json the chart's other properties; it is merged over what is derived from the two above
+//	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
+//	                    names of secrets and callees
+//	<chart>/schema.json the chart's other properties; merged over what is derived from the two above
 package schemas
 
 import (
@@ -109,7 +110,8 @@ func generate(chart string, defs object) (object, error) {
 		}
 		schema["additionalProperties"] = false
 	} else {
-		// Closed by name, since with additionalProperties one wrong value of the service would be two complaints.
+		// Closed by listing the names: with additionalProperties one invalid value of the service
+		// would cause two errors.
 		schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(union(serviceProperties(defs), properties)))}
 		schema["$ref"] = "#/$defs/service"
 	}
@@ -122,7 +124,7 @@ func generate(chart string, defs object) (object, error) {
 	return schema, nil
 }
 
-// derive returns the schemas of those values of a service that follow from the library.
+// derive returns the schemas of a service's values that follow from the library.
 func derive(values, defs object) object {
 	properties := object{}
 	common := serviceProperties(defs)
@@ -160,7 +162,7 @@ func serviceProperties(defs object) object {
 	return properties
 }
 
-// closed is the schema of an object with exactly the members of another one.
+// closed is the schema of an object with exactly the members of a given object.
 func closed(members object, each any) object {
 	properties := object{}
 	for name := range members {
@@ -181,7 +183,8 @@ func union(a, b object) object {
 	return all
 }
 
-// merge puts the members of from into to. Objects that both have are merged too, but for references, which are replaced.
+// merge copies the members of from into to. Objects in both are merged recursively, except
+// references, which are replaced.
 func merge(to, from object) {
 	for name, value := range from {
 		existing, both := to[name].(object)
@@ -194,7 +197,7 @@ func merge(to, from object) {
 	}
 }
 
-// collect adds to used every definition that a schema refers to, directly or through another definition.
+// collect adds to used every definition that a schema refers to, directly or indirectly.
 func collect(used, defs object, schema any) error {
 	switch node := schema.(type) {
 	case []any:
@@ -228,7 +231,7 @@ func collect(used, defs object, schema any) error {
 	return nil
 }
 
-// format writes the members of properties and $defs on a line each, so that a change is seen in a diff.
+// format writes each member of properties and $defs on its own line, for readable diffs.
 func format(schema object) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("{")

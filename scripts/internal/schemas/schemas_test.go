@@ -32,7 +32,7 @@ const own = `{
   "rpc": {"properties": {"calls": {"properties": {"c": {"$ref": "#/$defs/optionalCall"}}}}}
 }`
 
-// write makes a folder of charts: the library, one service and the umbrella.
+// write creates a folder of charts: the library, one service and the umbrella.
 func write(t *testing.T, ownSchema string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 	require.Contains(t, schema.Properties, "urr-lib")
 }
 
-func TestUnknownDefinitionIsRefused(t *testing.T) {
+func TestUnknownDefinitionIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := schemas.Generate(write(t, `{"config": {"$ref": "#/$defs/nonsense"}}`))
 	require.ErrorContains(t, err, "schema of chart promo: urr-lib/defs.json does not define #/$defs/nonsense")

@@ -1,5 +1,5 @@
-// Package settings describes the variables that the services read, by the source of their Config
-// structs: names, types, bounds and defaults from the tags, meanings from the comments.
+// Package settings describes the environment variables of the services from the source of their
+// Config structs: names, types, bounds and defaults from the tags, descriptions from the comments.
 package settings
 
 import (
@@ -20,15 +20,15 @@ type Setting struct {
 	Name     string
 	Takes    string // "duration, 1s–10m"
 	Default  string // empty: none
-	Required bool   // whatever other settings say
+	Required bool   // regardless of other settings
 	Meaning  string
 }
 
-// module begins the import path of every package of the checkout.
+// module is the prefix of the import paths of all packages of the checkout.
 const module = "urr.guru/"
 
-// Read describes the struct Config of a service, in the order of its fields. A variable whose field
-// has no comment is an error.
+// Read describes the struct Config of a service, in the order of its fields. A variable without a
+// comment on its field is an error.
 func Read(root, service string) ([]Setting, error) {
 	r := reader{root: root}
 	all, err := r.structure(filepath.Join("services", service, "internal", "app"), "Config", "")
@@ -47,7 +47,7 @@ func (reader) undescribed(all []Setting) error {
 	return errors.Join(errs...)
 }
 
-// structure reads a struct type of the package in dir; prefix begins its variables.
+// structure reads a struct type of the package in dir; its variables get the prefix.
 func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
 	file, typ, err := r.find(dir, name)
 	if err != nil {
@@ -71,13 +71,13 @@ func (r reader) structure(dir, name, prefix string) ([]Setting, error) {
 		}
 		all = append(all, more...)
 	}
-	// Where a secret comes from is said of all of them at once.
+	// The sources of secrets are described once for all of them.
 	return slices.DeleteFunc(all, func(s Setting) bool {
 		return strings.HasSuffix(s.Name, "_FILE") && slices.ContainsFunc(all, func(o Setting) bool { return o.Name+"_FILE" == s.Name })
 	}), nil
 }
 
-// find parses a package's files until one declares the struct.
+// find parses a package's files until it finds the declaration of the struct.
 func (r reader) find(dir, name string) (*ast.File, *ast.StructType, error) {
 	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
 	if err != nil {
@@ -107,8 +107,8 @@ func (r reader) find(dir, name string) (*ast.File, *ast.StructType, error) {
 	return nil, nil, fmt.Errorf("%s declares no struct %s", dir, name)
 }
 
-// origin is the folder and the name of a struct that a field has; the folder is empty for what is
-// none of the checkout's.
+// origin returns the folder and the name of a field's struct type; the folder is empty for types
+// outside of the checkout.
 func (reader) origin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -139,7 +139,7 @@ func nameOf(f *ast.Field) string {
 	return f.Names[0].Name
 }
 
-// tagOf is a field's tag, and the prefix that it gives to the variables inside.
+// tagOf returns a field's tag, and the prefix that it sets for nested variables.
 func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	if f.Tag == nil {
 		return "", ""
@@ -148,7 +148,7 @@ func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	return tag, option(tag, "prefix=")
 }
 
-// names are the variables of a struct's own fields, by the field.
+// names maps a struct's own fields to their variables.
 func names(t *ast.StructType, prefix string) map[string]string {
 	found := map[string]string{}
 	for _, f := range t.Fields.List {
@@ -160,7 +160,7 @@ func names(t *ast.StructType, prefix string) map[string]string {
 	return found
 }
 
-// option is what follows a name in the tag env: default=…, prefix=….
+// option returns an option after the name in the tag env: default=…, prefix=….
 func option(tag reflect.StructTag, name string) string {
 	_, options, _ := strings.Cut(tag.Get("env"), ",")
 	for o := range strings.SplitSeq(options, ",") {
@@ -179,7 +179,7 @@ func describe(f *ast.Field, tag reflect.StructTag, variable string, siblings map
 	}
 }
 
-// takes says in words what a variable may be.
+// takes describes the accepted values of a variable.
 func takes(t ast.Expr, tag reflect.StructTag) string {
 	if set := tag.Get("oneof"); set != "" {
 		return strings.Join(strings.Fields(set), ", ")
@@ -203,7 +203,7 @@ func takes(t ast.Expr, tag reflect.StructTag) string {
 	}
 }
 
-// source writes a type as in the source.
+// source formats a type as in the source.
 func source(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -221,8 +221,8 @@ func source(t ast.Expr) string {
 
 var verb = regexp.MustCompile(`^(is|are) `)
 
-// meaning makes a cell of a table from a field's comment: without the field's own name at the begin,
-// and with variables in place of the names of its siblings.
+// meaning makes a table cell from a field's comment. It removes the leading field name and replaces
+// the names of sibling fields by their variables.
 func meaning(field, comment string, siblings map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	if rest, ok := strings.CutPrefix(text, field+" "); ok {

@@ -89,7 +89,7 @@ func TestSettingsOfAService(t *testing.T) {
 	require.ErrorContains(t, err, "HOLD: its field has no comment")
 }
 
-func TestTheTableStandsBetweenItsMarks(t *testing.T) {
+func TestTableIsWrittenBetweenItsMarks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "README.md")
 	one := []settings.Setting{{Name: "HOLD", Takes: "duration", Default: "5m", Meaning: "a wait"}}

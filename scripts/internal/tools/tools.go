@@ -1,4 +1,5 @@
-// Package tools builds the programs that the checkout pins, so that everybody uses the same version of each without installing any.
+// Package tools builds the pinned tools of the checkout, so that all developers use the same
+// versions without installing any.
 package tools
 
 import (
@@ -17,16 +18,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Where pins stand, seen from the checkout: a module whose `tool` directives name the programs. Those for Kubernetes and for images need other versions
-// of what they share with the rest, and of what they share with each other.
+// Modules whose `tool` directives pin the programs, relative to the checkout. The tools for
+// Kubernetes and for images are separate, since they need different versions of shared
+// dependencies.
 const (
 	General    = "scripts/tools"
 	Kubernetes = "scripts/tools/helm"
 	Images     = "scripts/tools/ko"
 )
 
-// Build makes the named programs of a module of pins in .urr/bin/tools-<version>, as far as they are missing, and returns that folder.
-// The version is the pins' own, so that another branch's tools stay beside it. The compiler's output goes to the user.
+// Build builds the missing programs of a tools module in .urr/bin/tools-<version> and returns that
+// folder. The version is derived from the module, so that tools of another branch are kept beside
+// it. The compiler's output is shown to the user.
 func Build(ctx context.Context, layout platform.Layout, pins string, say func(format string, args ...any), names ...string) (string, error) {
 	pins = filepath.Join(layout.Root, pins)
 	dir, err := folder(layout, pins)
@@ -53,7 +56,7 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	// One after the other: compiling all takes minutes, and says nothing by itself.
+	// Built one after the other to show progress: compiling all of them takes minutes.
 	for i, pkg := range missing {
 		say("building %s, %d of %d tools that are missing (the first time takes minutes)", path.Base(pkg), i+1, len(missing))
 		began := time.Now()

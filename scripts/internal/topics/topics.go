@@ -1,4 +1,5 @@
-// Package topics reads Kafka topics as they are, for tests and audits: whole, from the beginning, without a group.
+// Package topics reads complete Kafka topics for tests and audits, from the beginning and without a
+// consumer group.
 package topics
 
 import (
@@ -11,9 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Read gives a topic's records from its beginning to what is its end now, in the order of each partition.
+// Read returns a topic's records from its beginning to its current end, in the order of each
+// partition.
 func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
-	// A fetch that meets no record must not hold up those of the other partitions for long.
+	// A fetch without records must not delay the other partitions for long.
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(200*time.Millisecond), kgo.MetadataMinAge(200*time.Millisecond))
 	if err != nil {
 		return nil, fmt.Errorf("open kafka: %w", err)
@@ -23,7 +25,7 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	if err != nil {
 		return nil, err
 	}
-	open := map[int32]int64{} // partition → the offset behind its last record
+	open := map[int32]int64{} // partition → the end offset
 	from := map[int32]kgo.Offset{}
 	for _, e := range whole {
 		if e.end > e.start {
@@ -49,7 +51,8 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	return records, nil
 }
 
-// Depths counts the records of every topic that begins and ends so; empty topics are left out.
+// Depths counts the records of every topic with the given prefix and suffix; empty topics are
+// omitted.
 func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[string]int64, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
@@ -83,7 +86,7 @@ func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[s
 	return depths, nil
 }
 
-// extent is where a partition begins and ends.
+// extent is the range of offsets of a partition.
 type extent struct {
 	topic      string
 	partition  int32

@@ -1,4 +1,4 @@
-{{/* The identity of the pods, for roles at a cloud provider; nothing here talks to the API server. */}}
+{{/* The pods' service account, for a cloud provider's IAM role. The pods do not call the API server. */}}
 {{- define "urr-lib.accounts" -}}
 ---
 apiVersion: v1

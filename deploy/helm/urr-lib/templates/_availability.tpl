@@ -1,4 +1,4 @@
-{{/* What keeps a service there: one pod at a time may be evicted, and more come when the load grows. */}}
+{{/* The disruption budget (one eviction at a time) and the autoscaler. */}}
 {{- define "urr-lib.availability" -}}
 {{- $name := include "urr-lib.fullname" . }}
 ---
@@ -9,7 +9,7 @@ metadata:
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
 spec:
   maxUnavailable: 1
-  # A pod that is not ready serves nobody, and must not keep a node from being emptied.
+  # A pod that is not ready must not block the drain of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}

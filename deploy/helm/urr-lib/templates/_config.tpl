@@ -1,4 +1,7 @@
-{{/* The variables that are no secrets. The migration has a copy: hooks run before anything of the release is there. */}}
+{{/*
+The variables that are not secret. The migration has a copy, because hooks run before the objects of
+the release are created.
+*/}}
 {{- define "urr-lib.config" -}}
 ---
 apiVersion: v1
@@ -32,7 +35,7 @@ volumeMounts: {{- . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Which pod speaks: without it a collector takes the figures of all pods of a service for one and the same. */}}
+{{/* Identifies the pod: without it a collector merges the metrics of all pods of a service. */}}
 {{- define "urr-lib.podEnvironment" -}}
 {{- if (include "urr-lib.block" (list . "telemetry") | fromYaml).otlpEndpoint }}
 - name: POD_NAME
@@ -43,7 +46,7 @@ volumeMounts: {{- . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* The ConfigMap of authorities that are trusted besides the public ones; empty: none. */}}
+{{/* The ConfigMap of CA certificates that are trusted besides the public ones; empty: none. */}}
 {{- define "urr-lib.authorities" -}}
 {{- .Values.authorities | default (.Values.global | default dict).authorities | default "" -}}
 {{- end }}
@@ -64,7 +67,7 @@ volumes: {{- . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Pod Security "restricted", and a root filesystem that nobody can write to. */}}
+{{/* Pod Security "restricted", and a read-only root filesystem. */}}
 {{- define "urr-lib.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532

@@ -14,7 +14,7 @@ spec:
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
   strategy:
-    # A pod leaves only when another is ready in its place.
+    # A pod is removed only after its replacement is ready.
     rollingUpdate:
       maxUnavailable: 0
       maxSurge: 25%
@@ -22,7 +22,7 @@ spec:
     metadata:
       labels: {{- include "urr-lib.labels" . | nindent 8 }}
       annotations:
-        # A changed variable makes new pods; one that is only mounted would not.
+        # A changed variable restarts the pods; a change of the ConfigMap alone does not.
         checksum/config: {{ include "urr-lib.environment" . | sha256sum }}
         {{- with .Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
@@ -33,9 +33,9 @@ spec:
 {{- define "urr-lib.pod" -}}
 serviceAccountName: {{ include "urr-lib.fullname" . }}
 automountServiceAccountToken: false
-# The variables that Kubernetes makes up for each Service (QUEUE_PORT=tcp://…) look like ours.
+# The variables that Kubernetes sets for each Service (QUEUE_PORT=tcp://…) collide with ours.
 enableServiceLinks: false
-# Longer than everything the process does after SIGTERM, so that it is never killed at it.
+# Longer than the process needs after SIGTERM, so that it is never killed during shutdown.
 terminationGracePeriodSeconds: {{ add .Values.shutdown.drainSeconds .Values.shutdown.timeoutSeconds 5 }}
 {{- with include "urr-lib.pullSecrets" . }}
 {{ . }}
@@ -49,7 +49,7 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ . }}
     whenUnsatisfiable: ScheduleAnyway
-    # The pods that an update takes away do not count.
+    # Pods of the previous revision do not count.
     matchLabelKeys: [pod-template-hash]
     labelSelector:
       matchLabels: {{- include "urr-lib.selector" $ | nindent 8 }}
@@ -72,7 +72,7 @@ containers:
 {{- end }}
 {{- end }}
 
-{{/* Where pods may run, and before whom. */}}
+{{/* Scheduling: nodes and priority. */}}
 {{- define "urr-lib.placement" -}}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
@@ -86,8 +86,8 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{/*
-Alive is not ready: a store that is gone takes a pod out of service and must not restart it. gRPC health and /readyz say the same; a
-gRPC service is asked where its callers reach it.
+Liveness and readiness differ: a store that is down makes a pod unready and must not restart it. gRPC
+health and /readyz report the same state; a gRPC service is probed on the port that its callers use.
 */}}
 {{- define "urr-lib.probes" -}}
 startupProbe:

@@ -1,4 +1,4 @@
-{{/* A value as the text of a variable. Helm reads numbers as floats, and 1000000 would become 1e+06. */}}
+{{/* A value as the text of a variable. Helm parses numbers as floats: 1000000 would become 1e+06. */}}
 {{- define "urr-lib.text" -}}
 {{- if kindIs "slice" . -}}{{ join "," . }}
 {{- else if and (kindIs "float64" .) (eq (float64 (int64 .)) .) -}}{{ int64 . }}
@@ -6,7 +6,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* NAME: value of everything that is no secret, sorted. Empty values are left out: the service has a default of its own. */}}
+{{/* Variables that are not secret, sorted, as NAME: value. Empty values are left to the service's default. */}}
 {{- define "urr-lib.environment" -}}
 {{- $env := dict -}}
 {{- range $part := list "process" "peers" "stores" -}}
@@ -40,19 +40,19 @@ OTEL_TRACES_SAMPLER: parentbased_traceidratio
 OTEL_TRACES_SAMPLER_ARG: {{ . | quote }}
 {{- end }}
 {{- if include "urr-lib.authorities" . }}
-# Besides the file of public ones, which the image names.
+# In addition to the public certificates, whose file the image names.
 SSL_CERT_DIR: /etc/urr/authorities
 {{- end }}
 DRAIN: {{ printf "%vs" .Values.shutdown.drainSeconds | quote }}
 SHUTDOWN_TIMEOUT: {{ printf "%vs" .Values.shutdown.timeoutSeconds | quote }}
 {{- with .Values.resources.limits.memory }}
-# Nine tenths of the limit: the collector works harder before the kernel ends the process.
+# Nine tenths of the limit: Go collects garbage more often before the kernel kills the process.
 {{- $unit := get (dict "Ki" 1 "Mi" 1024 "Gi" 1048576) (regexFind "[KMG]i$" .) }}
 GOMEMLIMIT: {{ printf "%dKiB" (div (mul (regexFind "^[0-9]+" . | int64) $unit 9) 10) | quote }}
 {{- end }}
 {{- end }}
 
-{{/* Where the services are that this one calls: every pod behind a headless Service gets its share. */}}
+{{/* Addresses of the services that this one calls: headless Services, for client-side balancing. */}}
 {{- define "urr-lib.environment.peers" -}}
 {{- range $callee, $peer := .Values.rpc.calls }}
 {{- if ne $peer.address "none" }}

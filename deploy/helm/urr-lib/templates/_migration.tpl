@@ -1,7 +1,8 @@
 {{/*
-Tables and topics, brought up to date before the pods that need them. The Jobs of an installation run one after the other, by weight,
-and repeating one changes nothing. A hook comes before the release's own objects, so that it brings its configuration and its account
-along; a role that may create tables can be this account's alone. A Job that failed stays, to be read.
+Job that updates tables and topics before the pods start. The Jobs of a release run one after the
+other, by weight, and are idempotent. A hook runs before the release's own objects exist, so it has
+its own ConfigMap and service account; only this account needs a role that may create tables. A
+failed Job is kept for its log.
 */}}
 {{- define "urr-lib.migration" -}}
 {{- if .Values.migration.enabled }}
@@ -39,7 +40,7 @@ spec:
   activeDeadlineSeconds: {{ .Values.migration.deadlineSeconds }}
   template:
     metadata:
-      # Not the selector's labels: a Service must never send calls here.
+      # Without the selector's labels, so that no Service sends calls here.
       labels: {{- include "urr-lib.migrationLabels" . | nindent 8 }}
         app.kubernetes.io/part-of: urr
     spec:
@@ -73,7 +74,7 @@ app.kubernetes.io/name: {{ .Chart.Name }}-migrate
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* Annotations of an object that is there before an installation or upgrade, made in the order of the weight. */}}
+{{/* Annotations of a hook object that is created before an install or upgrade, in order of weight. */}}
 {{- define "urr-lib.hook" -}}
 helm.sh/hook: pre-install,pre-upgrade
 helm.sh/hook-weight: {{ . | quote }}

@@ -1,25 +1,25 @@
-{{/* Ports inside a pod. Every pod has an address of its own, so that all services can have the same. */}}
+{{/* Container ports. Every pod has its own address, so all services can use the same ports. */}}
 {{- define "urr-lib.port.http" -}}8080{{- end }}
 {{- define "urr-lib.port.grpc" -}}9000{{- end }}
 {{- define "urr-lib.port.ops" -}}9001{{- end }}
 
 {{/*
-The name of a chart's objects: (list $ "vwr"). It leaves 10 characters of a label for what follows; of a release's name that is too long
-the end is missing, so that no two charts have the same.
+The name of a chart's objects: (list $ "vwr"). It leaves 10 characters of a label for suffixes. Of a
+release's name that is too long the end is cut, not the chart's name, so that names stay distinct.
 */}}
 {{- define "urr-lib.fullnameOf" -}}
 {{- $release := (index . 0).Release.Name -}}{{- $chart := index . 1 -}}
 {{- printf "%s-%s" ($release | trunc (sub 52 (len $chart) | int) | trimSuffix "-") $chart -}}
 {{- end }}
 
-{{/* A chart that is installed alone, in a release that is named after it, has the release's name. */}}
+{{/* A chart installed alone, in a release of the same name, uses the release's name. */}}
 {{- define "urr-lib.fullname" -}}
 {{- if and .Chart.IsRoot (contains .Chart.Name .Release.Name) -}}{{ .Release.Name }}
 {{- else -}}{{ include "urr-lib.fullnameOf" (list . .Chart.Name) }}
 {{- end -}}
 {{- end }}
 
-{{/* What selects a service's pods; it must never change. */}}
+{{/* Selector labels of a service's pods. They are immutable in Kubernetes and must never change. */}}
 {{- define "urr-lib.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -33,7 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* A block of settings: the chart's own members, and for those that are empty global's. (list $ "kafka") */}}
+{{/* A block of values with empty members taken from global: (list $ "kafka"). */}}
 {{- define "urr-lib.block" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
 {{- $own := deepCopy (index $root.Values $name | default dict) -}}
@@ -52,7 +52,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with $image.digest -}}@{{ . }}{{- else -}}:{{ include "urr-lib.tag" . }}{{- end -}}
 {{- end }}
 
-{{/* What is needed to pull the image, as members of a container and a pod. */}}
+{{/* The fields of a container and a pod that are needed to pull the image. */}}
 {{- define "urr-lib.pullPolicy" -}}
 {{- (include "urr-lib.block" (list . "image") | fromYaml).pullPolicy | default "IfNotPresent" -}}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/*
-How a service is reached: a gRPC service by a headless Service, since its callers spread their calls over all pods themselves (one
-connection to a virtual address would end at one pod); an HTTP service by a Service of the type that the values say.
+The Service: headless for gRPC, since callers balance over all pods themselves (one connection to a
+virtual address would end at one pod); of the configured type for HTTP.
 */}}
 {{- define "urr-lib.network" -}}
 ---
@@ -38,7 +38,7 @@ spec:
   {{- end }}
 {{- end }}
 
-{{/* The way in from outside for a service that serves HTTP, by whatever controller the cluster has. */}}
+{{/* The Ingress of an HTTP service, for any controller. */}}
 {{- define "urr-lib.ingress" -}}
 {{- with .Values.ingress }}
 {{- if .enabled }}

@@ -1,12 +1,15 @@
 {{/*
-Who may reach the pods and whom they may reach, for networks that enforce it: whoever calls by the values, and the backends at the ports
-that the values name. Everything else is denied, in both directions.
+The NetworkPolicy: ingress from the callers in the values, egress to the callees and to the backends
+at their ports. All other traffic is denied in both directions.
 */}}
 {{- define "urr-lib.policy" -}}
 {{- include "urr-lib.policyOf" (list . (include "urr-lib.fullname" .) (include "urr-lib.selector" .) "") }}
 {{- end }}
 
-{{/* (list $ name "labels of the pods" "annotations"). With annotations, those of a hook, the pods are a migration's, whom nobody calls. */}}
+{{/*
+(list $ name "labels of the pods" "annotations"). Annotations are those of a hook: the pods are then
+those of a migration, which has no callers.
+*/}}
 {{- define "urr-lib.policyOf" -}}
 {{- $root := index . 0 -}}{{- $hook := index . 3 -}}
 {{- if (include "urr-lib.block" (list $root "networkPolicy") | fromYaml).enabled }}
@@ -32,7 +35,10 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Rules without peers would let everybody in, so that there is none where there are no peers; HTTP alone is for everybody by itself. */}}
+{{/*
+A rule without peers would allow all traffic, so it is left out where there are no peers. Only HTTP
+is open to all by default.
+*/}}
 {{- define "urr-lib.policy.ingress" -}}
 {{- $policy := include "urr-lib.block" (list . "networkPolicy") | fromYaml -}}
 {{- $from := $policy.from | default list -}}
@@ -53,7 +59,7 @@ spec:
 
 {{- define "urr-lib.policy.egress" -}}
 {{- $policy := include "urr-lib.block" (list . "networkPolicy") | fromYaml -}}
-# DNS: a server for all, or the cluster's pods, which may have any port behind their Service.
+# DNS: any server on port 53, and the cluster's DNS pods, whose port may differ from their Service's.
 - ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
 - to:
     - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
@@ -77,7 +83,7 @@ spec:
   {{- end }}
 {{- end }}
 {{- if include "urr-lib.policy.role" . }}
-# The agent that gives a pod of EKS its role.
+# The EKS Pod Identity agent, which issues the credentials of a pod's role.
 - ports: [{protocol: TCP, port: 80}]
   to: [{ipBlock: {cidr: 169.254.170.23/32}}]
 {{- end }}
@@ -94,7 +100,7 @@ podSelector:
     app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 {{- end }}
 
-{{/* Whether the pods sign in somewhere as their account's role. */}}
+{{/* Whether the pods authenticate with their service account's IAM role. */}}
 {{- define "urr-lib.policy.role" -}}
 {{- $aws := include "urr-lib.block" (list . "aws") | fromYaml -}}
 {{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
@@ -103,7 +109,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* The ports of everything outside that the values name, sorted. Where a name leads cannot be said in a policy. */}}
+{{/* Ports of all external addresses in the values, sorted. A policy cannot contain host names. */}}
 {{- define "urr-lib.policy.ports" -}}
 {{- $places := list (include "urr-lib.block" (list . "telemetry") | fromYaml).otlpEndpoint -}}
 {{- if hasKey .Values "kafka" -}}

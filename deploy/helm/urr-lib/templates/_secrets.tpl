@@ -1,4 +1,4 @@
-{{/* Whether secrets come as files, which the service reads again when they change, and not as variables. */}}
+{{/* Whether secrets are mounted as files, which the service reloads on change, not set as variables. */}}
 {{- define "urr-lib.mountsSecrets" -}}
 {{- if or .Values.mountSecrets (.Values.global | default dict).mountSecrets -}}true{{- end -}}
 {{- end }}
@@ -28,7 +28,7 @@
 {{- toYaml $refs -}}
 {{- end }}
 
-{{/* Secrets that a library reads, and from its environment only. */}}
+{{/* Secrets that a library reads from the environment only. */}}
 {{- define "urr-lib.librarySecretRefs" -}}
 {{- $refs := dict -}}
 {{- if hasKey .Values "aws" -}}
@@ -40,13 +40,13 @@
 {{- toYaml $refs -}}
 {{- end }}
 
-{{/* The Secret with the key of a pair: (list $ "caller"). */}}
+{{/* The Secret with the key of a pair of services: (list $ "caller"). */}}
 {{- define "urr-lib.callerSecret" -}}
 {{- $root := index . 0 -}}
 {{- printf "%s-%s-%s" $root.Values.rpc.secretPrefix (index . 1) $root.Chart.Name -}}
 {{- end }}
 
-{{/* Secrets as a list of env entries: each by reference, or where its file is. */}}
+{{/* Secrets as env entries: a reference, or the path of the mounted file. */}}
 {{- define "urr-lib.secretEnvironment" -}}
 {{- $refs := include "urr-lib.librarySecretRefs" . | fromYaml -}}
 {{- $files := dict -}}
@@ -70,7 +70,7 @@
       key: {{ $ref.key }}
 {{- end }}
 {{- with $accept }}
-# Put together by the kubelet, so that each pair keeps a Secret of its own.
+# Composed by the kubelet, so that each pair keeps its own Secret.
 - name: RPC_ACCEPT
   value: {{ join "," . | quote }}
 {{- end }}
@@ -80,7 +80,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The same as a volume: a file for each variable, and in the folder RPC_ACCEPT one for each caller. */}}
+{{/* Secrets as a volume: a file per variable, and in the folder RPC_ACCEPT a file per caller. */}}
 {{- define "urr-lib.secretVolume" -}}
 - name: secrets
   projected:

@@ -1,6 +1,6 @@
 {{/*
-A service, whole: the only thing that a service's chart includes. Everything it needs to know stands in the chart's values; what
-is wrong with them is said by urr-lib.validate before anything is rendered.
+All objects of a service: the only include of a service's chart. Its input is the chart's values,
+which urr-lib.validate checks before anything is rendered.
 */}}
 {{- define "urr-lib.service" -}}
 {{- include "urr-lib.validate" . -}}

@@ -1,11 +1,11 @@
 {{/*
-Values that the schema allows one by one and that cannot work together: each stops the rendering with a sentence that says what to
-change.
+Combinations of values that are invalid though the schema allows each value. Each stops the rendering
+with a message that says what to change.
 */}}
 {{- define "urr-lib.validate" -}}
 {{- $name := .Chart.Name -}}
 {{- if eq (include "urr-lib.tag" .) "latest" -}}
-{{- fail (printf "%s: image.tag must not be latest: nobody could say what runs, nor go back to it" $name) -}}
+{{- fail (printf "%s: image.tag must not be latest: it does not identify a version and cannot be rolled back to" $name) -}}
 {{- end -}}
 {{- with .Values.autoscaling -}}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
@@ -24,7 +24,7 @@ change.
 {{- fail (printf "%s: ingress.hosts must be set where ingress.enabled is true" $.Chart.Name) -}}
 {{- end -}}
 {{- if and .enabled (not $.Values.config.TRUSTED_PROXIES) -}}
-{{- fail (printf "%s: ingress.enabled needs config.TRUSTED_PROXIES, the networks of its controller: without it all visitors have one address, and share its limits" $.Chart.Name) -}}
+{{- fail (printf "%s: ingress.enabled needs config.TRUSTED_PROXIES, the networks of its controller: without it all visitors share one address and its rate limits" $.Chart.Name) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -66,7 +66,7 @@ change.
 {{- define "urr-lib.validate.config" -}}
 {{- with .Values.config -}}
 {{- if and .DEV_LOGIN .SECURE_COOKIES -}}
-{{- fail (printf "%s: config.DEV_LOGIN must not be on together with config.SECURE_COOKIES: it lets anybody be anybody" $.Chart.Name) -}}
+{{- fail (printf "%s: config.DEV_LOGIN must not be on together with config.SECURE_COOKIES: it lets anyone sign in as any user" $.Chart.Name) -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.postgres -}}

@@ -1,6 +1,6 @@
 {{/*
-What has to be in the Secrets, found in the charts that refer to them: name → member → its text. Only keys, which can be made up; a
-password is somebody else's.
+Contents of the generated Secrets, collected from the charts that refer to them: name → member →
+text. Only keys are generated; passwords come from the backends.
 */}}
 {{- define "urr.secrets.keys" -}}
 {{- $made := dict -}}
@@ -13,7 +13,7 @@ password is somebody else's.
 {{- end -}}
 {{- range $variable, $ref := $values.secrets -}}
 {{- if and $ref.name (not (hasKey $made $ref.name)) -}}
-{{- /* Ticket codes are signed with a seed of Ed25519, everything else with plain random text. */ -}}
+{{- /* Ticket codes are signed with an Ed25519 seed, all others with random text. */ -}}
 {{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (eq $variable "TICKET_CODE_KEY") -}}
 {{- $_ := set $made $ref.name (dict $ref.key $text) -}}
 {{- end -}}

@@ -3,24 +3,24 @@
 {{ .Values.journey.image.repository }}:{{ .Values.global.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/* What no chart can see by itself. */}}
+{{/* Checks that span several charts. */}}
 {{- define "urr.validate" -}}
 {{- range $service, $chart := .Subcharts -}}
 {{- with $chart.Values.rpc -}}
 {{- range $callee, $peer := .calls -}}
 {{- if not (or $peer.address (hasKey $.Subcharts $callee)) -}}
-{{- fail (printf "urr: %s calls %s, which is not installed: set %s.rpc.calls.%s.address to where it is, or to none where that is allowed" $service $callee $service $callee) -}}
+{{- fail (printf "urr: %s calls %s, which is not installed: set %s.rpc.calls.%s.address to its address, or to none where that is allowed" $service $callee $service $callee) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.secrets.databaseURL (not (contains "%s" .Values.secrets.databaseURL)) -}}
-{{- fail "urr: secrets.databaseURL must have %s where the database's name goes: each service has one of its own" -}}
+{{- fail "urr: secrets.databaseURL must have %s in place of the database's name: each service has its own database" -}}
 {{- end -}}
 {{- if and .Values.monitoring.enabled (not .Values.monitoring.runbooks) -}}
-{{- fail "urr: monitoring.enabled needs monitoring.runbooks: whoever an alert wakes must find what to do" -}}
+{{- fail "urr: monitoring.enabled needs monitoring.runbooks: alerts link to their runbooks" -}}
 {{- end -}}
 {{- if and .Values.journey.enabled (not .Values.gateway.config.DEV_LOGIN) -}}
-{{- fail "urr: journey.enabled needs gateway.config.DEV_LOGIN: its visitors sign in by it" -}}
+{{- fail "urr: journey.enabled needs gateway.config.DEV_LOGIN: its simulated visitors sign in with it" -}}
 {{- end -}}
 {{- end }}
