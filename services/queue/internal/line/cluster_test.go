@@ -100,7 +100,7 @@ func (m *master) eventsOn(n int) []string {
 // else does.
 func TestAHangingMasterFailsOnlyItsOwnEvents(t *testing.T) {
 	masters := startCluster(t)
-	w := newWorld(t)
+	w := newTestEnv(t)
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{masters[0].addr, masters[1].addr, masters[2].addr}, PoolSize: 8})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })

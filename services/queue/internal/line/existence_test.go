@@ -80,8 +80,8 @@ func TestTheRollIsBounded(t *testing.T) {
 	for i := range existenceCacheSize + 50 {
 		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
 	}
-	require.Len(t, r.verdicts, existenceCacheSize)
+	require.Len(t, r.results, existenceCacheSize)
 	c.Advance(time.Second)
 	require.Error(t, r.has(t.Context(), "x"))
-	require.Len(t, r.verdicts, 1, "what is over makes room")
+	require.Len(t, r.results, 1, "what is over makes room")
 }

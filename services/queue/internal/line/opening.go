@@ -10,13 +10,15 @@ import (
 const (
 	// openTimeout bounds the opening of a line; its first visitors wait for it.
 	openTimeout = 500 * time.Millisecond
-	// openWithin is how long after recording that it opens a line a replica may do so. Later the line may have been used, and lost.
+	// openWithin is how long a replica may open a line after it recorded the opening. Later the
+	// line may have been used and lost.
 	openWithin = 5 * time.Second
 )
 
-// open opens a line that was never opened, without the pause of a lost one. Ticket records that first. So a crash between the two leaves a
-// line that recovers when it begins, and a line that is lost later is never taken for a new one. It is done once for all who ask at the
-// same time; for a line that was opened before it does nothing.
+// open opens a line that was never opened, without the recovery pause of a lost one. Ticket records
+// the opening first. So a crash between the two leaves a line that recovers when it is created, and
+// a line lost later is never mistaken for a new one. Concurrent calls share one attempt. It does
+// nothing for a line that was opened before.
 func (s *Service) open(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
@@ -31,14 +33,15 @@ func (s *Service) open(ctx context.Context, eventID string) error {
 	return err
 }
 
-// mayOpen reports whether this replica has recorded at ticket, now or a moment ago, that it opens the line.
+// mayOpen reports whether this replica has recorded the opening at ticket, now or within
+// openWithin.
 func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
 	if !set.NeverOpened {
-		return s.cache.mayOpen(eventID), nil // its last attempt may have failed at the store
+		return s.cache.mayOpen(eventID), nil // the last attempt may have failed at the store
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
 	if first {
@@ -55,12 +58,13 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	failpoint.Hit("queue.open.after_line")
 	s.cache.Observe(eventID, st)
 	if err := s.store.Add(ctx, eventID); err != nil {
-		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
+		// The first contact registers it.
+		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 	}
 	return s.refresh(ctx, eventID)
 }
 
-// permitOpening notes that this replica is the one that opens a line.
+// permitOpening allows this replica to open a line for openWithin.
 func (c *LineCache) permitOpening(eventID string) {
 	e := c.entry(eventID)
 	e.mu.Lock()

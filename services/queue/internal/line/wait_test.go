@@ -7,7 +7,7 @@ import (
 )
 
 // watch feeds one state a second, each with so many admitted since the last.
-func watch(p *pace, s State, seconds int, perSecond int64) State {
+func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 	for range seconds {
 		s.Now += 1000
 		s.Admitted += perSecond
@@ -16,9 +16,10 @@ func watch(p *pace, s State, seconds int, perSecond int64) State {
 	return s
 }
 
-// watched is a pace that has seen the state, and then so many seconds with so many admitted in each.
-func watched(s State, seconds int, perSecond int64) (*pace, State) {
-	p := &pace{}
+// watched is a rateEstimator that has seen the state, and then so many seconds with so many
+// admitted in each.
+func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
+	p := &rateEstimator{}
 	p.observe(s)
 	return p, watch(p, s, seconds, perSecond)
 }
@@ -36,9 +37,10 @@ func TestEstimatedWait(t *testing.T) {
 		perSecond int64
 		want      map[int64]int64 // seconds by position
 	}{
-		"the first five seconds":        {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
-		"a steady rate":                 {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
-		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}}, // one slot a second ends by itself
+		"the first five seconds": {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
+		"a steady rate":          {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
+		// One slot a second ends by itself.
+		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +126,7 @@ func TestPollTable(t *testing.T) {
 	}
 	for _, poll := range []int64{1, 3, 5, 10, 30, 60} {
 		for range 200 {
-			got := spread(poll)
+			got := jitter(poll)
 			require.GreaterOrEqual(t, got, max(1, poll*9/10))
 			require.LessOrEqual(t, got, min(60, poll*11/10+1))
 		}

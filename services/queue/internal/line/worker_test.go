@@ -26,7 +26,7 @@ type replica struct {
 	meter   *meter
 }
 
-type world struct {
+type testEnv struct {
 	t        *testing.T
 	client   goredis.UniversalClient
 	event    string
@@ -35,44 +35,44 @@ type world struct {
 	tickets  *directory // of all replicas that have none of their own
 }
 
-func newWorld(t *testing.T) *world {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	t.Parallel()
-	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
+	w := &testEnv{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
 	w.registry = "registry-" + w.event
 	return w
 }
 
-func (w *world) store() *redis.Store {
+func (w *testEnv) store() *redis.Store {
 	w.t.Helper()
 	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry))
 	require.NoError(w.t, err)
 	return store
 }
 
-func (w *world) replica() *replica { return w.replicaOn(w.store()) }
+func (w *testEnv) replica() *replica { return w.replicaOn(w.store()) }
 
-func (w *world) replicaOn(store line.Store) *replica { return w.replicaWith(store, w.tickets) }
+func (w *testEnv) replicaOn(store line.Store) *replica { return w.replicaWith(store, w.tickets) }
 
-func (w *world) replicaWith(store line.Store, events line.Directory) *replica {
+func (w *testEnv) replicaWith(store line.Store, events line.Directory) *replica {
 	w.t.Helper()
 	return w.replicaOf(store, events, noSales{})
 }
 
-func (w *world) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
+func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
 	w.t.Helper()
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
 	s := line.NewService(line.Deps{
-		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
+		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: noAnnouncer{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
 	w.t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return &replica{service: s, worker: line.NewWorker(s, time.Second, time.Minute), meter: m}
 }
 
-func (w *world) listed() bool {
+func (w *testEnv) listed() bool {
 	w.t.Helper()
 	ok, err := w.client.SIsMember(w.t.Context(), w.registry, w.event).Result()
 	require.NoError(w.t, err)
@@ -112,8 +112,8 @@ type directory struct {
 	// threshold is every line's; 0: 1.
 	threshold int64
 	reads     int // of settings
-	// untold: it is of the previous release, which does not know what is opened.
-	untold bool
+	// previousRelease: it is of the previous release, which does not know what is opened.
+	previousRelease bool
 }
 
 func (*directory) Info(context.Context, string) (line.Info, error) {
@@ -127,7 +127,7 @@ func (d *directory) Settings(_ context.Context, eventID string) (line.Settings, 
 	defer d.mu.Unlock()
 	d.reads++
 	threshold := max(d.threshold, 1)
-	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.untold}, nil
+	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.previousRelease}, nil
 }
 
 // settingsRead is how often settings were read.
@@ -151,7 +151,7 @@ func (*directory) PutThreshold(context.Context, string, int64) error { return ni
 func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.untold {
+	if d.previousRelease {
 		return false, errs.ErrInternal
 	}
 	if d.opened == nil {
@@ -169,12 +169,12 @@ func (noSales) Sales(context.Context, []string) (map[string]line.SaleReport, tim
 	return nil, 0, nil
 }
 
-type nobody struct{}
+type noAnnouncer struct{}
 
-func (nobody) Announce(line.Admission) {}
+func (noAnnouncer) Announce(line.Admission) {}
 
 func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	in := a.check(t.Context(), w.event, "in")
@@ -191,9 +191,10 @@ func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
-// After Redis lost the line, those inside are inside still, although nobody has heard of them in the new epoch.
+// After Redis lost the line, those inside are inside still, although nobody has heard of them in
+// the new epoch.
 func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
@@ -210,7 +211,7 @@ func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.active, "as an operator is told")
 }
 
-func slotOf(t *testing.T, w *world, user string) string {
+func slotOf(t *testing.T, w *testEnv, user string) string {
 	t.Helper()
 	v, err := w.client.HGet(t.Context(), "{"+w.event+"}:slot", user).Result()
 	require.NoError(t, err)
@@ -218,7 +219,7 @@ func slotOf(t *testing.T, w *world, user string) string {
 }
 
 func TestALostRegistryIsRestored(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a := w.replica()
 	a.check(t.Context(), w.event, "u")
 	a.worker.Tick(t.Context())
@@ -230,7 +231,7 @@ func TestALostRegistryIsRestored(t *testing.T) {
 }
 
 func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	a.check(t.Context(), w.event, "u")
 	tick := func(n int) {
@@ -262,21 +263,21 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 }
 
 // racing lets something happen just before an event leaves the registry.
-type racing struct {
+type racingStore struct {
 	line.Store
 
 	before func()
 }
 
-func (r racing) Remove(ctx context.Context, eventID string) error {
+func (r racingStore) Remove(ctx context.Context, eventID string) error {
 	r.before()
 	return r.Store.Remove(ctx, eventID)
 }
 
 func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	b := w.replica()
-	a := w.replicaOn(racing{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
+	a := w.replicaOn(racingStore{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	for range 61 {
 		w.clock.Advance(10 * time.Second)
@@ -286,7 +287,7 @@ func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
 }
 
 func TestATickGoesOnWhileThereIsMore(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	over := make([]goredis.Z, 1200)
@@ -310,7 +311,7 @@ func TestATickGoesOnWhileThereIsMore(t *testing.T) {
 }
 
 func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, w.client.SAdd(t.Context(), w.registry, w.event).Err())
 	a.worker.Tick(t.Context())
@@ -321,7 +322,7 @@ func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
 }
 
 func TestSweepParksWhoIsLongGone(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	a.check(t.Context(), w.event, "in")

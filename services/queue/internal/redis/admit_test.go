@@ -76,7 +76,7 @@ func TestReplicasTogetherKeepBatchAndThreshold(t *testing.T) {
 	first, entered := race()
 	require.Equal(t, int64(100), first, "one batch in one second, whoever ticks")
 	require.Zero(t, entered, "nobody jumps the line")
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.advance(time.Second)
 	second, _ := race()
 	require.Equal(t, int64(50), second, "never above the threshold")

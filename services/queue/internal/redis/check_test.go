@@ -43,7 +43,7 @@ func TestEntryAtOnceWhileNobodyIsBefore(t *testing.T) {
 func TestNobodyEntersWhileTheLineDoesNotAdmit(t *testing.T) {
 	for name, prepare := range map[string]func(f *fixture){
 		"paused":          func(f *fixture) { f.apply(line.Settings{Paused: true}) },
-		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.Memory{}; f.open() },
+		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.KnownState{}; f.open() },
 		"recovering":      func(f *fixture) { f.failover() },
 		"threshold 0":     func(f *fixture) { var none int64; f.apply(line.Settings{Threshold: &none}) },
 	} {
@@ -140,7 +140,8 @@ func TestNobodyOvertakesWithinACall(t *testing.T) {
 	f := setup(t, 1)
 	f.join("h")
 	f.failover()
-	f.advance(601 * time.Second) // the slot of the last epoch is over, and no tick has taken it away
+	// The slot of the last epoch is over, and no tick has taken it away.
+	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
 	f.learn(s, err)
@@ -162,7 +163,8 @@ func TestPositionsOfAllPagesAreApart(t *testing.T) {
 func TestAPositionHasOneTurn(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, slot string){
 		"left or bought": func(f *fixture, slot string) { require.True(f.t, f.release("first", slot)) },
-		"expired":        func(f *fixture, _ string) { f.advance(600 * time.Second) }, // asks before the next tick does
+		// Asks before the next tick does.
+		"expired": func(f *fixture, _ string) { f.advance(600 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	crowdSize = 160
-	threshold = 12
-	crowdTime = 900 // seconds at most
+	minSilentWaiters = 160
+	threshold        = 12
+	crowdTime        = 900 // seconds at most
 )
 
 // visitor is somebody in the crowd.
@@ -52,7 +52,7 @@ type crowd struct {
 
 	rng      *rand.Rand
 	stores   []*redis.Store // of each replica
-	replicas []line.Memory
+	replicas []line.KnownState
 	visitors []*visitor
 	step     int
 	down     bool
@@ -66,9 +66,9 @@ type crowd struct {
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	t.Helper()
 	c := &crowd{fixture: setup(t, threshold), rng: rand.New(rand.NewPCG(seed, 1)), limit: threshold} //nolint:gosec // a simulation
-	c.replicas = []line.Memory{c.mem, c.mem, {}}
+	c.replicas = []line.KnownState{c.mem, c.mem, {}}
 	c.stores = []*redis.Store{c.store, c.store, c.store}
-	for i := range crowdSize {
+	for i := range minSilentWaiters {
 		v := &visitor{name: fmt.Sprintf("v-%03d", i), arrives: c.rng.IntN(60), stay: 5 + c.rng.IntN(20), hideAt: crowdTime}
 		switch c.rng.IntN(10) {
 		case 0:
@@ -85,7 +85,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 }
 
 // call runs fn as a random replica, which learns from the answer.
-func (c *crowd) call(fn func(s *redis.Store, m line.Memory) (line.State, error)) {
+func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
 	c.mem = c.replicas[i]
@@ -111,7 +111,7 @@ func (c *crowd) second() {
 		c.again(anyTicket(c.rng))
 	}
 	for range c.replicas {
-		c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+		c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 			s, _, err := store.Admit(c.ctx(), c.event, m)
 			return s, err
 		})
@@ -132,7 +132,7 @@ func (c *crowd) poll(page []*visitor) {
 	}
 	var state line.State
 	var out []line.Outcome
-	c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+	c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 		s, o, err := store.Check(c.ctx(), c.event, m, claims)
 		state, out = s, o
 		return s, err
@@ -156,7 +156,7 @@ func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
 		v.entry, v.ticket = &line.Entry{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
 		if c.step >= v.left {
 			v.done = true
-			c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+			c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 				s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 				return s, err
 			})
@@ -252,7 +252,8 @@ func number(t *testing.T, m goredis.XMessage, field string) int64 {
 	return n
 }
 
-// overtaken finds who was present when somebody with a higher score was admitted, and got in at a later tick.
+// overtaken finds who was present when somebody with a higher score was admitted, and got in at a
+// later tick.
 func overtaken(all []admission) []string {
 	var out []string
 	for i, a := range all {
@@ -278,7 +279,7 @@ func scenes() []scene {
 		{"wipe that nobody remembers", map[int]func(*crowd){90: func(c *crowd) {
 			c.lose()
 			for i := range c.replicas {
-				c.replicas[i] = line.Memory{}
+				c.replicas[i] = line.KnownState{}
 			}
 		}, 95: func(c *crowd) { c.readSettings() }}},
 		{"failover", map[int]func(*crowd){90: (*crowd).failover, 150: (*crowd).failover}},
@@ -353,7 +354,8 @@ func (c *crowd) hear(status line.SaleStatus) {
 	}
 }
 
-// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release admit.
+// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release
+// admit.
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
 	if !c.mixed {

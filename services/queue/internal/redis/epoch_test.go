@@ -85,7 +85,7 @@ func TestNobodyRemembers(t *testing.T) {
 	ticket := f.ticket(f.join("a"))
 	f.advance(50 * time.Minute)
 	f.wipe()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
 	st := f.peek()
 	require.Zero(t, st.SettingsAt, "the settings have to be read first")
@@ -105,7 +105,7 @@ func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
 	f.live(10 * time.Minute)
 	f.wipe()
 	remembers := f.mem
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.open() // a replica that remembers nothing takes it for a new line
 	require.False(t, f.peek().Recovering())
 	f.mem = remembers
@@ -189,7 +189,7 @@ func TestALineThatWasBegunAMomentAgoIsOpened(t *testing.T) {
 	require.Equal(t, line.Waiting, f.join("a").Standing)
 	f.apply(line.Settings{})
 	other := *f
-	other.mem = line.Memory{}
+	other.mem = line.KnownState{}
 	require.False(t, other.open().Recovering())
 	f.advance(time.Second)
 	f.tick()
@@ -212,7 +212,7 @@ func TestALineThatWasUsedIsNotOpened(t *testing.T) {
 			entry := f.entry(held)
 			f.advance(time.Second)
 			f.wipe()
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 			require.Equal(f.t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: entry}).Standing)
 		},
 		"somebody was admitted, and the data is another server's": func(f *fixture) {
@@ -220,14 +220,14 @@ func TestALineThatWasUsedIsNotOpened(t *testing.T) {
 			f.apply(line.Settings{})
 			f.join("a")
 			f.failover()
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := unopened(t)
 			use(f)
 			require.True(t, f.open().Recovering())
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 			require.True(t, f.open().Recovering(), "whoever asks")
 		})
 	}
@@ -250,7 +250,7 @@ func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
 	first := f.peek().Epoch
 	f.advance(-time.Hour) // the new server's clock
 	f.failover()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	second := f.peek().Epoch
 	require.Greater(t, second, first, "than what is stored")
 	f.advance(-time.Hour)
@@ -306,7 +306,8 @@ func TestOldBoundsAreForgotten(t *testing.T) {
 	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }
 
-// A replica that was away for long must not prolong the recovery of a line whose loss is known already.
+// A replica that was away for long must not prolong the recovery of a line whose loss is known
+// already.
 func TestAReplicaThatIsBehindProlongsNoRecovery(t *testing.T) {
 	f := setup(t, 1)
 	behind := f.mem
@@ -332,7 +333,8 @@ func TestTheLastAnswerThatAnybodyHadBoundsTheTickets(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
-// A replica that was still answered by the old server, after the new one had begun its epoch, says nothing about what the new one lost.
+// A replica that was still answered by the old server, after the new one had begun its epoch, says
+// nothing about what the new one lost.
 func TestAnswersOfAServerThatWasReplacedDoNotCount(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
@@ -362,7 +364,8 @@ func TestAfterALossEveryAgeCountsFromThen(t *testing.T) {
 	require.Equal(t, []string{"far"}, f.set("active"))
 }
 
-// Nothing was decided for long before the loss, so all that counts is when anybody last heard from the line.
+// Nothing was decided for long before the loss, so all that counts is when anybody last heard from
+// the line.
 func TestTicketsOfLongBeforeAFailoverCountNothing(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))

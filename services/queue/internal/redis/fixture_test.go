@@ -23,7 +23,7 @@ type fixture struct {
 	event  string
 	round  int64
 	time   *clocktest.Clock
-	mem    line.Memory // what "this replica" remembers
+	mem    line.KnownState // what "this replica" remembers
 }
 
 // setup opens a line with a threshold, its settings read.
@@ -204,7 +204,8 @@ func (f *fixture) joinAll(prefix string, n int) []string {
 	return users
 }
 
-// advised makes a waiter one whose last contact is now and who was told to poll every so many seconds.
+// advised makes a waiter one whose last contact is now and who was told to poll every so many
+// seconds.
 func (f *fixture) advised(user string, poll int) {
 	f.t.Helper()
 	score := float64(f.clock().UnixMilli()) + float64(poll)/128

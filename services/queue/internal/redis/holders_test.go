@@ -49,7 +49,8 @@ func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.join("w")
-	f.hold("a", a.SlotID, f.clock().Add(time.Hour)) // excuses absence, but not from an epoch that ended
+	// Excuses absence, but not from an epoch that ended.
+	f.hold("a", a.SlotID, f.clock().Add(time.Hour))
 	f.live(time.Second, "a", "w")
 	f.failover()
 	f.live(120*time.Second, "w")
@@ -90,7 +91,8 @@ func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
-// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not come back then.
+// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not
+// come back then.
 func TestASlotThatEndedWhileItWasLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
@@ -210,10 +212,11 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
-	// A replica that remembers nothing opens the line anew, somebody leaves, and then it turns out that the line had been lost.
+	// A replica that remembers nothing opens the line anew, somebody leaves, and then it turns out
+	// that the line had been lost.
 	f.advance(time.Second)
 	f.wipe()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.open()
 	f.apply(line.Settings{Threshold: ptr(1)})
 	b := f.join("b")

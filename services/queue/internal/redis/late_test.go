@@ -25,8 +25,9 @@ type rush struct {
 	slots     map[string]string
 	attackers []string
 	slowIn    int // the second in which the slow tab got in; 0 = not yet
-	idle      int // slots that nobody used although somebody waited, summed over the seconds that count
-	seconds   int
+	// Slots that nobody used although somebody waited, summed over the seconds that count.
+	idle    int
+	seconds int
 }
 
 func newRush(t *testing.T, limit, attackers int) *rush {
@@ -163,8 +164,8 @@ func TestAKeptSlotIsNoNewcomers(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on, also
-// if it came back while nobody was admitted.
+// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on,
+// also if it came back while nobody was admitted.
 func TestWhoComesBackWhileTheSaleHoldsIsLate(t *testing.T) {
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
 		t.Run(status.String(), func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 func TestOurOwnOutageParksNobody(t *testing.T) {
 	f := setup(t, 1)
 	f.tick()
-	f.advance(time.Hour) // an empty line is not ticked, and that is no outage: only one in 300 s would count
+	// An empty line is not ticked, and that is no outage: only one in 300 s would count.
+	f.advance(time.Hour)
 	in := f.join("in")
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, append(users, "in")...)

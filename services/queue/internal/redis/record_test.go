@@ -9,7 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The order is judged by what the stream says: who was away while others were admitted was not present then.
+// The order is judged by what the stream says: who was away while others were admitted was not
+// present then.
 func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
 		"entered when a slot was kept": func(f *fixture, slot string) {
@@ -50,7 +51,8 @@ func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
 	}
 }
 
-// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and nothing else does.
+// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and
+// nothing else does.
 func TestEveryDecisionRaisesTheRev(t *testing.T) {
 	f := setup(t, 1)
 	rev := f.mem.Rev

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// says lets this replica hear ticket's word on a sale that is open from opens on for a day. The line
-// hears of it with the next call.
+// says lets this replica hear ticket's word on a sale that is open from opens on for a day. The
+// line hears of it with the next call.
 func (f *fixture) says(status line.SaleStatus, opens time.Time) {
 	f.t.Helper()
 	f.mem.Sale = line.Sale{
@@ -20,7 +20,7 @@ func (f *fixture) says(status line.SaleStatus, opens time.Time) {
 }
 
 // amnesiac is what a replica remembers that has just started.
-func (f *fixture) amnesiac() { f.mem = line.Memory{} }
+func (f *fixture) amnesiac() { f.mem = line.KnownState{} }
 
 func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
 	for status, admits := range map[line.SaleStatus]bool{
@@ -52,8 +52,8 @@ func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
 	}
 }
 
-// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard of
-// the sale, and while ticket does not say that it is open.
+// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard
+// of the sale, and while ticket does not say that it is open.
 func TestALineOpensWithItsSale(t *testing.T) {
 	f := setup(t, 3)
 	opens := f.clock().Add(time.Hour)
@@ -74,7 +74,8 @@ func TestALineOpensWithItsSale(t *testing.T) {
 	require.Equal(t, users[:3], f.set("active"))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
-	f.says(line.OnSale, opens.Add(time.Hour)) // an operator puts it off, and ticket's clock is ahead
+	// An operator puts it off, and ticket's clock is ahead.
+	f.says(line.OnSale, opens.Add(time.Hour))
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
 	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
@@ -116,8 +117,8 @@ func TestTheWordAskedForLaterCounts(t *testing.T) {
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
 }
 
-// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then has
-// an empty line.
+// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then
+// has an empty line.
 func TestTheEndOfASaleEndsItsLine(t *testing.T) {
 	people := []string{"queue", "seen", "since", "parked", "parked-seen", "late", "active", "active-seen", "unclaimed", "slot", "holds", "old"}
 	for name, end := range map[string]func(f *fixture){
@@ -155,7 +156,7 @@ func TestTheEndOfASaleEndsItsLine(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, n, set)
 			}
-			require.True(t, f.peek().SaleStatus().Over())
+			require.True(t, f.peek().SaleStatus().Ended())
 			f.clean()
 			ttl, err := f.client.TTL(f.ctx(), f.key("line")).Result()
 			require.NoError(t, err)
@@ -168,8 +169,8 @@ func TestTheEndOfASaleEndsItsLine(t *testing.T) {
 	}
 }
 
-// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that the
-// sale was made longer. Taken back within a minute it costs nobody the place or the slot.
+// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that
+// the sale was made longer. Taken back within a minute it costs nobody the place or the slot.
 func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"its time was over": func(f *fixture) { f.mem.Sale.ClosesAt = f.clock().UnixMilli() },

@@ -104,7 +104,8 @@ func TestSlotsEndInPages(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made longer.
+// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made
+// longer.
 func TestALongerSaleMakesSlotsWhole(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(100 * time.Second)})
@@ -188,7 +189,8 @@ func TestAHoldThatEndsBeforeTheSlotUsesNothingUp(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("in").End)
 }
 
-// The event of a hold may come after the slot's end: what was given to the next meanwhile is not there twice.
+// The event of a hold may come after the slot's end: what was given to the next meanwhile is not
+// there twice.
 func TestALateHoldRevivesNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

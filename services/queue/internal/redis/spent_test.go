@@ -78,7 +78,8 @@ func TestATicketIssuedJustAfterTheAdmissionCountsNothing(t *testing.T) {
 			f.advance(tc.after)
 			f.join("b")
 			ticket := f.ticket(place)
-			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err()) // lost with the last second before the failover
+			// Lost with the last second before the failover.
+			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err())
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
 			f.advance(time.Second)
 			f.failover()

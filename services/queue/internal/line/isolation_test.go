@@ -20,22 +20,22 @@ import (
 
 // jam holds up every command on keys that contain a word, as a server does that hangs, until it is
 // opened.
-type jam struct {
+type blockingHook struct {
 	word  string
 	held  chan struct{}
 	open  chan struct{}
 	close func()
 }
 
-func newJam(t *testing.T, word string) *jam {
+func newBlockingHook(t *testing.T, word string) *blockingHook {
 	t.Helper()
-	j := &jam{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
+	j := &blockingHook{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
 	j.close = sync.OnceFunc(func() { close(j.open) })
 	t.Cleanup(j.close)
 	return j
 }
 
-func (j *jam) wait(cmds ...goredis.Cmder) {
+func (j *blockingHook) wait(cmds ...goredis.Cmder) {
 	for _, cmd := range cmds {
 		for _, arg := range cmd.Args() {
 			if s, ok := arg.(string); ok && strings.Contains(s, j.word) {
@@ -47,26 +47,27 @@ func (j *jam) wait(cmds ...goredis.Cmder) {
 	}
 }
 
-func (j *jam) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+func (j *blockingHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		j.wait(cmd)
 		return next(ctx, cmd)
 	}
 }
 
-func (j *jam) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (j *blockingHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []goredis.Cmder) error {
 		j.wait(cmds...)
 		return next(ctx, cmds)
 	}
 }
 
-func (j *jam) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (j *blockingHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// jammed is a world in which Redis hangs for one event, and a replica in it that knows both events.
-func jammed(t *testing.T) (w *world, r *replica, stuck string, j *jam) {
+// jammed is a testEnv in which Redis hangs for one event, and a replica in it that knows both
+// events.
+func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string, j *blockingHook) {
 	t.Helper()
-	w = newWorld(t)
+	w = newTestEnv(t)
 	w.client = redistest.Open(t) // with a hook of its own
 	r = w.replica()
 	stuck = w.event + "-stuck"
@@ -74,7 +75,7 @@ func jammed(t *testing.T) (w *world, r *replica, stuck string, j *jam) {
 		require.NoError(t, r.service.Open(t.Context(), id))
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 	}
-	j = newJam(t, "{"+stuck+"}")
+	j = newBlockingHook(t, "{"+stuck+"}")
 	w.client.AddHook(j)
 	return w, r, stuck, j
 }
@@ -93,7 +94,7 @@ func requests(event string, users ...string) []line.Request {
 
 // While Redis hangs for one event, every call about another is answered.
 func TestAHangingEventDelaysNoOther(t *testing.T) {
-	w, r, stuck, j := jammed(t)
+	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
 	token := line.Entry{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
 	var held sync.WaitGroup
@@ -128,7 +129,7 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 
 // The ticks of other lines go on too.
 func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
-	w, r, _, j := jammed(t)
+	w, r, _, j := newEnvWithHangingEvent(t)
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	slot := slotOf(t, w, "in")
 	ctx, stop := context.WithCancel(t.Context())
@@ -153,9 +154,9 @@ func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// failing is a store in which all lines but one cannot be ticked: they fail at once, then hang. It
-// asks no server, which could fail the sound line too.
-type failing struct {
+// failingStore is a store in which all lines but one cannot be ticked: they fail at once, then
+// hang. It asks no server, which could fail the sound line too.
+type failingStore struct {
 	line.Store
 
 	sound  string
@@ -165,7 +166,7 @@ type failing struct {
 	open   chan struct{}
 }
 
-func (f *failing) Events(context.Context) ([]string, error) {
+func (f *failingStore) Events(context.Context) ([]string, error) {
 	ids := []string{f.sound}
 	for i := range 100 { // more than all rounds together take
 		ids = append(ids, f.sound+"-"+strconv.Itoa(i))
@@ -173,11 +174,11 @@ func (f *failing) Events(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-func (*failing) Add(context.Context, ...string) error { return nil }
+func (*failingStore) Add(context.Context, ...string) error { return nil }
 
-func (*failing) Remove(context.Context, string) error { return errs.ErrUnavailable }
+func (*failingStore) Remove(context.Context, string) error { return errs.ErrUnavailable }
 
-func (f *failing) Admit(_ context.Context, eventID string, _ line.Memory) (line.State, line.Tick, error) {
+func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.State, line.Tick, error) {
 	if eventID == f.sound {
 		f.ticked <- struct{}{}
 		return line.State{}, line.Tick{}, nil
@@ -191,8 +192,8 @@ func (f *failing) Admit(_ context.Context, eventID string, _ line.Memory) (line.
 
 // However many lines fail slowly, those that are sound are ticked.
 func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
-	w := newWorld(t)
-	store := &failing{
+	w := newTestEnv(t)
+	store := &failingStore{
 		Store: w.store(), sound: w.event,
 		ticked: make(chan struct{}), hung: make(chan struct{}, 1000), open: make(chan struct{}),
 	}
@@ -236,7 +237,7 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 // Anybody can make ids up: whoever asks for the status of one is answered at once, and ticket is
 // asked behind.
 func TestStatusOfAnUnknownLineWaitsForNobody(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}
 	r := w.replicaWith(w.store(), events)
 	free := sync.OnceFunc(func() { close(events.release) })
