@@ -90,7 +90,8 @@ func (c *LineCache) sale(eventID string) SaleStatus {
 	return e.memory.Sale.StatusAt(e.time(c.now()))
 }
 
-// time returns an estimate of the line's time (epoch ms); this process's time when there is no line.
+// time returns an estimate of the line's time (epoch ms); this process's time when there is no
+// line.
 func (c *LineCache) time(eventID string) int64 {
 	e := c.find(eventID)
 	if e == nil {

@@ -18,7 +18,7 @@ func newTestCache() (*LineCache, *clocktest.Clock) {
 	return NewLineCache(c.Now), c
 }
 
-func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
+func TestCacheKeepsLatestState(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
 	require.Equal(t, KnownState{}, b.Snapshot("ev"))
@@ -39,7 +39,7 @@ func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
 	require.Equal(t, want, b.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
 
-func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
+func TestContactExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
@@ -56,7 +56,7 @@ func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 	require.Equal(t, []string{"b"}, b.Forget(nil))
 }
 
-func TestIdleCountsFromTheLastSign(t *testing.T) {
+func TestIdleTime(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Contact("ev")
@@ -73,7 +73,7 @@ func TestIdleCountsFromTheLastSign(t *testing.T) {
 	require.Equal(t, 2*time.Minute, b.idle("ev"))
 }
 
-func TestWatchersSeeEveryEpoch(t *testing.T) {
+func TestWatchSendsEveryEpoch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, watchersSeeEveryEpoch) // a beat comes only where the test waits for one
 }
@@ -114,7 +114,7 @@ func watchersSeeEveryEpoch(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestWhatWasLearnedGoesStale(t *testing.T) {
+func TestCachedStateExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 100})
@@ -128,7 +128,7 @@ func TestWhatWasLearnedGoesStale(t *testing.T) {
 }
 
 // A clock that was set back must not keep a replica from hearing of the line.
-func TestAClockThatWentBackHidesNoDecision(t *testing.T) {
+func TestCacheAcceptsStateAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
 	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})

@@ -27,8 +27,8 @@ const (
 )
 
 // eventExistenceCache caches which events exist, so that a made-up id gets no line. It is used only
-// for events without a line. Concurrent lookups of an event share one call to ticket. It is safe for
-// concurrent use.
+// for events without a line. Concurrent lookups of an event share one call to ticket. It is safe
+// for concurrent use.
 type eventExistenceCache struct {
 	now    func() time.Time
 	lookUp func(ctx context.Context, eventID string) error

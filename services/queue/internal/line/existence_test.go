@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
+func TestExistenceCacheExpires(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		says error
@@ -43,7 +43,7 @@ func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
 	}
 }
 
-func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
+func TestExistenceLookupsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, oneQuestionServesAllWhoWaitForIt)
 }
@@ -73,7 +73,7 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	require.Equal(t, int64(1), asked.Load())
 }
 
-func TestTheRollIsBounded(t *testing.T) {
+func TestExistenceCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	r := newEventExistenceCache(c.Now, func(context.Context, string) error { return errors.New("down") })

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// fakeTicket is a ticket service that knows where sales stand.
+// fakeTicket is a fake ticket service with sale statuses.
 type fakeTicket struct {
 	directory
 
@@ -68,7 +68,7 @@ func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.words[event] = word
 }
 
-// asked forgets what was asked for so far and returns it.
+// asked returns the calls so far and clears them.
 func (o *fakeTicket) asked() [][]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,8 +77,7 @@ func (o *fakeTicket) asked() [][]string {
 	return calls
 }
 
-// saleWorld is a testEnv whose replicas ask one ticket service, which says where the event's sale
-// stands.
+// newSaleEnv returns an environment with a ticket service that reports the event's sale status.
 func newSaleEnv(t *testing.T, status line.SaleStatus) (*testEnv, *fakeTicket) {
 	t.Helper()
 	w, tickets := newTestEnv(t), &fakeTicket{}
@@ -86,13 +85,13 @@ func newSaleEnv(t *testing.T, status line.SaleStatus) (*testEnv, *fakeTicket) {
 	return w, tickets
 }
 
-// asking is a replica that asks a ticket service about everything.
+// asking returns a replica that uses a ticket service for all calls.
 func (w *testEnv) saleCalls(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	return w.replicaOf(w.store(), tickets, tickets)
 }
 
-// opened is such a replica that has opened the event's line.
+// opened returns such a replica that has opened the event's line.
 func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	r := w.saleCalls(tickets)
@@ -100,13 +99,13 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	return r
 }
 
-// requirePlace compares a place's status, and where it says that the sale stands.
+// requirePlace compares a place's status and sale status.
 func requirePlace(t *testing.T, status string, sale line.SaleStatus, p line.Place, msg ...any) {
 	t.Helper()
 	require.Equal(t, []string{status, sale.String()}, []string{p.Status, p.Sale.String()}, msg...)
 }
 
-// second lets a second pass at a replica.
+// second runs one second of replicas.
 func (w *testEnv) second(rs ...*replica) {
 	w.t.Helper()
 	w.clock.Advance(time.Second)
@@ -120,7 +119,7 @@ func (r *replica) status(ctx context.Context, event, user string) line.Place {
 	return r.service.Status(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0].Place
 }
 
-// lines is what a gateway that connects now is told.
+// lines returns the snapshot that a new watcher gets.
 func (r *replica) lines(t *testing.T) (sent []line.Recovery) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

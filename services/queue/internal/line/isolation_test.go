@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// jam holds up every command on keys that contain a word, as a server does that hangs, until it is
+// blockingHook blocks every command whose keys contain a word, like a hanging server, until it is
 // opened.
 type blockingHook struct {
 	word  string
@@ -63,12 +63,12 @@ func (j *blockingHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) gor
 
 func (j *blockingHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// jammed is a testEnv in which Redis hangs for one event, and a replica in it that knows both
-// events.
+// newEnvWithHangingEvent returns an environment in which Redis hangs for one event, and a replica
+// that knows both events.
 func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string, j *blockingHook) {
 	t.Helper()
 	w = newTestEnv(t)
-	w.client = redistest.Open(t) // with a hook of its own
+	w.client = redistest.Open(t) // with its own hook
 	r = w.replica()
 	stuck = w.event + "-stuck"
 	for _, id := range []string{w.event, stuck} {
@@ -92,13 +92,13 @@ func requests(event string, users ...string) []line.Request {
 	return out
 }
 
-// While Redis hangs for one event, every call about another is answered.
-func TestAHangingEventDelaysNoOther(t *testing.T) {
+// While Redis hangs for one event, calls for other events succeed.
+func TestHangingEventDelaysNoOther(t *testing.T) {
 	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
 	token := line.Entry{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
 	var held sync.WaitGroup
-	for i := range 20 { // more than any number of batches under way
+	for i := range 20 { // more than the parallel batches
 		user := "u-" + strconv.Itoa(i)
 		held.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
 		held.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
@@ -127,8 +127,8 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 	return o.Epoch
 }
 
-// The ticks of other lines go on too.
-func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
+// Ticks of other lines go on.
+func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	w, r, _, j := newEnvWithHangingEvent(t)
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	slot := slotOf(t, w, "in")
@@ -190,8 +190,8 @@ func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownStat
 	return line.State{}, line.Tick{}, errs.ErrUnavailable
 }
 
-// However many lines fail slowly, those that are sound are ticked.
-func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
+// Healthy lines are ticked however many lines fail slowly.
+func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	w := newTestEnv(t)
 	store := &failingStore{
 		Store: w.store(), sound: w.event,
@@ -220,7 +220,7 @@ func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
 	}
 }
 
-// slowDirectory does not say whether an event exists.
+// slowDirectory does not answer Exists.
 type slowDirectory struct {
 	*directory
 
@@ -234,9 +234,9 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 	return line.ErrEventUnknown
 }
 
-// Anybody can make ids up: whoever asks for the status of one is answered at once, and ticket is
-// asked behind.
-func TestStatusOfAnUnknownLineWaitsForNobody(t *testing.T) {
+// Ids may be made up: a status of an unknown line is answered immediately, and ticket is called in
+// the background.
+func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
 	w := newTestEnv(t)
 	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}
 	r := w.replicaWith(w.store(), events)

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// recovers reports whether an event's line recovers, as Redis has it.
+// recovers reports whether the event's line recovers, according to Redis.
 func (w *testEnv) recovers() bool {
 	w.t.Helper()
 	st, err := w.store().Peek(w.t.Context(), w.event, line.KnownState{})
@@ -21,7 +21,7 @@ func (w *testEnv) recovers() bool {
 	return st.Recovering()
 }
 
-// wipe loses the line with all that Redis had of it.
+// wipe deletes all keys of the line.
 func (w *testEnv) wipe() {
 	w.t.Helper()
 	keys, err := w.client.Keys(w.t.Context(), "{"+w.event+"}:*").Result()
@@ -29,9 +29,8 @@ func (w *testEnv) wipe() {
 	require.NoError(w.t, w.client.Del(w.t.Context(), keys...).Err())
 }
 
-// A new line opens for its first visitor. A line that is lost recovers, though no replica remembers
-// it.
-func TestANewLineOpensOnce(t *testing.T) {
+// A new line opens for its first visitor. A lost line recovers even if no replica knows it.
+func TestNewLineOpensWithoutRecovery(t *testing.T) {
 	w := newTestEnv(t)
 	require.Equal(t, line.StatusActive, w.replica().check(t.Context(), w.event, "u").Place.Status)
 	require.False(t, w.recovers())
@@ -49,7 +48,7 @@ func TestANewLineOpensOnce(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "v").Place.Status)
 }
 
-// lateStore opens lines when it is told to.
+// delayedStore delays Open until the test allows it.
 type delayedStore struct {
 	line.Store
 
@@ -61,9 +60,9 @@ func (s delayedStore) Open(ctx context.Context, eventID string, m line.KnownStat
 	return s.Store.Open(ctx, eventID, m)
 }
 
-// Only one of two replicas may open a new line. The other may begin it before: the line is open for
-// both then.
-func TestTwoReplicasBeginANewLine(t *testing.T) {
+// Only one of two replicas may open a new line. If the other creates it first, the line is opened
+// for both.
+func TestTwoReplicasCreateNewLine(t *testing.T) {
 	w := newTestEnv(t)
 	open := make(chan struct{})
 	a, b := w.replicaOn(delayedStore{w.store(), open}), w.replica()
@@ -88,7 +87,7 @@ func TestTwoReplicasBeginANewLine(t *testing.T) {
 
 var errLost = errors.New("connection lost")
 
-// brokenStore opens no lines.
+// brokenStore fails every Open.
 type brokenStore struct{ line.Store }
 
 func (brokenStore) Open(context.Context, string, line.KnownState) (line.State, error) {
@@ -97,7 +96,7 @@ func (brokenStore) Open(context.Context, string, line.KnownState) (line.State, e
 
 // A replica that dies after ticket recorded the opening, and before the line is open, leaves a line
 // that recovers.
-func TestACrashWhileOpeningLeavesALineThatRecovers(t *testing.T) {
+func TestCrashDuringOpeningLeavesRecoveringLine(t *testing.T) {
 	w := newTestEnv(t)
 	dying := w.replicaOn(brokenStore{w.store()})
 	require.ErrorIs(t, dying.service.Open(t.Context(), w.event), errLost)
@@ -105,7 +104,7 @@ func TestACrashWhileOpeningLeavesALineThatRecovers(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// flakyStore fails to open a line once.
+// flakyStore fails the first Open.
 type flakyStore struct {
 	line.Store
 
@@ -120,9 +119,9 @@ func (s flakyStore) Open(ctx context.Context, eventID string, m line.KnownState)
 	return s.Store.Open(ctx, eventID, m)
 }
 
-// A replica that knows that it recorded the opening tries again, but not when the line may have
-// been used meanwhile.
-func TestAFailedOpeningIsRepeatedForAMoment(t *testing.T) {
+// A replica that recorded the opening retries a failed Open, unless the line may have been used
+// meanwhile.
+func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	for after, recovers := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
 		t.Run(after.String(), func(t *testing.T) {
 			w := newTestEnv(t)
@@ -135,9 +134,8 @@ func TestAFailedOpeningIsRepeatedForAMoment(t *testing.T) {
 	}
 }
 
-// Beside the previous release of ticket, which does not know whether a line was opened, a line
-// recovers when it begins.
-func TestALineBesideThePreviousTicket(t *testing.T) {
+// With the previous release of ticket, which does not record openings, a new line recovers.
+func TestLineWithPreviousReleaseOfTicket(t *testing.T) {
 	w := newTestEnv(t)
 	w.tickets.previousRelease = true
 	r := w.replica()
@@ -151,13 +149,13 @@ func TestALineBesideThePreviousTicket(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
 }
 
-// The previous release of queue opens lines without recording it. A replica that meets such a line
-// does that, so that it recovers when it is lost.
-func TestALineThatThePreviousQueueOpened(t *testing.T) {
+// The previous release of queue opens lines without recording it. This release records it, so that
+// the line recovers when it is lost.
+func TestLineOpenedByPreviousRelease(t *testing.T) {
 	w := newTestEnv(t)
 	_, err := w.store().Open(t.Context(), w.event, line.KnownState{})
 	require.NoError(t, err)
-	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // which reads the settings
+	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // it reads the settings
 	require.False(t, w.recovers())
 	w.clock.Advance(time.Second)
 	w.wipe()
@@ -165,9 +163,9 @@ func TestALineThatThePreviousQueueOpened(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// The previous release of the gateway asks for the opening after every change of an event: a line
-// that was lost must not open by that.
-func TestOpeningALostLineBeginsNone(t *testing.T) {
+// The previous release of the gateway calls OpenLine after every change of an event. That must not
+// open a lost line.
+func TestOpenDoesNotCreateLostLine(t *testing.T) {
 	w := newTestEnv(t)
 	require.NoError(t, w.replica().service.Open(t.Context(), w.event))
 	w.clock.Advance(time.Second)
@@ -178,9 +176,8 @@ func TestOpeningALostLineBeginsNone(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// An operator's change of an event's line is in force within seconds, though nobody tells queue of
-// it.
-func TestChangedSettingsAreReadAtOnce(t *testing.T) {
+// An operator's change of line settings takes effect within seconds, without a notification.
+func TestChangedSettingsAreReadImmediately(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	r := w.saleCalls(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)

@@ -16,9 +16,9 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// From its first visitor on a line knows that its sale has not opened: that does not wait for a
-// round, and opening does not wait for ticket.
-func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
+// A line knows from its first visitor that its sale has not opened, and it opens without a new
+// report of ticket.
+func TestNewLineKnowsItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	opens := w.clock.Now().Add(time.Minute)
@@ -48,7 +48,7 @@ func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
 	}
 }
 
-func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
+func TestSalesAreReadInBatches(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	a, b := w.saleCalls(tickets), w.saleCalls(tickets)
@@ -57,7 +57,7 @@ func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
 		require.NoError(t, a.service.Open(t.Context(), ids[i]))
 	}
-	w.second(b) // which hears of them by the registry
+	w.second(b) // it finds them in the registry
 	tickets.asked()
 	w.second(a, b)
 	require.Equal(t, [][]string{ids, ids}, tickets.asked())
@@ -71,7 +71,7 @@ func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
 	require.Empty(t, tickets.asked(), "of lines that nobody has ticked or asked about for a minute nothing is asked")
 }
 
-func TestNoQuestionIsTooLarge(t *testing.T) {
+func TestSalesBatchesAreBounded(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	r := w.saleCalls(tickets)
@@ -87,7 +87,7 @@ func TestNoQuestionIsTooLarge(t *testing.T) {
 	require.Equal(t, []int{50, 50, 1}, []int{len(calls[0]), len(calls[1]), len(calls[2])})
 }
 
-func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
+func TestPausedAndSoldOutLinesKeepPlaces(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
@@ -107,7 +107,7 @@ func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "w").Status)
 }
 
-func TestASaleThatIsOverHasNoLine(t *testing.T) {
+func TestEndedSaleHasNoLine(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
@@ -139,9 +139,9 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
 }
 
-// Beside replicas of ticket's previous release one that tells is met again soon; when none does,
-// lines go on as they did.
-func TestATicketThatDoesNotTell(t *testing.T) {
+// While only some calls answer ErrSalesUnsupported, reports stay valid. When all do, lines admit
+// without sale statuses.
+func TestTicketWithoutSaleStatuses(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.SoldOut)
 	r := w.opened(tickets)
 	require.Equal(t, line.SoldOut, r.check(t.Context(), w.event, "w").Place.Sale)
@@ -164,8 +164,8 @@ func TestATicketThatDoesNotTell(t *testing.T) {
 	require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
 }
 
-// Two replicas of ticket may know different things for a second.
-func TestTheWordMeasuredLaterCounts(t *testing.T) {
+// Two replicas of ticket may differ for a second.
+func TestLaterSaleReportWins(t *testing.T) {
 	w := newTestEnv(t)
 	knows, lags := &fakeTicket{}, &fakeTicket{}
 	now := w.clock.Now()
@@ -188,8 +188,8 @@ func TestTheWordMeasuredLaterCounts(t *testing.T) {
 	require.Equal(t, line.NoSale, b.status(t.Context(), w.event, "u").Sale)
 }
 
-// The same where there is no line that would know better.
-func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
+// The same without a line.
+func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.SalePaused)
 	now := w.clock.Now()
 	r := w.saleCalls(tickets)
@@ -204,8 +204,8 @@ func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
 	require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
 }
 
-// An operator's change counts at once, whatever was said a moment ago.
-func TestOpeningALineAsksAnew(t *testing.T) {
+// An operator's change takes effect immediately, despite a recent report.
+func TestOpenReadsSaleAgain(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
@@ -215,8 +215,8 @@ func TestOpeningALineAsksAnew(t *testing.T) {
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 }
 
-// A new line of which ticket cannot say where the sale stands waits for that, as for its settings.
-func TestANewLineWaitsForItsSale(t *testing.T) {
+// A new line waits for its sale status, as for its settings.
+func TestNewLineWaitsForItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	tickets.setError(errs.ErrUnavailable)
@@ -242,8 +242,8 @@ func TestANewLineWaitsForItsSale(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
 }
 
-// A replica that met a sale long ago does not turn people away by what it heard then.
-func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
+// A replica does not refuse visitors by an old sale report.
+func TestOldEndOfSaleIsVerified(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	lineless, closed := w.event+"-none", w.clock.Now().Add(-48*time.Hour)
@@ -278,9 +278,9 @@ func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
 	}
 }
 
-// A gateway forgets what the first message of a watch leaves out, so a replica is ready when it can
-// tell all.
-func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
+// A gateway drops lines missing from the first message of a watch, so a replica is ready only when
+// it can send all.
+func TestReadyAfterFirstReadOfSales(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	lineless, opens := w.event+"-none", w.clock.Now().Add(time.Hour)
@@ -302,7 +302,7 @@ func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// quietStore has one event, and no line.
+// emptyStore has one registered event and no line.
 type emptyStore struct{ line.Store }
 
 func (emptyStore) Events(context.Context) ([]string, error) { return []string{"e"}, nil }
@@ -311,7 +311,7 @@ func (emptyStore) Peek(context.Context, string, line.KnownState) (line.State, er
 	return line.State{}, nil
 }
 
-// silentOffice is a ticket service that does not answer.
+// silentTicket is a ticket service that does not answer.
 type silentTicket struct{ directory }
 
 func (*silentTicket) Sales(ctx context.Context, _ []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -319,7 +319,7 @@ func (*silentTicket) Sales(ctx context.Context, _ []string) (map[string]line.Sal
 	return nil, 0, ctx.Err()
 }
 
-func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
+func TestReadyDuringOutageOfTicket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := line.NewService(line.Deps{
@@ -341,9 +341,9 @@ func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
 	})
 }
 
-// Tier 1 may be open for a sale to whose line nobody has come. By asking it makes all replicas
-// tell the gateways where the sale stands, with no line begun.
-func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
+// Tier 1 may be open for an event without a line. After its GetSale all replicas send the sale
+// status to gateways, without creating a line.
+func TestSalesOfEventsWithoutLine(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
 	opens := w.clock.Now().Add(3 * time.Second)

@@ -42,8 +42,8 @@ type Service struct {
 	sales     Sales
 	saleCalls singleflight.Group // reads of sale reports of new lines
 	openings  singleflight.Group // openings of lines
-	// salesUnsupportedSince is when (Unix ns) ticket began to answer ErrSalesUnsupported; 0 = it does
-	// not.
+	// salesUnsupportedSince is when (Unix ns) ticket began to answer ErrSalesUnsupported; 0 = it
+	// does not.
 	salesUnsupportedSince atomic.Int64
 	salesFailing          atomic.Bool
 }

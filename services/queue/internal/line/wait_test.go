@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch feeds one state a second, each with so many admitted since the last.
+// watch observes one state per second, each with perSecond more admissions.
 func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 	for range seconds {
 		s.Now += 1000
@@ -24,7 +24,7 @@ func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
 	return p, watch(p, s, seconds, perSecond)
 }
 
-// crowd is a line in which many wait.
+// crowd is a line with many waiters.
 func crowd() State { return State{Epoch: 1, Now: 1_000_000, Waiting: 5000} }
 
 func TestEstimatedWait(t *testing.T) {
@@ -52,7 +52,7 @@ func TestEstimatedWait(t *testing.T) {
 	}
 }
 
-func TestTheRateIsFollowedWithinAMinute(t *testing.T) {
+func TestRateFollowsChangesWithinAMinute(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 60, 20)
 	require.InDelta(t, 1200, p.perMinute(), 0.1)
@@ -89,7 +89,7 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 	}
 }
 
-func TestEstimatedWaitIsADayAtMost(t *testing.T) {
+func TestEstimatedWaitIsAtMostADay(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 10, 0)
 	s.Admitted++
@@ -98,7 +98,7 @@ func TestEstimatedWaitIsADayAtMost(t *testing.T) {
 	require.Equal(t, int64(86_400), p.wait(10_000_000, s))
 }
 
-func TestTimesWithoutAQueueDoNotCount(t *testing.T) {
+func TestTimesWithoutQueueAreIgnored(t *testing.T) {
 	t.Parallel()
 	empty := crowd()
 	empty.Waiting = 0
@@ -109,7 +109,7 @@ func TestTimesWithoutAQueueDoNotCount(t *testing.T) {
 	require.Equal(t, int64(2), p.wait(100, s))
 }
 
-func TestANewEpochStartsTheEstimateAnew(t *testing.T) {
+func TestNewEpochResetsEstimate(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 60, 100)
 	s.Admitted, s.Now = 0, s.Now-5000

@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/queue/internal/seal"
 )
 
-// replica is a service with its worker, on the real Redis, beside others of the same registry.
+// replica is a service with its worker, on the real Redis, with a registry shared by replicas.
 type replica struct {
 	service *line.Service
 	worker  *line.Worker
@@ -32,7 +32,7 @@ type testEnv struct {
 	event    string
 	registry string
 	clock    *clocktest.Clock
-	tickets  *directory // of all replicas that have none of their own
+	tickets  *directory // default for all replicas
 }
 
 func newTestEnv(t *testing.T) *testEnv {
@@ -105,14 +105,14 @@ func (*meter) Kept(string, int64) {}
 
 func (m *meter) Forget(string) { m.forgot = true }
 
-// directory is a ticket service that knows every event.
+// directory is a fake ticket service in which every event exists.
 type directory struct {
 	mu     sync.Mutex
 	opened map[string]bool
-	// threshold is every line's; 0: 1.
+	// threshold is that of every line; 0 means 1.
 	threshold int64
 	reads     int // of settings
-	// previousRelease: it is of the previous release, which does not know what is opened.
+	// previousRelease makes it behave like the previous release, which does not record openings.
 	previousRelease bool
 }
 
@@ -130,7 +130,7 @@ func (d *directory) Settings(_ context.Context, eventID string) (line.Settings, 
 	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.previousRelease}, nil
 }
 
-// settingsRead is how often settings were read.
+// settingsRead returns how often settings were read.
 func (d *directory) settingsRead() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +162,7 @@ func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, e
 	return first, nil
 }
 
-// noSales is a ticket service that sells nothing.
+// noSales is a ticket service without sales.
 type noSales struct{}
 
 func (noSales) Sales(context.Context, []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -173,7 +173,7 @@ type noAnnouncer struct{}
 
 func (noAnnouncer) Announce(line.Admission) {}
 
-func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
+func TestReplicasTickRegisteredEvents(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
@@ -185,15 +185,14 @@ func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
 	require.True(t, w.listed())
 
 	w.clock.Advance(time.Second)
-	b.worker.Tick(t.Context()) // it never heard of the event but by the registry
+	b.worker.Tick(t.Context()) // it knows the event only from the registry
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, []int64{0, 1}, []int64{b.meter.waiting, b.meter.active})
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
-// After Redis lost the line, those inside are inside still, although nobody has heard of them in
-// the new epoch.
-func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
+// After Redis lost the line, slot holders without contact in the new epoch still count.
+func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
@@ -218,7 +217,7 @@ func slotOf(t *testing.T, w *testEnv, user string) string {
 	return v[:36]
 }
 
-func TestALostRegistryIsRestored(t *testing.T) {
+func TestLostRegistryIsRestored(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
 	a.check(t.Context(), w.event, "u")
@@ -230,7 +229,7 @@ func TestALostRegistryIsRestored(t *testing.T) {
 	require.True(t, w.listed())
 }
 
-func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
+func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	a.check(t.Context(), w.event, "u")
@@ -249,7 +248,7 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	}
 	tick(59)
 	require.True(t, w.listed())
-	b.check(t.Context(), w.event, "v") // at another replica, unheard of here until the next tick
+	b.check(t.Context(), w.event, "v") // at another replica, unknown here until the next tick
 	tick(2)
 	require.True(t, w.listed(), "somebody came in between")
 	require.NoError(t, b.service.Leave(t.Context(), w.event, "v", nil))
@@ -262,7 +261,7 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	require.True(t, a.meter.forgot, "and is forgotten after an hour")
 }
 
-// racing lets something happen just before an event leaves the registry.
+// racingStore calls a function just before an event is removed from the registry.
 type racingStore struct {
 	line.Store
 
@@ -274,7 +273,7 @@ func (r racingStore) Remove(ctx context.Context, eventID string) error {
 	return r.Store.Remove(ctx, eventID)
 }
 
-func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
+func TestContactDuringUnlistIsTicked(t *testing.T) {
 	w := newTestEnv(t)
 	b := w.replica()
 	a := w.replicaOn(racingStore{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
@@ -286,7 +285,7 @@ func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
 	require.True(t, w.listed())
 }
 
-func TestATickGoesOnWhileThereIsMore(t *testing.T) {
+func TestTickRepeatsWhileThereIsMore(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
@@ -310,7 +309,7 @@ func TestATickGoesOnWhileThereIsMore(t *testing.T) {
 	require.Zero(t, count("parked"))
 }
 
-func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
+func TestEventWithoutLineIsUnlisted(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, w.client.SAdd(t.Context(), w.registry, w.event).Err())
@@ -321,7 +320,7 @@ func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
 	require.False(t, w.listed())
 }
 
-func TestSweepParksWhoIsLongGone(t *testing.T) {
+func TestSweepParksAbsentWaiters(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))

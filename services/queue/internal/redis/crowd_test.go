@@ -89,7 +89,7 @@ func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, err
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
 	c.mem = c.replicas[i]
-	c.learn(fn(c.stores[i], c.mem))
+	c.observe(fn(c.stores[i], c.mem))
 	c.replicas[i] = c.mem
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
@@ -138,12 +138,12 @@ func (c *crowd) poll(page []*visitor) {
 		return s, err
 	})
 	for i, v := range page {
-		c.told(v, out[i], state)
+		c.receive(v, out[i], state)
 	}
 }
 
-// told is what a visitor makes of an answer.
-func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
+// receive is what a visitor makes of an answer.
+func (c *crowd) receive(v *visitor, o line.Outcome, s line.State) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
 	}
@@ -266,14 +266,14 @@ func overtaken(all []admission) []string {
 	return out
 }
 
-// scene is what befalls a crowd, by the second.
-type scene struct {
+// scenario lists what happens to a crowd, by second.
+type scenario struct {
 	name string
 	at   map[int]func(c *crowd)
 }
 
-func scenes() []scene {
-	return []scene{
+func scenarios() []scenario {
+	return []scenario{
 		{"nothing happens", nil},
 		{"wipe", map[int]func(*crowd){90: (*crowd).lose}},
 		{"wipe that nobody remembers", map[int]func(*crowd){90: func(c *crowd) {
@@ -291,19 +291,19 @@ func scenes() []scene {
 			c.replicas[0] = c.mem
 		}, 130: func(c *crowd) { c.limit = threshold / 2 }}},
 		{"a sale opens, sells out and gets tickets back", map[int]func(*crowd){
-			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.hear(line.Scheduled) },
+			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.setSale(line.Scheduled) },
 			40:  (*crowd).lose,
 			80:  (*crowd).requireNobodyWasIn,
-			120: func(c *crowd) { c.hear(line.SoldOut) },
-			160: func(c *crowd) { c.hear(line.OnSale) },
+			120: func(c *crowd) { c.setSale(line.SoldOut) },
+			160: func(c *crowd) { c.setSale(line.OnSale) },
 		}},
 		{"restart 4 s behind", rollback(4)},
 		{"restart 40 s behind", rollback(40)},
 	}
 }
 
-func TestACrowdMeetsOutages(t *testing.T) {
-	for i, sc := range scenes() {
+func TestSimulatedOutages(t *testing.T) {
+	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
 			c.play(sc)
@@ -314,8 +314,8 @@ func TestACrowdMeetsOutages(t *testing.T) {
 }
 
 // During an upgrade replicas of two releases work on the same lines.
-func TestACrowdMeetsOutagesDuringAnUpgrade(t *testing.T) {
-	for i, sc := range scenes() {
+func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
+	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			c := newCrowd(t, uint64(i+100)) //nolint:gosec // a small number
 			previous, err := redis.NewPrevious(c.client, line.DefaultRules(), redis.WithClock(c.clock))
@@ -329,7 +329,7 @@ func TestACrowdMeetsOutagesDuringAnUpgrade(t *testing.T) {
 }
 
 // play lets the scene happen until everybody has had their turn.
-func (c *crowd) play(sc scene) {
+func (c *crowd) play(sc scenario) {
 	c.t.Helper()
 	for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
 		if act := sc.at[c.step]; act != nil {
@@ -344,8 +344,8 @@ func (c *crowd) play(sc scene) {
 	require.Less(c.t, c.step, crowdTime, "everybody who stays gets in")
 }
 
-// hear tells the replicas of this release where the sale stands.
-func (c *crowd) hear(status line.SaleStatus) {
+// setSale tells the replicas of this release where the sale stands.
+func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
 		if c.mixed && i != 1 {
 			continue

@@ -45,7 +45,7 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	require.Equal(t, []string{"e"}, f.set("queue"))
 }
 
-func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
+func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.join("w")
@@ -61,7 +61,7 @@ func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
 }
 
-func TestASlotOfTheLastEpochEndsWhenItWouldHave(t *testing.T) {
+func TestSlotOfPreviousEpochKeepsItsEnd(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.live(590*time.Second, "a")
@@ -72,7 +72,7 @@ func TestASlotOfTheLastEpochEndsWhenItWouldHave(t *testing.T) {
 	require.Empty(t, f.set("old"))
 }
 
-func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
+func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
 	f.release("b", b.SlotID)
@@ -93,7 +93,7 @@ func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
 
 // A purchase or a leave may name a slot that was lost, before its token brings it back: it must not
 // come back then.
-func TestASlotThatEndedWhileItWasLostIsNotAdopted(t *testing.T) {
+func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
 	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b)}
@@ -120,7 +120,7 @@ func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
 }
 
-func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
+func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	left := f.join("left")
 	token := f.entry(left)
@@ -131,7 +131,7 @@ func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Entry: token}).Standing)
 }
 
-func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
+func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.failover()
@@ -141,7 +141,7 @@ func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
 	require.Equal(t, line.Inside, f.status("a").Standing)
 }
 
-func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
+func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -154,7 +154,7 @@ func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
 	require.Positive(t, ttl)
 }
 
-func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
+func TestTakeoverNeverExceedsTheThreshold(t *testing.T) {
 	f := setup(t, 2)
 	f.join("a")
 	f.join("b")
@@ -167,7 +167,7 @@ func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
 	require.Empty(t, f.set("old"))
 }
 
-func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+func TestTokensOfOlderEpochsAreNotAdopted(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -181,7 +181,7 @@ func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
-func TestAHoldExtendsASlotOfTheLastEpoch(t *testing.T) {
+func TestHoldExtendsSlotOfPreviousEpoch(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.live(590*time.Second, "a")
@@ -193,7 +193,7 @@ func TestAHoldExtendsASlotOfTheLastEpoch(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("a").End)
 }
 
-func TestASlotThatEndedIsNotTakenOver(t *testing.T) {
+func TestEndedSlotIsNotTakenOver(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.failover()
@@ -229,7 +229,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 }
 
 // Who joined without the token and sends it later is inside, and nowhere else.
-func TestAnAdoptedHolderWaitsNoMore(t *testing.T) {
+func TestAdoptedHolderLeavesQueue(t *testing.T) {
 	for name, set := range map[string]string{"waiting": "queue", "parked": "parked"} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -250,7 +250,7 @@ func TestAnAdoptedHolderWaitsNoMore(t *testing.T) {
 	}
 }
 
-func TestHoldersOfTwoLossesInARow(t *testing.T) {
+func TestHoldersAfterTwoLosses(t *testing.T) {
 	f := setup(t, 2)
 	f.join("a")
 	f.join("b")
@@ -262,7 +262,7 @@ func TestHoldersOfTwoLossesInARow(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
 }
 
-func TestAfterAWipeTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -276,7 +276,7 @@ func TestAfterAWipeTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
 }
 
 // What was decided shortly before the last surviving write may be lost too.
-func TestTokensFromJustBeforeTheSurvivingDataAreAdopted(t *testing.T) {
+func TestTokensWithinSlackAreAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")
 	f.advance(4 * time.Second)

@@ -43,7 +43,7 @@ func (h hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Proc
 	return next
 }
 
-func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
+func TestScriptKeysShareHashTag(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.Open(t), redistest.Prefix(t)
 	var calls [][]string
@@ -78,7 +78,7 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 }
 
 // A key that is not among KEYS works on one server and fails on a cluster.
-func TestScriptsNameNoKeysOfTheirOwn(t *testing.T) {
+func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestScriptsNameNoKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestOnACluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))

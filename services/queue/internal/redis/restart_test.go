@@ -55,7 +55,7 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
-func TestARealRestart(t *testing.T) {
+func TestRedisRestart(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})

@@ -42,7 +42,7 @@ func (f *InFlightLimiter) Allowance(c Counters, l Load) int64 {
 	return max(0, min(free, c.Settings.Batch, c.Waiting()))
 }
 
-// inTransit returns how many served positions that were claimed in the last 60 s have not arrived.
+// inTransit returns how many of those served in the last 60 s have not arrived.
 // A replica that has observed a shorter time, and not the start of the round, counts everyone ever
 // served. That overestimates, for at most a minute.
 func (f *InFlightLimiter) inTransit(c Counters, l Load) int64 {

@@ -46,7 +46,7 @@ func TestStateCacheClosedRoundStaysClosed(t *testing.T) {
 	b := room.NewStateCache()
 	b.Merge(countersOf(1, false, 10, 5))
 	st := b.Merge(countersOf(1, true, 12, 5))
-	require.False(t, st.Active, "a late countersOf does not open the round again")
+	require.False(t, st.Active, "a late view does not open the round again")
 	require.Equal(t, int64(12), st.Issued)
 	b.Merge(countersOf(2, true, 1, 0))
 	b.MarkDeleted("e")
