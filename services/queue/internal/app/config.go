@@ -29,7 +29,7 @@ type Config struct {
 	// at least 32 bytes.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
 
-	// Threshold is the default for the maximum number of slot holders of an event.
+	// Threshold is how many may be inside at once in an event without a setting of its own.
 	Threshold int64 `env:"QUEUE_THRESHOLD, default=1000" min:"0" max:"10000000"`
 	// ActiveTTL is how long a slot lasts in an event without a setting of its own, in seconds.
 	ActiveTTL int64 `env:"QUEUE_ACTIVE_TTL_SECONDS, default=600" min:"5" max:"86400"`
