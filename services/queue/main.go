@@ -1,4 +1,5 @@
-// Command queue serves tier 2 of the waiting room: the line of each event, admission and entry tokens.
+// Command queue serves tier 2 of the waiting room: the line of each event, admission and entry
+// tokens.
 package main
 
 import (

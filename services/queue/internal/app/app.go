@@ -29,7 +29,7 @@ import (
 // ticketTimeout bounds a call to ticket that has no deadline of its own.
 const ticketTimeout = 2 * time.Second
 
-// Run serves until ctx ends.
+// Run runs the service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "queue", cfg.Config, log)
 	if err != nil {
@@ -74,8 +74,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	worker := line.NewWorker(service, milliseconds(cfg.AdmissionInterval), milliseconds(cfg.CleanupInterval))
 	a.Go("admission", worker.Admit)
 	a.Go("cleanup", worker.Clean)
-	a.Go("settings", worker.Read)
-	a.Go("sales", worker.Ask)
+	a.Go("settings", worker.ReadSettings)
+	a.Go("sales", worker.RefreshSales)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
@@ -87,7 +87,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// dialTicket makes two connections, so that titles, which a visitor can do without, trip a breaker of their own.
+// dialTicket opens two connections, so that titles, which are optional, have their own circuit
+// breaker.
 func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
 	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {
@@ -103,7 +104,7 @@ func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(con
 
 func announcer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
 	if !cfg.Enabled {
-		return sqs.Nobody{}, nil
+		return sqs.Disabled{}, nil
 	}
 	client, err := pkgsqs.Open(ctx, cfg)
 	if err != nil {
@@ -114,7 +115,7 @@ func announcer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *sl
 	return out, nil
 }
 
-// Migrate makes the SQS queue, when it is used.
+// Migrate creates the SQS queue, if it is enabled.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if !cfg.SQS.Enabled {
 		return nil
@@ -135,7 +136,7 @@ func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return nil
 }
 
-// queueName is the last part of a queue's URL without the suffix of FIFO queues.
+// queueName returns the last part of a queue's URL without the suffix .fifo.
 func queueName(queueURL string) (string, error) {
 	u, err := url.Parse(queueURL)
 	if err != nil {

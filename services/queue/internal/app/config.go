@@ -25,7 +25,8 @@ type Config struct {
 	SQS   sqs.Config
 	// Ticket keeps the lines' settings and the events' titles.
 	Ticket rpc.Peer `env:", prefix=TICKET_"`
-	// EntryTokenSecret signs entry tokens and queue tickets: kid:secret[,kid:secret…], each secret at least 32 bytes.
+	// EntryTokenSecret signs entry tokens and queue tickets: kid:secret[,kid:secret…], each secret
+	// at least 32 bytes.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
 
 	// Threshold is how many may be inside at once in an event without a setting of its own.
@@ -34,16 +35,18 @@ type Config struct {
 	ActiveTTL int64 `env:"QUEUE_ACTIVE_TTL_SECONDS, default=600" min:"5" max:"86400"`
 	// ActiveSeenTTL is how long a slot's holder may be silent before the slot ends, in seconds.
 	ActiveSeenTTL int64 `env:"QUEUE_ACTIVE_SEEN_TTL_SECONDS, default=120" min:"5" max:"86400"`
-	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds; above 125, since who is
-	// far back polls every 60 s.
+	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds; above 125,
+	// since who is far back polls every 60 s.
 	SeenTTL int64 `env:"QUEUE_SEEN_TTL_SECONDS, default=600" min:"15" max:"86400"`
 	// ParkedTTL is how long a parked place is kept, and tickets count after a loss, in seconds.
 	ParkedTTL int64 `env:"QUEUE_PARKED_TTL_SECONDS, default=3600" min:"1" max:"86400"`
 	// RecoveryPause is how long a line recovers after Redis lost data, in seconds.
 	RecoveryPause int64 `env:"QUEUE_RECOVERY_PAUSE_SECONDS, default=30" min:"1" max:"3600"`
-	// AdmissionInterval is the time between two ticks of a replica, in milliseconds; the rate does not depend on it.
+	// AdmissionInterval is the time between two ticks of a replica, in milliseconds; the rate does
+	// not depend on it.
 	AdmissionInterval int64 `env:"QUEUE_ADMISSION_INTERVAL_MS, default=1000" min:"50" max:"5000"`
-	// AdmissionBatch is the most that are admitted per second of Redis's clock by all replicas together.
+	// AdmissionBatch is the most that are admitted per second of Redis's clock by all replicas
+	// together.
 	AdmissionBatch int64 `env:"QUEUE_ADMISSION_BATCH_SIZE, default=100" min:"1" max:"5000"`
 	// CleanupInterval is the time between two cleanups of a replica, in milliseconds.
 	CleanupInterval int64 `env:"QUEUE_STALE_CLEANUP_INTERVAL_MS, default=30000" min:"100" max:"3600000"`
@@ -67,7 +70,7 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// rules are the line's constants as configured.
+// rules returns the configured line.Rules.
 func (c *Config) rules() line.Rules {
 	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	r := line.DefaultRules()

@@ -28,7 +28,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 
 var _ line.Meter = meter{}
 
-// meter tells Prometheus.
+// meter exports metrics to Prometheus.
 type meter struct{}
 
 // Line implements line.Meter.

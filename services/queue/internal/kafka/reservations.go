@@ -1,5 +1,5 @@
-// Package kafka hears of reservations: a hold extends the slot it was made in and excuses absence
-// while it lives, a purchase ends the slot.
+// Package kafka consumes reservation events: a hold extends its slot and keeps the slot during its
+// holder's absence, a purchase ends the slot.
 package kafka
 
 import (
@@ -16,13 +16,15 @@ import (
 // Group is the consumer group of all replicas.
 const Group = "queue-service-group"
 
-// Slots is what reservations do to slots. Both may be repeated: a slot id is never used twice.
+// Slots applies reservations to slots. Both methods are idempotent, since a slot id is never
+// reused.
 type Slots interface {
 	Held(ctx context.Context, eventID string, h line.Hold) error
 	Purchased(ctx context.Context, eventID, userID, slotID string) error
 }
 
-// Handler processes reservation events. A store that does not answer is waited for; what makes no sense is put aside.
+// Handler processes reservation events. It retries while the store does not answer; invalid events
+// go to the dead-letter topic.
 func Handler(slots Slots) kafka.Handler {
 	return kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		var e eventsv1.ReservationEvent
@@ -30,7 +32,7 @@ func Handler(slots Slots) kafka.Handler {
 			return err
 		}
 		if e.GetSlotId() == "" || e.GetEventId() == "" || e.GetUserId() == "" {
-			return nil // made without a waiting room, by an operator
+			return nil // made by an operator, without a waiting room
 		}
 		err := apply(ctx, slots, &e)
 		failpoint.Hit("queue.reservation.after_effect")

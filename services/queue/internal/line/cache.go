@@ -8,50 +8,54 @@ import (
 )
 
 const (
-	// contactFor is how long after a contact a replica ticks an event even if the registry does not list it.
-	contactFor = 60 * time.Second
-	// currentFor is how old a state may be to answer visitors with; workers renew it once a second.
-	currentFor = 3 * time.Second
-	// forgetAfter is how long a line without contact is remembered; longer than a registry entry lives, shorter than an idle line.
+	// contactWindow is how long after a contact a replica ticks an event that the registry does not
+	// list.
+	contactWindow = 60 * time.Second
+	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
+	// once a second.
+	maxStateAge = 3 * time.Second
+	// forgetAfter is how long a line without contact stays cached: longer than its registry entry,
+	// shorter than the TTL of an idle line.
 	forgetAfter = time.Hour
 )
 
-// LineCache is what a replica remembers of each line it met. It is safe for concurrent use.
+// LineCache is a replica's cache of lines. It is safe for concurrent use.
 type LineCache struct {
 	now func() time.Time
 
-	mu    sync.RWMutex // before an entry's
+	mu    sync.RWMutex // locked before an entry's
 	lines map[string]*entry
 
-	watch   sync.Mutex // after an entry's
+	watch   sync.Mutex // locked after an entry's
 	changes uint64
-	changed chan struct{} // closed at the next change of an epoch, a pause or a status
+	changed chan struct{} // closed at the next change of an epoch, a pause or a sale status
 }
 
-// entry is one line's. Times without a unit are this process's clock.
+// entry caches one line. Fields of type time.Time use this process's clock.
 type entry struct {
-	mu              sync.Mutex
-	memory          Memory
-	state           State
-	updatedAt       time.Time
-	contact         time.Time
-	empty           time.Time // since when nobody is in any set; zero = somebody is
-	pace            pace
-	info            Info
-	infoAt          time.Time // the last attempt, whether it brought something or not
-	infoKnown       bool
-	settingsTriedAt time.Time // the last attempt to read the settings
-	followedAt      time.Time // when this replica last knew whether the settings had changed
-	// mayOpenUntil is until when this replica may open the line; zero = it may not.
+	mu                sync.Mutex
+	memory            KnownState
+	state             State
+	updatedAt         time.Time
+	contact           time.Time
+	empty             time.Time // since when all sets are empty; zero = not empty
+	rate              rateEstimator
+	info              Info
+	infoAt            time.Time // the last attempt, successful or not
+	infoKnown         bool
+	settingsTriedAt   time.Time // the last attempt to read the settings
+	settingsCurrentAt time.Time // when this replica last knew whether the settings had changed
+	// mayOpenUntil is the time until which this replica may open the line; zero = it may not.
 	mayOpenUntil time.Time
-	listed       time.Time // the last time that the registry named it without there being a line
+	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
-	// settingsVersion is the version of the settings that ticket named last.
+	// settingsVersion is the last settings version reported by ticket.
 	settingsVersion int64
-	change          uint64 // of LineCache.changes when the epoch, the pause or the status changed last
+	// LineCache.changes at the last change of the epoch, the pause or the sale status.
+	change uint64
 }
 
-// NewLineCache makes an empty one.
+// NewLineCache returns an empty cache.
 func NewLineCache(now func() time.Time) *LineCache {
 	return &LineCache{now: now, lines: make(map[string]*entry), changed: make(chan struct{})}
 }
@@ -76,18 +80,19 @@ func (c *LineCache) entry(eventID string) *entry {
 	return e
 }
 
-// Snapshot is what to tell the store.
-func (c *LineCache) Snapshot(eventID string) Memory {
+// Snapshot returns what the store's calls need to know.
+func (c *LineCache) Snapshot(eventID string) KnownState {
 	e := c.find(eventID)
 	if e == nil {
-		return Memory{}
+		return KnownState{}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.memory
 }
 
-// Contact notes that somebody asked about the event, so that it is ticked here. One without a line gets no entry: anybody can make up ids.
+// Contact records a visitor's call, so that this replica ticks the event. An event without a line
+// gets no entry, since ids may be made up.
 func (c *LineCache) Contact(eventID string) {
 	e := c.find(eventID)
 	if e == nil {
@@ -98,7 +103,8 @@ func (c *LineCache) Contact(eventID string) {
 	e.mu.Unlock()
 }
 
-// Observe takes in what the store said. Answers that were overtaken by later ones change nothing.
+// Observe updates the cache with a state from the store. It ignores states older than the cached
+// one.
 func (c *LineCache) Observe(eventID string, s State) {
 	if !s.Exists() {
 		return
@@ -111,7 +117,8 @@ func (c *LineCache) Observe(eventID string, s State) {
 		return
 	}
 	if s.Epoch != e.state.Epoch {
-		e.settingsTriedAt = time.Time{} // what is remembered of the settings is not all: who is blocked has to be read
+		// The restored settings lack the blocked users, so read all settings again.
+		e.settingsTriedAt = time.Time{}
 	}
 	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev
 	m.Epoch, m.Rev, m.Alive = s.Epoch, s.Rev, s.Now
@@ -120,7 +127,7 @@ func (c *LineCache) Observe(eventID string, s State) {
 	}
 	s.Sale = e.mergeSale(s.Sale)
 	e.state, e.updatedAt = s, c.now()
-	e.pace.observe(s)
+	e.rate.observe(s)
 	switch {
 	case s.Waiting+s.Active+s.Old+s.Parked > 0:
 		e.empty = time.Time{}
@@ -132,7 +139,7 @@ func (c *LineCache) Observe(eventID string, s State) {
 	}
 }
 
-// bump counts a change and wakes the watchers.
+// bump counts a change and notifies the watchers.
 func (c *LineCache) bump() uint64 {
 	c.watch.Lock()
 	defer c.watch.Unlock()
@@ -142,7 +149,7 @@ func (c *LineCache) bump() uint64 {
 	return c.changes
 }
 
-// current returns the last state, with Now moved on, and whether it is recent enough to answer with.
+// current returns the last state, with Now advanced, and whether it is recent enough for an answer.
 func (e *entry) current(now time.Time) (State, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,34 +159,34 @@ func (e *entry) current(now time.Time) (State, bool) {
 	age := now.Sub(e.updatedAt)
 	s := e.state
 	s.Now += age.Milliseconds()
-	return s, age < currentFor
+	return s, age < maxStateAge
 }
 
 func (e *entry) estimate(position int64, s State) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.pace.wait(position, s)
+	return e.rate.wait(position, s)
 }
 
-// Known lists the events met, in order.
+// Known lists the cached events, sorted.
 func (c *LineCache) Known() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Sorted(maps.Keys(c.lines))
 }
 
-// Contacted lists those asked about within the last minute.
+// Contacted lists the events with a contact within the last minute.
 func (c *LineCache) Contacted() []string {
-	return c.which(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactFor })
+	return c.filter(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
 }
 
-// Current lists the lines heard of within the last minute.
+// Current lists the lines whose state was updated within the last minute.
 func (c *LineCache) Current() []string {
-	return c.which(func(e *entry, now time.Time) bool { return e.state.Exists() && now.Sub(e.updatedAt) <= contactFor })
+	return c.filter(func(e *entry, now time.Time) bool { return e.state.Exists() && now.Sub(e.updatedAt) <= contactWindow })
 }
 
-// which lists the events whose entry is as asked for, in order.
-func (c *LineCache) which(is func(e *entry, now time.Time) bool) []string {
+// filter lists the events whose entries satisfy a predicate, sorted.
+func (c *LineCache) filter(is func(e *entry, now time.Time) bool) []string {
 	now := c.now()
 	return slices.DeleteFunc(c.Known(), func(id string) bool {
 		e := c.find(id)
@@ -192,7 +199,7 @@ func (c *LineCache) which(is func(e *entry, now time.Time) bool) []string {
 	})
 }
 
-// Forget drops lines that nobody asked about for an hour and that keep does not name, and returns them.
+// Forget removes lines that had no contact for an hour and are not in keep, and returns their ids.
 func (c *LineCache) Forget(keep map[string]bool) []string {
 	now := c.now()
 	var gone []string
@@ -209,7 +216,8 @@ func (c *LineCache) Forget(keep map[string]bool) []string {
 	return gone
 }
 
-// idle is how long a line has had nobody in any set and no contact here; 0 while it is in use, or before anything was heard of it.
+// idle returns how long a line has been empty and without contact here; 0 while it is in use or
+// unknown.
 func (c *LineCache) idle(eventID string) time.Duration {
 	e := c.find(eventID)
 	if e == nil {
@@ -219,7 +227,7 @@ func (c *LineCache) idle(eventID string) time.Duration {
 	defer e.mu.Unlock()
 	since := e.empty
 	if !e.state.Exists() {
-		since = e.contact // nobody began it
+		since = e.contact // the line was never created
 	}
 	if since.IsZero() {
 		return 0

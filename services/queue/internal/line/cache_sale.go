@@ -2,12 +2,12 @@ package line
 
 import "time"
 
-// Asked lists the events about whose sales ticket is asked: those with contact, those with a line,
-// and those that the registry names though nobody has come to their line.
-func (c *LineCache) Asked() []string {
-	return c.which(func(e *entry, now time.Time) bool {
+// SaleEvents lists the events whose sale status is read from ticket: those with contact, those with
+// a line, and those in the registry without a line.
+func (c *LineCache) SaleEvents() []string {
+	return c.filter(func(e *entry, now time.Time) bool {
 		for _, at := range []time.Time{e.contact, e.updatedAt, e.listed} {
-			if now.Sub(at) <= contactFor {
+			if now.Sub(at) <= contactWindow {
 				return true
 			}
 		}
@@ -15,14 +15,15 @@ func (c *LineCache) Asked() []string {
 	})
 }
 
-// SetSale stores what ticket says of a sale, unless a later report is known. The next call on the line passes
-// it to the store.
+// SetSale stores a sale report of ticket, unless a later one is known. The next call on the line
+// passes it to the store.
 func (c *LineCache) SetSale(eventID string, word Sale) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.time(c.now())
-	if known := e.memory.Sale.At; word.At < known && known <= now { // else the clock was set back
+	// A later time than now means that the clock was set back.
+	if known := e.memory.Sale.At; word.At < known && known <= now {
 		return
 	}
 	e.memory.Sale, e.state.Sale = word, word
@@ -36,37 +37,38 @@ func (c *LineCache) SetSale(eventID string, word Sale) {
 	}
 }
 
-// follow notes that this replica knows the line's settings, or cannot know more for now.
-func (c *LineCache) follow(eventID string) {
+// markSettingsCurrent records that this replica knows the line's settings, or cannot read them now.
+func (c *LineCache) markSettingsCurrent(eventID string) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.followedAt = c.now()
+	e.settingsCurrentAt = c.now()
 }
 
-// follows reports whether this replica has followed the line's settings within the last minute. There are none to follow without a line.
-func (c *LineCache) follows(eventID string) bool {
+// settingsCurrent reports whether this replica has kept the line's settings current within the last
+// minute. It is true without a line.
+func (c *LineCache) settingsCurrent(eventID string) bool {
 	e := c.find(eventID)
 	if e == nil {
 		return true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.state.Exists() || c.now().Sub(e.followedAt) <= contactFor
+	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= contactWindow
 }
 
-// settingsChanged lets the line's settings be read at once, unless they are of that version.
+// settingsChanged makes the line's settings due for a read, unless the version is known.
 func (c *LineCache) settingsChanged(eventID string, version int64) {
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.followedAt = c.now()
+	e.settingsCurrentAt = c.now()
 	if e.settingsVersion != version {
 		e.settingsVersion, e.settingsTriedAt = version, time.Time{}
 	}
 }
 
-// MarkListed notes that the registry names an event that has no line.
+// MarkListed records that the registry lists an event without a line.
 func (c *LineCache) MarkListed(eventID string) {
 	e := c.entry(eventID)
 	e.mu.Lock()
@@ -77,27 +79,28 @@ func (c *LineCache) MarkListed(eventID string) {
 	}
 }
 
-// FirstContact notes a contact for an event that exists, and reports whether it was the first for a minute.
+// FirstContact records a contact for an existing event, and reports whether it is the first within
+// a minute.
 func (c *LineCache) FirstContact(eventID string) bool {
 	known := c.find(eventID) != nil
 	e := c.entry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := c.now()
-	first := !known || now.Sub(e.contact) > contactFor
+	first := !known || now.Sub(e.contact) > contactWindow
 	e.contact = now
 	return first
 }
 
-// saleIsKnown reports whether anything is known of an event's sale, told whether by a word that is not old.
+// saleIsKnown reports whether there is a sale report of an event, however old.
 func (c *LineCache) saleIsKnown(eventID string) bool { return c.Snapshot(eventID).Sale.At > 0 }
 
 func (c *LineCache) saleIsRecent(eventID string) bool {
 	at := c.Snapshot(eventID).Sale.At
-	return at > 0 && c.time(eventID)-at <= saleFreshFor.Milliseconds()
+	return at > 0 && c.time(eventID)-at <= maxSaleAge.Milliseconds()
 }
 
-// sale is where an event's sale stands now.
+// sale returns the current sale status of an event.
 func (c *LineCache) sale(eventID string) SaleStatus {
 	e := c.find(eventID)
 	if e == nil {
@@ -105,11 +108,11 @@ func (c *LineCache) sale(eventID string) SaleStatus {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.memory.Sale.Stands(e.time(c.now()))
+	return e.memory.Sale.StatusAt(e.time(c.now()))
 }
 
-// time is a line's time (epoch ms) as far as this replica can tell; this process's own where there
-// is no line.
+// time returns an estimate of the line's time (epoch ms); this process's time when there is no
+// line.
 func (c *LineCache) time(eventID string) int64 {
 	e := c.find(eventID)
 	if e == nil {
@@ -127,7 +130,7 @@ func (e *entry) time(now time.Time) int64 {
 	return e.state.Now + now.Sub(e.updatedAt).Milliseconds()
 }
 
-// mergeSale is the later of the word that the store has and the one that is remembered.
+// mergeSale returns the later of the store's and the cached sale report.
 func (e *entry) mergeSale(word Sale) Sale {
 	if word.At >= e.memory.Sale.At {
 		e.memory.Sale = word
@@ -135,9 +138,9 @@ func (e *entry) mergeSale(word Sale) Sale {
 	return e.memory.Sale
 }
 
-// updateStatus notes where the sale stands, and reports whether that has changed.
+// updateStatus updates the sale status, and reports whether it has changed.
 func (e *entry) updateStatus(now int64) bool {
 	before := e.status
-	e.status = e.memory.Sale.Stands(now)
+	e.status = e.memory.Sale.StatusAt(now)
 	return e.status != before
 }

@@ -18,12 +18,12 @@ func newTestCache() (*LineCache, *clocktest.Clock) {
 	return NewLineCache(c.Now), c
 }
 
-func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
+func TestCacheKeepsLatestState(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
-	require.Equal(t, Memory{}, b.Snapshot("ev"))
+	require.Equal(t, KnownState{}, b.Snapshot("ev"))
 	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
-	want := Memory{Epoch: 5, Rev: 7, Alive: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
+	want := KnownState{Epoch: 5, Rev: 7, Alive: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
 	require.Equal(t, want, b.Snapshot("ev"))
 	for name, late := range map[string]State{
 		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
@@ -39,7 +39,7 @@ func TestLaterAnswersWinWhateverTheirOrder(t *testing.T) {
 	require.Equal(t, want, b.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
 
-func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
+func TestContactExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
@@ -56,7 +56,7 @@ func TestContactIsTickedForAMinuteAndForgottenAfterAnHour(t *testing.T) {
 	require.Equal(t, []string{"b"}, b.Forget(nil))
 }
 
-func TestIdleCountsFromTheLastSign(t *testing.T) {
+func TestIdleTime(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Contact("ev")
@@ -73,7 +73,7 @@ func TestIdleCountsFromTheLastSign(t *testing.T) {
 	require.Equal(t, 2*time.Minute, b.idle("ev"))
 }
 
-func TestWatchersSeeEveryEpoch(t *testing.T) {
+func TestWatchSendsEveryEpoch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, watchersSeeEveryEpoch) // a beat comes only where the test waits for one
 }
@@ -96,41 +96,44 @@ func watchersSeeEveryEpoch(t *testing.T) {
 	require.Equal(t, []Recovery{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
 	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 3})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2}}, <-got)
-	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40}) // an opened line turns out to have been lost
+	// An opened line turns out to have been lost.
+	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
-	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})                                                      // the same
-	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}}) // an older word
+	// The same.
+	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
+	// An older word.
+	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
 	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []Recovery{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
-	require.Equal(t, beat, time.Since(quiet))
+	require.Equal(t, heartbeatInterval, time.Since(quiet))
 	cancel()
 	require.NoError(t, <-done)
 }
 
-func TestWhatWasLearnedGoesStale(t *testing.T) {
+func TestCachedStateExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 100})
-	c.Advance(currentFor - time.Millisecond)
+	c.Advance(maxStateAge - time.Millisecond)
 	s, ok := b.entry("ev").current(c.Now())
 	require.True(t, ok)
-	require.Equal(t, 100+currentFor.Milliseconds()-1, s.Now, "its time goes on")
+	require.Equal(t, 100+maxStateAge.Milliseconds()-1, s.Now, "its time goes on")
 	c.Advance(time.Millisecond)
 	_, ok = b.entry("ev").current(c.Now())
 	require.False(t, ok)
 }
 
 // A clock that was set back must not keep a replica from hearing of the line.
-func TestAClockThatWentBackHidesNoDecision(t *testing.T) {
+func TestCacheAcceptsStateAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
 	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
 	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
-	require.Equal(t, Memory{Epoch: 5, Rev: 8, Alive: 500}, b.Snapshot("ev"))
+	require.Equal(t, KnownState{Epoch: 5, Rev: 8, Alive: 500}, b.Snapshot("ev"))
 	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
 	require.Equal(t, int64(600), b.Snapshot("ev").Alive)
 }

@@ -22,7 +22,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// master is one of three servers of a cluster of the test's own, which it may stop.
+// master is one of three servers of the test's own cluster, which the test may stop.
 type master struct {
 	t        *testing.T
 	addr     string
@@ -81,7 +81,7 @@ func startCluster(t *testing.T) []*master {
 	return masters
 }
 
-// eventsOn makes up events whose lines are on a master.
+// eventsOn returns made-up events whose lines are on this master.
 func (m *master) eventsOn(n int) []string {
 	m.t.Helper()
 	var out []string
@@ -96,11 +96,10 @@ func (m *master) eventsOn(n int) []string {
 	return out
 }
 
-// One master of a cluster hangs: the calls and ticks of the events that it keeps fail, and nothing
-// else does.
-func TestAHangingMasterFailsOnlyItsOwnEvents(t *testing.T) {
+// When one master of a cluster hangs, only calls and ticks of its events fail.
+func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	masters := startCluster(t)
-	w := newWorld(t)
+	w := newTestEnv(t)
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{masters[0].addr, masters[1].addr, masters[2].addr}, PoolSize: 8})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })

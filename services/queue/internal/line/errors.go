@@ -6,15 +6,16 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// What a visitor can be refused with.
+// Errors returned to visitors.
 var (
 	ErrPassUsed     = errs.ErrPassUsed
 	ErrPassRequired = errs.ErrVWRTokenRequired
 	ErrBlocked      = errs.ErrUserBlocked
 	ErrRecovering   = errs.ErrLineRecovering
-	// ErrEventUnknown: there is neither a line nor an event of that id.
+	// ErrEventUnknown means that there is neither a line nor an event with that id.
 	ErrEventUnknown = errs.ErrEventNotFound
 )
 
-// ErrSalesUnsupported says that ticket does not tell where sales stand: its previous release does not.
+// ErrSalesUnsupported means that ticket does not implement sale statuses; its previous release does
+// not.
 var ErrSalesUnsupported = errors.New("ticket does not tell where sales stand")

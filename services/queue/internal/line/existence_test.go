@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
+func TestExistenceCacheExpires(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		says error
@@ -43,7 +43,7 @@ func TestTheRollKeepsAnswersForAWhile(t *testing.T) {
 	}
 }
 
-func TestOneQuestionServesAllWhoWaitForIt(t *testing.T) {
+func TestExistenceLookupsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, oneQuestionServesAllWhoWaitForIt)
 }
@@ -73,15 +73,15 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	require.Equal(t, int64(1), asked.Load())
 }
 
-func TestTheRollIsBounded(t *testing.T) {
+func TestExistenceCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	r := newEventExistenceCache(c.Now, func(context.Context, string) error { return errors.New("down") })
 	for i := range existenceCacheSize + 50 {
 		require.Error(t, r.has(t.Context(), strconv.Itoa(i)))
 	}
-	require.Len(t, r.verdicts, existenceCacheSize)
+	require.Len(t, r.results, existenceCacheSize)
 	c.Advance(time.Second)
 	require.Error(t, r.has(t.Context(), "x"))
-	require.Len(t, r.verdicts, 1, "what is over makes room")
+	require.Len(t, r.results, 1, "what is over makes room")
 }

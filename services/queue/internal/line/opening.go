@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	// openTimeout bounds each of the two steps that open a line: recording it at ticket, and opening it in Redis. The line's first
-	// visitors wait for both.
+	// openTimeout bounds each of the two steps that open a line: recording it at ticket, and opening
+	// it in Redis. The line's first visitors wait for both.
 	openTimeout = time.Second
-	// openWithin is how long after recording that it opens a line a replica may do so. Later the line may have been used, and lost.
+	// openWithin is how long a replica may open a line after it recorded the opening. Later the
+	// line may have been used and lost.
 	openWithin = 5 * time.Second
 )
 
-// open opens a line that was never opened, without the pause of a lost one. Ticket records that first. So a crash between the two leaves a
-// line that recovers when it begins, and a line that is lost later is never taken for a new one. It is done once for all who ask at the
-// same time; for a line that was opened before it does nothing.
+// open opens a line that was never opened, without the recovery pause of a lost one. Ticket records
+// the opening first. So a crash between the two leaves a line that recovers when it is created, and
+// a line lost later is never mistaken for a new one. Concurrent calls share one attempt. It does
+// nothing for a line that was opened before.
 func (s *Service) open(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
@@ -31,7 +33,8 @@ func (s *Service) open(ctx context.Context, eventID string) error {
 	return err
 }
 
-// mayOpen reports whether this replica has recorded at ticket, now or a moment ago, that it opens the line.
+// mayOpen reports whether this replica has recorded the opening at ticket, now or within
+// openWithin.
 func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -40,7 +43,7 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 		return false, err
 	}
 	if !set.NeverOpened {
-		return s.cache.openingPermitted(eventID), nil // its last attempt may have failed at the store
+		return s.cache.openingPermitted(eventID), nil // the last attempt may have failed at the store
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
 	if first {
@@ -60,13 +63,14 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	failpoint.Hit("queue.open.after_line")
 	s.cache.Observe(eventID, st)
 	if err := s.store.Add(ctx, eventID); err != nil {
-		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err) // the first contact does it
+		// The first contact registers it.
+		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 	}
 	s.readSettings(ctx, eventID)
 	return nil
 }
 
-// permitOpening notes that this replica is the one that opens a line.
+// permitOpening allows this replica to open a line for openWithin.
 func (c *LineCache) permitOpening(eventID string) {
 	e := c.entry(eventID)
 	e.mu.Lock()

@@ -12,26 +12,26 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// recovers reports whether an event's line recovers, as Redis has it.
-func (w *world) recovers() bool {
+// recovers reports whether the event's line recovers, according to Redis.
+func (w *testEnv) recovers() bool {
 	w.t.Helper()
-	st, err := w.store().Peek(w.t.Context(), w.event, line.Memory{})
+	st, err := w.store().Peek(w.t.Context(), w.event, line.KnownState{})
 	require.NoError(w.t, err)
 	require.True(w.t, st.Exists())
 	return st.Recovering()
 }
 
-// wipe loses the line with all that Redis had of it.
-func (w *world) wipe() {
+// wipe deletes all keys of the line.
+func (w *testEnv) wipe() {
 	w.t.Helper()
 	keys, err := w.client.Keys(w.t.Context(), "{"+w.event+"}:*").Result()
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.client.Del(w.t.Context(), keys...).Err())
 }
 
-// A new line opens for its first visitor. A line that is lost recovers, though no replica remembers it.
-func TestANewLineOpensOnce(t *testing.T) {
-	w := newWorld(t)
+// A new line opens for its first visitor. A lost line recovers even if no replica knows it.
+func TestNewLineOpensWithoutRecovery(t *testing.T) {
+	w := newTestEnv(t)
 	require.Equal(t, line.StatusActive, w.replica().check(t.Context(), w.event, "u").Place.Status)
 	require.False(t, w.recovers())
 	require.True(t, w.listed())
@@ -48,23 +48,24 @@ func TestANewLineOpensOnce(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "v").Place.Status)
 }
 
-// lateStore opens lines when it is told to.
-type lateStore struct {
+// delayedStore delays Open until the test allows it.
+type delayedStore struct {
 	line.Store
 
 	open <-chan struct{}
 }
 
-func (s lateStore) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+func (s delayedStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
 	<-s.open
 	return s.Store.Open(context.WithoutCancel(ctx), eventID, m) // however late
 }
 
-// Only one of two replicas may open a new line. The other may begin it before: the line is open for both then.
-func TestTwoReplicasBeginANewLine(t *testing.T) {
-	w := newWorld(t)
+// Only one of two replicas may open a new line. If the other creates it first, the line is opened
+// for both.
+func TestTwoReplicasCreateNewLine(t *testing.T) {
+	w := newTestEnv(t)
 	open := make(chan struct{})
-	a, b := w.replicaOn(lateStore{w.store(), open}), w.replica()
+	a, b := w.replicaOn(delayedStore{w.store(), open}), w.replica()
 	var calls sync.WaitGroup
 	first := make([]line.Answer, 20)
 	for i := range first {
@@ -86,30 +87,31 @@ func TestTwoReplicasBeginANewLine(t *testing.T) {
 
 var errLost = errors.New("connection lost")
 
-// brokenStore opens no lines.
+// brokenStore fails every Open.
 type brokenStore struct{ line.Store }
 
-func (brokenStore) Open(context.Context, string, line.Memory) (line.State, error) {
+func (brokenStore) Open(context.Context, string, line.KnownState) (line.State, error) {
 	return line.State{}, errLost
 }
 
-// A replica that dies after ticket recorded the opening, and before the line is open, leaves a line that recovers.
-func TestACrashWhileOpeningLeavesALineThatRecovers(t *testing.T) {
-	w := newWorld(t)
+// A replica that dies after ticket recorded the opening, and before the line is open, leaves a line
+// that recovers.
+func TestCrashDuringOpeningLeavesRecoveringLine(t *testing.T) {
+	w := newTestEnv(t)
 	dying := w.replicaOn(brokenStore{w.store()})
 	require.ErrorIs(t, dying.service.Open(t.Context(), w.event), errLost)
 	require.Equal(t, line.StatusQueued, w.replica().check(t.Context(), w.event, "u").Place.Status)
 	require.True(t, w.recovers())
 }
 
-// flakyStore fails to open a line once.
+// flakyStore fails the first Open.
 type flakyStore struct {
 	line.Store
 
 	failed *bool
 }
 
-func (s flakyStore) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
+func (s flakyStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
 	if !*s.failed {
 		*s.failed = true
 		return line.State{}, errLost
@@ -117,9 +119,10 @@ func (s flakyStore) Open(ctx context.Context, eventID string, m line.Memory) (li
 	return s.Store.Open(ctx, eventID, m)
 }
 
-// A line whose opening failed begins with a recovery, which ends at once if the second attempt succeeds.
-func TestAFailedOpeningIsRepeatedAtOnce(t *testing.T) {
-	w := newWorld(t)
+// A line whose opening failed starts with a recovery, which ends at once if the second attempt
+// succeeds.
+func TestFailedOpeningIsRetriedAtOnce(t *testing.T) {
+	w := newTestEnv(t)
 	r := w.replicaOn(flakyStore{w.store(), new(bool)})
 	require.NoError(t, r.check(t.Context(), w.event, "u").Err)
 	require.False(t, w.recovers())
@@ -127,11 +130,12 @@ func TestAFailedOpeningIsRepeatedAtOnce(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
 }
 
-// A replica that knows that it recorded the opening tries again, but not when the line may have been used meanwhile.
-func TestAFailedOpeningIsRepeatedForAMoment(t *testing.T) {
+// A replica that recorded the opening retries a failed Open, unless the line may have been used
+// meanwhile.
+func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	for after, recovers := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
 		t.Run(after.String(), func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			r := w.replicaOn(flakyStore{w.store(), new(bool)})
 			require.ErrorIs(t, r.service.Open(t.Context(), w.event), errLost)
 			w.clock.Advance(after)
@@ -141,28 +145,28 @@ func TestAFailedOpeningIsRepeatedForAMoment(t *testing.T) {
 	}
 }
 
-// Beside the previous release of ticket, which does not know whether a line was opened, a line recovers when it begins.
-func TestALineBesideThePreviousTicket(t *testing.T) {
-	w := newWorld(t)
-	w.tickets.untold = true
+// With the previous release of ticket, which does not record openings, a new line recovers.
+func TestLineWithPreviousReleaseOfTicket(t *testing.T) {
+	w := newTestEnv(t)
+	w.tickets.previousRelease = true
 	r := w.replica()
 	require.NoError(t, r.service.Open(t.Context(), w.event), "as the previous gateway asks")
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 	require.True(t, w.recovers())
 	for range 30 {
 		w.second(r)
-		r.worker.Refresh(t.Context())
+		r.worker.RefreshSettings(t.Context())
 	}
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
 }
 
-// The previous release of queue opens lines without recording it. A replica that meets such a line does that, so that it recovers when it
-// is lost.
-func TestALineThatThePreviousQueueOpened(t *testing.T) {
-	w := newWorld(t)
-	_, err := w.store().Open(t.Context(), w.event, line.Memory{})
+// The previous release of queue opens lines without recording it. This release records it, so that
+// the line recovers when it is lost.
+func TestLineOpenedByPreviousRelease(t *testing.T) {
+	w := newTestEnv(t)
+	_, err := w.store().Open(t.Context(), w.event, line.KnownState{})
 	require.NoError(t, err)
-	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // which reads the settings
+	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // it reads the settings
 	require.False(t, w.recovers())
 	w.clock.Advance(time.Second)
 	w.wipe()
@@ -170,9 +174,10 @@ func TestALineThatThePreviousQueueOpened(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// The previous release of the gateway asks for the opening after every change of an event: a line that was lost must not open by that.
-func TestOpeningALostLineBeginsNone(t *testing.T) {
-	w := newWorld(t)
+// The previous release of the gateway calls OpenLine after every change of an event. That must not
+// open a lost line.
+func TestOpenDoesNotCreateLostLine(t *testing.T) {
+	w := newTestEnv(t)
 	require.NoError(t, w.replica().service.Open(t.Context(), w.event))
 	w.clock.Advance(time.Second)
 	w.wipe()
@@ -182,37 +187,38 @@ func TestOpeningALostLineBeginsNone(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// An operator's change of an event's line is in force within seconds, though nobody tells queue of it.
-func TestChangedSettingsAreReadAtOnce(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
-	r := w.asking(tickets)
+// An operator's change of line settings takes effect within seconds, without a notification.
+func TestChangedSettingsAreReadImmediately(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
+	r := w.replicaAsking(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "waits").Place.Status)
 	w.second(r)
-	r.worker.Refresh(t.Context())
+	r.worker.RefreshSettings(t.Context())
 	tickets.setThreshold(w.event, 2)
 	for range 2 {
 		w.second(r)
-		r.worker.Refresh(t.Context())
+		r.worker.RefreshSettings(t.Context())
 	}
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "waits").Status)
 	read := tickets.settingsRead()
 	for range 20 {
 		w.second(r)
-		r.worker.Refresh(t.Context())
+		r.worker.RefreshSettings(t.Context())
 	}
 	require.Equal(t, read, tickets.settingsRead(), "no change, no reading")
 }
 
-// Nobody follows the settings of a line to which nobody comes. They are read before the next visitor is admitted.
-func TestSettingsOfAnIdleLineAreReadFirst(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
-	r := w.asking(tickets)
+// Replicas do not keep the settings of an idle line current. They are read before the next visitor
+// is admitted.
+func TestSettingsOfIdleLineAreReadFirst(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
+	r := w.replicaAsking(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	w.clock.Advance(2 * time.Minute)
 	tickets.setThreshold(w.event, 2)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "second").Place.Status)
 	read := tickets.settingsRead()
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "third").Place.Status)
-	require.Equal(t, read, tickets.settingsRead(), "they are followed again")
+	require.Equal(t, read, tickets.settingsRead(), "current again")
 }

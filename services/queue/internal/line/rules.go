@@ -1,5 +1,6 @@
-// Package line is tier 2: the waiting line of each event. It decides who asks what of the store (which decides places and slots,
-// atomically), and turns what the store says into what a visitor is told. It keeps in memory only what can be lost.
+// Package line is tier 2: the waiting line of each event. The store decides places and slots
+// atomically. This package decides which calls to make and converts their results to visitors'
+// answers. It keeps nothing in memory that must not be lost.
 package line
 
 import (
@@ -9,26 +10,30 @@ import (
 	"urr.guru/pkg/poll"
 )
 
-// Rules are the line's constants, the same for every event. The store renders them into its scripts, so that there is one place where
-// they stand.
+// Rules are the constants of all lines. The store renders them into its scripts, so that they are
+// defined once.
 type Rules struct {
-	// Threshold is how many may be inside at once in an event without a setting of its own.
+	// Threshold is the default for the maximum number of slot holders of an event.
 	Threshold int64
-	// Slot is how long an entry slot lasts in an event without a setting of its own.
+	// Slot is the default length of an entry slot.
 	Slot time.Duration
-	// ActiveSeen is how long a slot's holder may be silent before the slot ends; also how long holders of a lost epoch are waited for.
+	// ActiveSeen is how long a slot holder may be without contact before the slot ends, and how
+	// long a line waits for holders of a lost epoch.
 	ActiveSeen time.Duration
-	// Seen is how long a waiter may be silent before cleanup parks them.
+	// Seen is how long a waiter may be without contact before cleanup parks them.
 	Seen time.Duration
-	// Parked is how long a parked place is kept, and how long after the loss of Redis tickets give places back.
+	// Parked is how long a parked place is kept, and how long tickets restore places after Redis
+	// lost data.
 	Parked time.Duration
-	// Pause is how long a line recovers after the loss of Redis before it admits again.
+	// Pause is how long a line recovers after Redis lost data before it admits again.
 	Pause time.Duration
-	// Batch is the most that one tick (a second of Redis's clock) admits by the workers of all replicas together.
+	// Batch is the maximum number of admissions by ticks of all replicas per second of Redis's
+	// clock.
 	Batch int64
-	// Absent is the shortest silence after which a waiter counts as absent.
+	// Absent is the minimum time without contact after which a waiter counts as absent.
 	Absent time.Duration
-	// Silence is the shortest silence of everybody, or pause of all workers, that counts as our own outage; at most one per SilenceCap.
+	// Silence is the minimum time without any contact, or without ticks, that counts as an outage
+	// of the system; at most one per SilenceCap.
 	Silence, SilenceCap time.Duration
 }
 
@@ -40,19 +45,19 @@ func DefaultRules() Rules {
 	}
 }
 
-// PollStep advises Seconds to whoever has fewer than Below people ahead.
+// PollStep is the poll interval of waiters with fewer than Below people ahead.
 type PollStep struct{ Below, Seconds int64 }
 
-// Polls is the table of advised polls, and LongestPoll what lies beyond it (s).
+// Polls is the table of advised poll intervals. Beyond it LongestPoll (s) applies.
 var Polls = [...]PollStep{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}} //nolint:gochecknoglobals // a constant table
 
-// Polls that do not depend on the place, in seconds: beyond the table, and inside.
+// Poll intervals in seconds, beyond the table and for slot holders.
 const (
 	LongestPoll = 60
 	activePoll  = 3
 )
 
-// Poll is the advised poll in seconds of who has ahead people before them.
+// Poll returns the advised poll interval in seconds with so many people ahead.
 func Poll(ahead int64) int64 {
 	for _, s := range Polls {
 		if ahead < s.Below {
@@ -62,19 +67,21 @@ func Poll(ahead int64) int64 {
 	return LongestPoll
 }
 
-// spread moves a poll by chance, so that those who came together do not poll together; the result is
-// 1 to 60 seconds.
-func spread(seconds int64) int64 {
+// jitter randomizes a poll interval, so that visitors who came together do not poll together. The
+// result is 1 to 60 seconds.
+func jitter(seconds int64) int64 {
 	return min(poll.Spread(seconds, rand.Float64()), LongestPoll) //nolint:gosec // no secret
 }
 
-// Patience is how long one whose advised poll is so many seconds may be silent before counting as absent.
-func (r Rules) Patience(poll int64) time.Duration {
+// MaxSilence is how long a waiter with this poll interval (s) may be without contact before
+// counting as absent.
+func (r Rules) MaxSilence(poll int64) time.Duration {
 	return max(r.Absent, time.Duration(2*poll+5)*time.Second)
 }
 
-// renewBelow is the remaining life of an entry token below which it is renewed.
-const renewBelow = 30 * time.Second
+// tokenRenewalMargin is the remaining lifetime below which an entry token is renewed.
+const tokenRenewalMargin = 30 * time.Second
 
-// activeTouch is how old a holder's last contact must be to be written again; a third of what ends a slot would do.
-const activeTouch = 10 * time.Second
+// holderUpdateInterval is the minimum age of a holder's stored contact before it is written again.
+// A third of Rules.ActiveSeen would suffice.
+const holderUpdateInterval = 10 * time.Second

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SaleStatus is where an event's sale stands. The numbers are those that the store keeps.
+// SaleStatus is the status of an event's sale. The store keeps these numbers.
 type SaleStatus int64
 
-// The statuses of a sale. NoSale: the id has none, or it is not known.
+// The statuses of a sale. NoSale means that the id has no sale, or that its status is unknown.
 const (
 	NoSale SaleStatus = iota
 	Scheduled
@@ -24,35 +24,35 @@ const (
 	Cancelled
 )
 
-// saleNames are what everybody else calls them.
+// saleNames are the external names of the statuses.
 var saleNames = [...]string{"", "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED", "CANCELLED"} //nolint:gochecknoglobals // a constant table
 
-// String is the name that ticket and visitors know; empty for NoSale.
+// String returns the external name; empty for NoSale.
 func (s SaleStatus) String() string { return saleNames[s] }
 
-// ParseSaleStatus reads a name. One that this release does not know is NoSale.
+// ParseSaleStatus parses a name. An unknown name is NoSale.
 func ParseSaleStatus(name string) SaleStatus {
 	return SaleStatus(max(0, slices.Index(saleNames[:], name)))
 }
 
-// Sells reports whether a line may admit.
-func (s SaleStatus) Sells() bool { return s == NoSale || s == OnSale }
+// AllowsAdmission reports whether the line may admit visitors.
+func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale }
 
-// Over reports whether the line has ended.
-func (s SaleStatus) Over() bool { return s == SaleClosed || s == Cancelled }
+// Ended reports whether the line has ended.
+func (s SaleStatus) Ended() bool { return s == SaleClosed || s == Cancelled }
 
-// Sale is ticket's word on an event's sale. The zero value: nothing is known.
+// Sale is ticket's report on an event's sale. The zero value means that nothing is known.
 type Sale struct {
 	Status SaleStatus
 	// OpensAt and ClosesAt are epoch milliseconds, 0 = none.
 	OpensAt, ClosesAt int64
-	// At is the line's time (epoch ms) when it was measured; of two words the later one counts.
+	// At is the line's time (epoch ms) of the measurement; of two reports the later one counts.
 	At int64
 }
 
-// Stands is the status at a time (epoch ms): a sale opens and closes without waiting for ticket to
-// say so. The scripts have the same rule (lua/prelude.lua).
-func (s Sale) Stands(now int64) SaleStatus {
+// StatusAt returns the status at a time (epoch ms). A sale opens and closes at its times without a
+// new report of ticket. The scripts have the same rule (lua/prelude.lua).
+func (s Sale) StatusAt(now int64) SaleStatus {
 	switch {
 	case s.Status == Cancelled:
 		return Cancelled
@@ -67,59 +67,62 @@ func (s Sale) Stands(now int64) SaleStatus {
 	}
 }
 
-// SaleReport is a Sale as ticket tells it. Its At is not set.
+// SaleReport is a Sale as reported by ticket, without At.
 type SaleReport struct {
 	Sale
 
-	// Age is how long ago the replica of ticket that was asked measured it.
+	// Age is the time since ticket measured the status.
 	Age time.Duration
-	// SettingsVersion differs from the last one when the line's settings have been changed; 0: unknown.
+	// SettingsVersion changes with the line's settings; 0 = unknown.
 	SettingsVersion int64
 }
 
-// Sales tells where sales stand.
+// Sales reads sale statuses.
 type Sales interface {
-	// Sales answers by id; those that have no sale are left out, and `missing` is how long ago that was
-	// measured. ErrSalesUnsupported: ticket is of a release that does not tell.
+	// Sales returns reports by event id. Ids without a sale are omitted; `missing` is the time
+	// since that was measured. It fails with ErrSalesUnsupported when ticket's release does not
+	// implement it.
 	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
 const (
-	// salesEvery is how often a worker asks where the sales of its lines stand.
-	salesEvery = time.Second
-	// salesPerCall is how many are asked about together, and share a failure; ticket reads as many by
-	// one statement. salesAtOnce is how many calls are under way.
-	salesPerCall = 50
-	salesAtOnce  = 4
-	// saleTimeout bounds the question about a line that begins; its first visitor waits for it.
+	// salesInterval is the time between a worker's reads of its lines' sale statuses.
+	salesInterval = time.Second
+	// maxSalesPerCall is the maximum number of events per call, which fail together; ticket reads
+	// as many by one statement. maxParallelSalesCalls bounds the calls in parallel.
+	maxSalesPerCall       = 50
+	maxParallelSalesCalls = 4
+	// saleTimeout bounds the read of a new line's sale status; the first visitor waits for it.
 	saleTimeout = 250 * time.Millisecond
-	// saleFreshFor is how old a word may be to do without a question; ticket's own may be 5 s old already.
-	saleFreshFor = 7 * time.Second
-	// unsupportedFor is how long words count after ticket began not to tell any more: beside replicas of
-	// the previous release one that tells is met again before.
-	unsupportedFor = time.Minute
+	// maxSaleAge is the age above which a sale report is read again. Ticket's own data may be 5 s
+	// old already.
+	maxSaleAge = 7 * time.Second
+	// unsupportedGrace is how long reports stay valid after ticket began to answer
+	// ErrSalesUnsupported. During a rollout a call reaches a replica of the new release before
+	// that.
+	unsupportedGrace = time.Minute
 )
 
-// AskSales asks where the sales of all lines stand. While ticket does not answer, the last word and
-// its times count.
-func (s *Service) AskSales(ctx context.Context) {
+// RefreshSales reads the sale statuses of all lines. While ticket does not answer, the last reports
+// stay in use.
+func (s *Service) RefreshSales(ctx context.Context) {
 	var failed atomic.Pointer[error]
 	var calls errgroup.Group
-	calls.SetLimit(salesAtOnce)
-	for ids := range slices.Chunk(s.cache.Asked(), salesPerCall) {
+	calls.SetLimit(maxParallelSalesCalls)
+	for ids := range slices.Chunk(s.cache.SaleEvents(), maxSalesPerCall) {
 		calls.Go(func() error {
-			if err := s.askSales(ctx, ids); err != nil {
+			if err := s.fetchSales(ctx, ids); err != nil {
 				failed.Store(&err)
 			}
-			return nil // a failure is not the others'
+			return nil // a failure does not stop the others
 		})
 	}
 	_ = calls.Wait()
-	s.noteSales(ctx, failed.Load())
+	s.logSalesOutage(ctx, failed.Load())
 }
 
-// noteSales logs when the questions begin to fail, and when they are answered again.
-func (s *Service) noteSales(ctx context.Context, failed *error) {
+// logSalesOutage logs when the calls begin to fail, and when they succeed again.
+func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 	failing := failed != nil
 	switch {
 	case ctx.Err() != nil || s.salesFailing.Swap(failing) == failing:
@@ -130,15 +133,15 @@ func (s *Service) noteSales(ctx context.Context, failed *error) {
 	}
 }
 
-// askSales asks about lines and tells the cache. A word is as old as it was at ticket before the
-// question, by the line's time, so that none counts as later than it is.
-func (s *Service) askSales(ctx context.Context, eventIDs []string) error {
+// fetchSales reads sale reports and stores them in the cache. A report's time is the line's time
+// before the call minus its age, so that no report counts as later than it is.
+func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 	at := make([]int64, len(eventIDs))
 	for i, id := range eventIDs {
 		at[i] = s.cache.time(id)
 	}
 	found, missing, err := s.sales.Sales(ctx, eventIDs)
-	tells := s.salesAnswered(err)
+	tells := s.salesResponseUsable(err)
 	if errors.Is(err, ErrSalesUnsupported) {
 		err = nil
 	}
@@ -159,9 +162,10 @@ func (s *Service) askSales(ctx context.Context, eventIDs []string) error {
 	return nil
 }
 
-// salesAnswered reports whether an answer says something of the sales it was asked for: that nothing is known
-// of them when ticket has answered for a minute, and with nothing else, that it does not tell.
-func (s *Service) salesAnswered(err error) bool {
+// salesResponseUsable reports whether a response with this error updates the cache.
+// ErrSalesUnsupported does (it clears the reports) after ticket has answered nothing else for a
+// minute.
+func (s *Service) salesResponseUsable(err error) bool {
 	if !errors.Is(err, ErrSalesUnsupported) {
 		s.salesUnsupportedSince.Store(0)
 		return err == nil
@@ -171,20 +175,19 @@ func (s *Service) salesAnswered(err error) bool {
 		s.salesUnsupportedSince.CompareAndSwap(0, now)
 		return false
 	}
-	return now-since > int64(unsupportedFor)
+	return now-since > int64(unsupportedGrace)
 }
 
-// ensureSale asks about an event of which nothing is known but by an old word: everybody who comes
-// meanwhile waits for the same answer. Without one the old word counts, and all lines are asked about
-// again within a second.
+// ensureSale reads the sale report of an event without a recent one. Concurrent calls share the
+// read. If it fails, the old report stays in use, and the next refresh retries within a second.
 func (s *Service) ensureSale(ctx context.Context, eventID string) error {
 	if s.cache.saleIsRecent(eventID) {
 		return nil
 	}
-	_, err, _ := s.asking.Do(eventID, func() (any, error) {
+	_, err, _ := s.saleCalls.Do(eventID, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleTimeout)
 		defer cancel()
-		return nil, s.askSales(ctx, []string{eventID})
+		return nil, s.fetchSales(ctx, []string{eventID})
 	})
 	if err != nil && !s.cache.saleIsKnown(eventID) {
 		s.log.WarnContext(ctx, "where a sale stands is not known", "event", eventID, "error", err)
@@ -192,12 +195,12 @@ func (s *Service) ensureSale(ctx context.Context, eventID string) error {
 	return err
 }
 
-// reopened reports whether a sale goes on that is over by an old word: nobody is turned away before
-// ticket was asked once more.
+// reopened reports whether a sale that has ended by an old report goes on. It reads the report
+// again, so that nobody is refused by an old one.
 func (s *Service) reopened(ctx context.Context, eventID string) bool {
-	if !s.cache.sale(eventID).Over() || s.cache.saleIsRecent(eventID) {
+	if !s.cache.sale(eventID).Ended() || s.cache.saleIsRecent(eventID) {
 		return false
 	}
-	_ = s.ensureSale(ctx, eventID) // without an answer the old word counts
-	return !s.cache.sale(eventID).Over()
+	_ = s.ensureSale(ctx, eventID) // after a failure the old report counts
+	return !s.cache.sale(eventID).Ended()
 }

@@ -16,20 +16,20 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// From its first visitor on a line knows that its sale has not opened: that does not wait for a
-// round, and opening does not wait for ticket.
-func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+// A line knows from its first visitor that its sale has not opened, and it opens without a new
+// report of ticket.
+func TestNewLineKnowsItsSale(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
 	opens := w.clock.Now().Add(time.Minute)
-	tickets.says(w.event, line.Scheduled, opens)
-	a, b := w.asking(tickets), w.asking(tickets)
+	tickets.setStatus(w.event, line.Scheduled, opens)
+	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	first := a.check(t.Context(), w.event, "u1").Place
 	requirePlace(t, line.StatusQueued, line.Scheduled, first)
 	require.Equal(t, int64(65), first.EstimatedWait, "a minute to the opening, and 5 s from then on")
 	require.Equal(t, [][]string{{w.event}}, tickets.asked())
 
-	tickets.fail(errs.ErrUnavailable) // for good
+	tickets.setError(errs.ErrUnavailable) // for good
 	w.second(b)
 	require.Equal(t, line.StatusQueued, b.check(t.Context(), w.event, "u2").Place.Status)
 	require.Equal(t, line.Scheduled, b.status(t.Context(), w.event, "u2").Sale, "from the line")
@@ -48,16 +48,16 @@ func TestALineKnowsItsSaleFromTheBeginning(t *testing.T) {
 	}
 }
 
-func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
-	a, b := w.asking(tickets), w.asking(tickets)
+func TestSalesAreReadInBatches(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
+	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
 		require.NoError(t, a.service.Open(t.Context(), ids[i]))
 	}
-	w.second(b) // which hears of them by the registry
+	w.second(b) // it finds them in the registry
 	tickets.asked()
 	w.second(a, b)
 	require.Equal(t, [][]string{ids, ids}, tickets.asked())
@@ -67,53 +67,53 @@ func TestEveryReplicaAsksForAllLinesTogether(t *testing.T) {
 	}
 	require.Empty(t, tickets.asked(), "visitors' calls ask nothing")
 	w.clock.Advance(2 * time.Minute)
-	a.service.AskSales(t.Context())
+	a.service.RefreshSales(t.Context())
 	require.Empty(t, tickets.asked(), "of lines that nobody has ticked or asked about for a minute nothing is asked")
 }
 
-func TestNoQuestionIsTooLarge(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
-	r := w.asking(tickets)
+func TestSalesBatchesAreBounded(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
+	r := w.replicaAsking(tickets)
 	for i := range 101 {
 		_, err := r.service.Closed(t.Context(), fmt.Sprintf("%s-%d", w.event, i))
 		require.NoError(t, err)
 	}
 	tickets.asked()
-	r.service.AskSales(t.Context())
+	r.service.RefreshSales(t.Context())
 	calls := tickets.asked()
 	slices.SortFunc(calls, func(a, b []string) int { return len(b) - len(a) })
 	require.Len(t, calls, 3)
 	require.Equal(t, []int{50, 50, 1}, []int{len(calls[0]), len(calls[1]), len(calls[2])})
 }
 
-func TestPausedAndSoldOutLinesKeepTheirPeople(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
+func TestPausedAndSoldOutLinesKeepPlaces(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
 	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
-		tickets.says(w.event, status, now)
+		tickets.setStatus(w.event, status, now)
 		w.second(r)
 		p := r.status(t.Context(), w.event, "w")
 		requirePlace(t, line.StatusQueued, status, p)
 		require.Equal(t, status, r.lines(t)[0].Sale)
 		require.False(t, r.meter.selling)
 	}
-	tickets.says(w.event, line.OnSale, now) // a seat has come back
+	tickets.setStatus(w.event, line.OnSale, now) // a seat has come back
 	w.second(r)
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "w").Status)
 }
 
-func TestASaleThatIsOverHasNoLine(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
+func TestEndedSaleHasNoLine(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
-	tickets.says(w.event, line.Cancelled, now)
+	tickets.setStatus(w.event, line.Cancelled, now)
 	w.second(r)
 	in := line.Slot{EventID: w.event, UserID: "in", SlotID: "any", Epoch: r.lines(t)[0].Epoch}
 	require.False(t, r.service.Verify(t.Context(), []line.Slot{in})[0].Active)
@@ -130,7 +130,7 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 	require.Zero(t, r.meter.waiting)
 
 	other := w.event + "-over"
-	tickets.says(other, line.SaleClosed, now.Add(-48*time.Hour))
+	tickets.setStatus(other, line.SaleClosed, now.Add(-48*time.Hour))
 	p := r.check(t.Context(), other, "u").Place
 	requirePlace(t, line.StatusNone, line.SaleClosed, p)
 	n, err := w.client.Exists(t.Context(), "{"+other+"}:line").Result()
@@ -139,17 +139,17 @@ func TestASaleThatIsOverHasNoLine(t *testing.T) {
 	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
 }
 
-// Beside replicas of ticket's previous release one that tells is met again soon; when none does,
-// lines go on as they did.
-func TestATicketThatDoesNotTell(t *testing.T) {
-	w, tickets := saleWorld(t, line.SoldOut)
+// While only some calls answer ErrSalesUnsupported, reports stay valid. When all do, lines admit
+// without sale statuses.
+func TestTicketWithoutSaleStatuses(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.SoldOut)
 	r := w.opened(tickets)
 	require.Equal(t, line.SoldOut, r.check(t.Context(), w.event, "w").Place.Sale)
-	tickets.fail(errs.ErrUnavailable)
+	tickets.setError(errs.ErrUnavailable)
 	for range 90 {
 		w.second(r)
 	}
-	tickets.fail(line.ErrSalesUnsupported)
+	tickets.setError(line.ErrSalesUnsupported)
 	for range 61 { // and not only from the first that answers after the others were away
 		w.second(r)
 		require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
@@ -159,19 +159,19 @@ func TestATicketThatDoesNotTell(t *testing.T) {
 	requirePlace(t, line.StatusActive, line.NoSale, p)
 	require.Equal(t, line.NoSale, r.lines(t)[0].Sale, "gateways hear of it")
 
-	tickets.fail(nil)
+	tickets.setError(nil)
 	w.second(r)
 	require.Equal(t, line.SoldOut, r.status(t.Context(), w.event, "w").Sale)
 }
 
-// Two replicas of ticket may know different things for a second.
-func TestTheWordMeasuredLaterCounts(t *testing.T) {
-	w := newWorld(t)
-	knows, lags := &office{}, &office{}
+// Two replicas of ticket may differ for a second.
+func TestLaterSaleReportWins(t *testing.T) {
+	w := newTestEnv(t)
+	knows, lags := &fakeTicket{}, &fakeTicket{}
 	now := w.clock.Now()
-	knows.says(w.event, line.SalePaused, now)
-	lags.says(w.event, line.OnSale, now.Add(-time.Hour))
-	a, b := w.asking(knows), w.asking(lags)
+	knows.setStatus(w.event, line.SalePaused, now)
+	lags.setStatus(w.event, line.OnSale, now.Add(-time.Hour))
+	a, b := w.replicaAsking(knows), w.replicaAsking(lags)
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "u").Place.Status)
 	lags.age = 2 * time.Second
@@ -188,14 +188,14 @@ func TestTheWordMeasuredLaterCounts(t *testing.T) {
 	require.Equal(t, line.NoSale, b.status(t.Context(), w.event, "u").Sale)
 }
 
-// The same where there is no line that would know better.
-func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
-	w, tickets := saleWorld(t, line.SalePaused)
+// The same without a line.
+func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.SalePaused)
 	now := w.clock.Now()
-	r := w.asking(tickets)
+	r := w.replicaAsking(tickets)
 	_, err := r.service.Closed(t.Context(), w.event)
 	require.NoError(t, err)
-	tickets.says(w.event, line.OnSale, now)
+	tickets.setStatus(w.event, line.OnSale, now)
 	tickets.age = 2 * time.Second
 	w.second(r)
 	require.Equal(t, line.SalePaused, r.lines(t)[0].Sale)
@@ -204,55 +204,55 @@ func TestTheWordMeasuredLaterCountsWithoutALine(t *testing.T) {
 	require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
 }
 
-// An operator's change counts at once, whatever was said a moment ago.
-func TestOpeningALineAsksAnew(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
+// An operator's change takes effect immediately, despite a recent report.
+func TestOpenReadsSaleAgain(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
 	now := w.clock.Now()
 	r := w.opened(tickets)
-	tickets.says(w.event, line.Scheduled, now.Add(time.Hour))
+	tickets.setStatus(w.event, line.Scheduled, now.Add(time.Hour))
 	w.clock.Advance(time.Millisecond)
 	require.NoError(t, r.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 }
 
-// A new line of which ticket cannot say where the sale stands waits for that, as for its settings.
-func TestANewLineWaitsForItsSale(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
-	tickets.fail(errs.ErrUnavailable)
-	r := w.asking(tickets)
+// A new line waits for its sale status, as for its settings.
+func TestNewLineWaitsForItsSale(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
+	tickets.setError(errs.ErrUnavailable)
+	r := w.replicaAsking(tickets)
 	require.ErrorIs(t, r.service.Open(t.Context(), w.event), errs.ErrUnavailable)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "u").Place.Status)
 	seconds := func(n int) string {
 		for range n {
 			w.second(r)
-			r.worker.Refresh(t.Context())
+			r.worker.RefreshSettings(t.Context())
 		}
 		return r.status(t.Context(), w.event, "u").Status
 	}
 	require.Equal(t, line.StatusQueued, seconds(90))
-	tickets.fail(nil)
-	tickets.says(w.event, line.Scheduled, w.clock.Now().Add(5*time.Second))
+	tickets.setError(nil)
+	tickets.setStatus(w.event, line.Scheduled, w.clock.Now().Add(5*time.Second))
 	require.Equal(t, line.StatusQueued, seconds(4))
 	require.Equal(t, line.StatusActive, seconds(2))
 
-	other := w.event + "-untold"
-	tickets.fail(line.ErrSalesUnsupported)
+	other := w.event + "-previousRelease"
+	tickets.setError(line.ErrSalesUnsupported)
 	require.NoError(t, r.service.Open(t.Context(), other))
 	require.Equal(t, line.StatusActive, r.check(t.Context(), other, "u").Place.Status, "the previous release never says")
 }
 
-// A replica that met a sale long ago does not turn people away by what it heard then.
-func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+// A replica does not refuse visitors by an old sale report.
+func TestOldEndOfSaleIsVerified(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
 	lineless, closed := w.event+"-none", w.clock.Now().Add(-48*time.Hour)
 	for _, id := range []string{w.event, lineless} {
-		tickets.says(id, line.OnSale, w.clock.Now())
+		tickets.setStatus(id, line.OnSale, w.clock.Now())
 	}
 	r := w.opened(tickets)
 	for _, id := range []string{w.event, lineless} {
-		tickets.says(id, line.SaleClosed, closed)
+		tickets.setStatus(id, line.SaleClosed, closed)
 	}
 	w.second(r)
 	for _, ask := range []func(string) line.Place{
@@ -261,40 +261,40 @@ func TestAnOldEndIsAskedAboutOnceMore(t *testing.T) {
 	} {
 		for _, id := range []string{w.event, lineless} {
 			require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale)
-			tickets.says(id, line.OnSale, w.clock.Now())
+			tickets.setStatus(id, line.OnSale, w.clock.Now())
 			w.clock.Advance(8 * time.Second)
 			tickets.asked()
 			require.Equal(t, line.OnSale, ask(id).Sale)
 			require.Len(t, tickets.asked(), 1)
-			tickets.says(id, line.SaleClosed, closed)
+			tickets.setStatus(id, line.SaleClosed, closed)
 			w.clock.Advance(time.Second)
-			r.service.AskSales(t.Context())
+			r.service.RefreshSales(t.Context())
 		}
 	}
-	tickets.fail(errs.ErrUnavailable)
+	tickets.setError(errs.ErrUnavailable)
 	w.clock.Advance(time.Hour)
 	for _, id := range []string{w.event, lineless} {
 		require.Equal(t, line.SaleClosed, r.check(t.Context(), id, "u").Place.Sale, "while ticket is away its last word counts")
 	}
 }
 
-// A gateway forgets what the first message of a watch leaves out, so a replica is ready when it can
-// tell all.
-func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+// A gateway drops lines missing from the first message of a watch, so a replica is ready only when
+// it can send all.
+func TestReadyAfterFirstReadOfSales(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
 	lineless, opens := w.event+"-none", w.clock.Now().Add(time.Hour)
 	for _, id := range []string{w.event, lineless} {
-		tickets.says(id, line.Scheduled, opens)
+		tickets.setStatus(id, line.Scheduled, opens)
 	}
-	a, b := w.asking(tickets), w.asking(tickets)
+	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	_, err := a.service.Closed(t.Context(), lineless)
 	require.NoError(t, err)
 	require.Error(t, b.worker.Ready(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.worker.Ask(ctx) }()
+	go func() { done <- b.worker.RefreshSales(ctx) }()
 	waittest.Until(t, func() bool { return b.worker.Ready(t.Context()) == nil })
 	require.ElementsMatch(t, a.lines(t), b.lines(t))
 	require.Len(t, b.lines(t), 2)
@@ -302,34 +302,34 @@ func TestAReplicaIsReadyWhenItKnowsTheSales(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// quietStore has one event, and no line.
-type quietStore struct{ line.Store }
+// emptyStore has one registered event and no line.
+type emptyStore struct{ line.Store }
 
-func (quietStore) Events(context.Context) ([]string, error) { return []string{"e"}, nil }
+func (emptyStore) Events(context.Context) ([]string, error) { return []string{"e"}, nil }
 
-func (quietStore) Peek(context.Context, string, line.Memory) (line.State, error) {
+func (emptyStore) Peek(context.Context, string, line.KnownState) (line.State, error) {
 	return line.State{}, nil
 }
 
-// silentOffice is a ticket service that does not answer.
-type silentOffice struct{ directory }
+// silentTicket is a ticket service that does not answer.
+type silentTicket struct{ directory }
 
-func (*silentOffice) Sales(ctx context.Context, _ []string) (map[string]line.SaleReport, time.Duration, error) {
+func (*silentTicket) Sales(ctx context.Context, _ []string) (map[string]line.SaleReport, time.Duration, error) {
 	<-ctx.Done()
 	return nil, 0, ctx.Err()
 }
 
-func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
+func TestReadyDuringOutageOfTicket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := line.NewService(line.Deps{
-			Store: quietStore{}, Cache: line.NewLineCache(time.Now), Events: &silentOffice{}, Sales: &silentOffice{}, Meter: &meter{},
+			Store: emptyStore{}, Cache: line.NewLineCache(time.Now), Events: &silentTicket{}, Sales: &silentTicket{}, Meter: &meter{},
 			Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		worker := line.NewWorker(s, time.Second, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- worker.Ask(ctx) }()
+		go func() { done <- worker.RefreshSales(ctx) }()
 		time.Sleep(3*time.Second - time.Nanosecond)
 		synctest.Wait()
 		require.Error(t, worker.Ready(ctx))
@@ -341,24 +341,24 @@ func TestAReplicaIsReadyThoughTicketIsAway(t *testing.T) {
 	})
 }
 
-// Tier 1 may be open for a sale to whose line nobody has come. By asking it makes all replicas tell
-// the gateways where the sale stands, with no line begun.
-func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
-	w := newWorld(t)
-	tickets := &office{}
+// Tier 1 may be open for an event without a line. After its GetSale all replicas send the sale
+// status to gateways, without creating a line.
+func TestSalesOfEventsWithoutLine(t *testing.T) {
+	w := newTestEnv(t)
+	tickets := &fakeTicket{}
 	opens := w.clock.Now().Add(3 * time.Second)
-	tickets.says(w.event, line.Scheduled, opens)
-	a, b := w.asking(tickets), w.asking(tickets)
+	tickets.setStatus(w.event, line.Scheduled, opens)
+	a, b := w.replicaAsking(tickets), w.replicaAsking(tickets)
 	closed, err := a.service.Closed(t.Context(), w.event)
 	require.NoError(t, err)
 	require.False(t, closed)
 	want := []line.Recovery{{EventID: w.event, Sale: line.Scheduled}}
 	require.Equal(t, want, a.lines(t), "at once where tier 1 asked")
 	w.second(b)
-	b.service.AskSales(t.Context())
+	b.service.RefreshSales(t.Context())
 	require.Equal(t, want, b.lines(t), "from the registry")
 
-	tickets.fail(errs.ErrUnavailable)
+	tickets.setError(errs.ErrUnavailable)
 	w.second(a, b)
 	w.second(a, b)
 	for _, r := range []*replica{a, b} {
@@ -373,15 +373,16 @@ func TestSalesOfLinesThatNobodyCameTo(t *testing.T) {
 		a.worker.Tick(t.Context())
 		b.worker.Tick(t.Context())
 	}
-	b.service.AskSales(t.Context())
+	b.service.RefreshSales(t.Context())
 	require.Equal(t, [][]string{{w.event}}, tickets.asked(), "for as long as the registry names it")
 }
 
-// Who only looks at a line to which nobody has come yet is soon told where its sale stands: a page joins the line only then.
-func TestStatusWithoutALineTellsTheSale(t *testing.T) {
-	w, tickets := saleWorld(t, line.OnSale)
-	tickets.says(w.event, line.OnSale, w.clock.Now().Add(time.Hour))
-	r := w.asking(tickets)
+// A status request for an event without a line soon returns the status of the sale: a page joins the
+// line only then.
+func TestStatusWithoutLineReturnsSaleStatus(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
+	tickets.setStatus(w.event, line.OnSale, w.clock.Now().Add(time.Hour))
+	r := w.replicaAsking(tickets)
 	waittest.Until(t, func() bool {
 		w.second(r)
 		return r.status(t.Context(), w.event, "u").Sale == line.Scheduled

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// perScript bounds the claims of one call of the store, which is one step: Redis does nothing else meanwhile.
-	perScript = 64
-	// knownAtOnce bounds the lines of one batch that are asked at once.
-	knownAtOnce = 64
-	// unknownAtOnce bounds the lines asked at once that this replica does not know, in all batches
-	// together.
-	unknownAtOnce = 8
+	// maxClaimsPerScript bounds the claims of one store call, since Redis does nothing else
+	// meanwhile.
+	maxClaimsPerScript = 64
+	// maxParallelKnownLines bounds the parallel calls for cached lines of one batch.
+	maxParallelKnownLines = 64
+	// maxParallelUnknownLines bounds the parallel calls for lines that are not cached, over all
+	// batches.
+	maxParallelUnknownLines = 8
 )
 
 // Service answers visitors and operators. It is safe for concurrent use.
@@ -38,17 +39,20 @@ type Service struct {
 	log       *slog.Logger
 	now       func() time.Time
 	existence *eventExistenceCache
-	unknown   chan struct{} // places of those who ask about lines that this replica does not know
+	unknown   chan struct{} // semaphore of calls for lines that are not cached
 
-	sales                 Sales
-	asking                singleflight.Group // about the sales of lines that begin
-	openings              singleflight.Group // of lines
-	catchUps              singleflight.Group // with the settings of lines
-	salesUnsupportedSince atomic.Int64       // ns since when ticket answers that it does not tell; 0 = it does
+	sales     Sales
+	saleCalls singleflight.Group // reads of sale reports of new lines
+	openings  singleflight.Group // openings of lines
+	// idleRefreshes are reads of the settings of lines that were idle.
+	idleRefreshes singleflight.Group
+	// salesUnsupportedSince is when (Unix ns) ticket began to answer ErrSalesUnsupported; 0 = it
+	// does not.
+	salesUnsupportedSince atomic.Int64
 	salesFailing          atomic.Bool
 }
 
-// Deps are what a Service works with.
+// Deps are the dependencies of a Service.
 type Deps struct {
 	Store    Store
 	Cache    *LineCache
@@ -59,26 +63,27 @@ type Deps struct {
 	Meter    Meter
 	Rules    Rules
 	Log      *slog.Logger
-	// Now is time.Now but in tests.
+	// Now is time.Now except in tests.
 	Now func() time.Time
 }
 
-// NewService makes one.
+// NewService returns a Service.
 func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, cache: d.Cache, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
-		now: d.Now, existence: newEventExistenceCache(d.Now, d.Events.Exists), unknown: make(chan struct{}, unknownAtOnce),
+		now: d.Now, existence: newEventExistenceCache(d.Now, d.Events.Exists), unknown: make(chan struct{}, maxParallelUnknownLines),
 		sales: d.Sales,
 	}
 }
 
-// Close waits for questions to ticket that run in the background, half a second at most.
+// Close waits for background calls to ticket, half a second at most.
 func (s *Service) Close(context.Context) error {
 	s.existence.wait()
 	return nil
 }
 
-// Check finds each visitor's place, or gives one. Answers come by position; one item's failure is its own.
+// Check finds or assigns each visitor's place. Answers have the order of the requests; items fail
+// independently.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
@@ -89,32 +94,31 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 			return
 		}
 		s.cache.Contact(eventID)
-		s.askLine(ctx, eventID, reqs, at, true, out)
+		s.checkInChunks(ctx, eventID, reqs, at, true, out)
 	})
 	return out
 }
 
-// perLine lets do handle n items line by line, side by side, so that no line waits for another.
-// Those of lines that this replica does not know have few places, which all calls share: anybody
-// can make up ids, and no number of them may hold the others up. do gets an error when ctx ends
-// before there is one.
+// perLine groups n items by line and calls do for each line in parallel, so that no line waits for
+// another. Calls for lines that are not cached share a small semaphore, so that made-up ids cannot
+// delay the others. do gets an error when ctx ends before the semaphore is free.
 func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int, err error)) {
 	lines := byEvent(n, event)
 	var known, unknown errgroup.Group
-	known.SetLimit(knownAtOnce)
-	unknown.SetLimit(unknownAtOnce)
+	known.SetLimit(maxParallelKnownLines)
+	unknown.SetLimit(maxParallelUnknownLines)
 	ask := func(eventID string, positions []int) {
-		defer func() { // in a goroutine of its own a panic would end the process
+		defer func() { // a panic in another goroutine would end the process
 			if p := recover(); p != nil {
 				do(eventID, positions, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
 			}
 		}()
 		do(eventID, positions, nil)
 	}
-	var later []string
+	var uncached []string
 	for eventID, at := range lines {
 		if s.cache.find(eventID) == nil {
-			later = append(later, eventID)
+			uncached = append(uncached, eventID)
 			continue
 		}
 		known.Go(func() error {
@@ -122,7 +126,7 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 			return nil
 		})
 	}
-	for _, eventID := range later {
+	for _, eventID := range uncached {
 		unknown.Go(func() error {
 			select {
 			case s.unknown <- struct{}{}:
@@ -138,21 +142,21 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 	_ = known.Wait()
 }
 
-// askLine puts the requests at the given positions to the store, all of one line, in pieces, one
-// after the other, so that they keep their order.
-func (s *Service) askLine(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
-	for piece := range slices.Chunk(positions, perScript) {
-		s.askPiece(ctx, eventID, reqs, piece, join, out)
+// checkInChunks sends the requests at the given indexes, all of one line, to the store in
+// sequential chunks, so that they keep their order.
+func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
+	for piece := range slices.Chunk(positions, maxClaimsPerScript) {
+		s.checkChunk(ctx, eventID, reqs, piece, join, out)
 	}
 }
 
-func (s *Service) askPiece(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
+func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
 	claims := make([]Claim, len(positions))
 	for k, i := range positions {
 		claims[k] = s.claim(reqs[i], join)
 	}
 	if join {
-		s.catchUp(ctx, eventID)
+		s.refreshIdle(ctx, eventID)
 	}
 	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
@@ -182,7 +186,7 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 		return State{}, nil, err
 	}
 	if !state.Exists() {
-		return s.begin(ctx, eventID, claims, join)
+		return s.beginLine(ctx, eventID, claims, join)
 	}
 	s.cache.Observe(eventID, state)
 	if s.reopened(ctx, eventID) {
@@ -191,15 +195,16 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 	return state, outcomes, nil
 }
 
-// begin asks once more for a line that is not there, if the event exists. While ticket does not say, nobody begins it but by a ticket or
-// token of its own (which the store queries at): so a crowd that Redis lost comes back without ticket, and a made-up id never gets a line.
-// Who does not join waits for no answer, since it would change nothing.
+// beginLine repeats the check for a missing line and creates the line, if the event exists. While
+// ticket does not answer, only a queue ticket or token of the line creates it (the store verifies
+// that). So visitors return after a data loss even without ticket, and a made-up id never gets a
+// line. A request that does not join does not wait for ticket, since the answer would not change.
 //
-// A sale that has ended gets no line any more. A line that was never opened is opened; any other begins with a recovery, since its data
-// was lost.
-func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
+// A sale that has ended gets no line. A line that was never opened is opened; any other starts with
+// a recovery, since its data was lost.
+func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
-		if _, err := s.existence.hint(ctx, eventID); errors.Is(err, ErrEventUnknown) {
+		if _, err := s.existence.hasAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
 			return State{}, nil, err
 		}
 		return State{}, make([]Outcome, len(claims)), nil
@@ -207,8 +212,8 @@ func (s *Service) begin(ctx context.Context, eventID string, claims []Claim, joi
 	if err := s.existence.has(ctx, eventID); err != nil {
 		return State{}, nil, err
 	}
-	_ = s.ensureSale(ctx, eventID) // the line admits nobody before more is known
-	if s.cache.sale(eventID).Over() {
+	_ = s.ensureSale(ctx, eventID) // the line admits nobody until the status is known
+	if s.cache.sale(eventID).Ended() {
 		return State{}, make([]Outcome, len(claims)), nil
 	}
 	failed := s.open(ctx, eventID)
@@ -238,13 +243,13 @@ func (s *Service) claim(r Request, join bool) Claim {
 	return c
 }
 
-// answer turns an outcome into what the visitor is told.
+// answer converts an outcome to the visitor's answer.
 func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 	switch o.Standing {
 	case Inside:
-		return s.inside(r, state, o, info)
+		return s.holderAnswer(r, state, o, info)
 	case Waiting:
-		return Answer{Place: s.waiting(r, state, o.Ahead, o.Score, info)}
+		return Answer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, info)}
 	case PassTaken:
 		return Answer{Err: ErrPassUsed}
 	case PassMissing:
@@ -252,15 +257,15 @@ func (s *Service) answer(r Request, state State, o Outcome, info Info) Answer {
 	case Blocked:
 		return Answer{Err: ErrBlocked}
 	default:
-		p := s.place(r.EventID, state, info)
+		p := s.basePlace(r.EventID, state, info)
 		p.Status = StatusNone
-		p.NextPoll = spread(activePoll)
+		p.NextPoll = jitter(activePoll)
 		return Answer{Place: p}
 	}
 }
 
-// place has what everybody of a line is told alike.
-func (s *Service) place(eventID string, state State, info Info) Place {
+// basePlace returns the fields common to all visitors of a line.
+func (s *Service) basePlace(eventID string, state State, info Info) Place {
 	p := Place{
 		Sale:   state.SaleStatus(),
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: info.Title, Artist: info.Artist,
@@ -271,25 +276,26 @@ func (s *Service) place(eventID string, state State, info Info) Place {
 	return p
 }
 
-func (s *Service) waiting(r Request, state State, ahead, score int64, info Info) Place {
-	p := s.place(r.EventID, state, info)
+func (s *Service) waiterPlace(r Request, state State, ahead, score int64, info Info) Place {
+	p := s.basePlace(r.EventID, state, info)
 	p.Status = StatusQueued
 	p.Ahead, p.Position = ahead, ahead+1
-	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the place
+	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
 	p.Behind = p.QueueSize - p.Position
 	p.EstimatedWait = s.cache.entry(r.EventID).estimate(p.Position, state)
-	p.NextPoll = spread(Poll(ahead))
+	p.NextPoll = jitter(Poll(ahead))
 	p.Ticket = s.seal.Ticket(r.EventID, r.Caller.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
 	return p
 }
 
-// inside answers a holder, with a token if theirs is missing, of another slot or epoch, or about to end.
-func (s *Service) inside(r Request, state State, o Outcome, info Info) Answer {
+// holderAnswer answers a slot holder. It issues a token if the request's is missing, of another
+// slot or epoch, or about to expire.
+func (s *Service) holderAnswer(r Request, state State, o Outcome, info Info) Answer {
 	now := s.now()
-	p := s.place(r.EventID, state, info)
-	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, spread(activePoll), o.End
+	p := s.basePlace(r.EventID, state, info)
+	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, jitter(activePoll), o.End
 	e := r.Entry
-	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < renewBelow.Milliseconds() {
+	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < tokenRenewalMargin.Milliseconds() {
 		tok, err := s.seal.Entry(r.EventID, r.Caller.UserID, o.SlotID, state.Epoch, o.End, now)
 		if err != nil {
 			return Answer{Err: err}
@@ -302,7 +308,7 @@ func (s *Service) inside(r Request, state State, o Outcome, info Info) Answer {
 	return Answer{Place: p}
 }
 
-// byEvent groups n positions, keeping their order.
+// byEvent groups the indexes of n items by event and keeps their order.
 func byEvent(n int, event func(int) string) map[string][]int {
 	groups := make(map[string][]int)
 	for i := range n {

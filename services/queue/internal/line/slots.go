@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Slot names one entry slot and the epoch of the token that shows it.
+// Slot identifies an entry slot and the epoch of its token.
 type Slot struct {
 	EventID, UserID, SlotID string
 	Epoch                   int64
 }
 
-// Verdict says whether a slot is active.
+// Verdict is the result of verifying a slot.
 type Verdict struct {
 	Active bool
 	Err    error
 }
 
-// recoveryRetry is when a holder should try again whose slot was lost and whose next heartbeat will bring it back.
+// recoveryRetry is the retry delay for a holder whose lost slot the next heartbeat will restore.
 const recoveryRetry = time.Second
 
-// Verify says which slots are active, by position; it counts as contact. A slot of the epoch that ended is taken over by it. One that is
-// unknown while the line recovers is ErrRecovering: its holder's next status or heartbeat brings it back, if it can be brought back.
+// Verify reports which slots are active, in the order of the arguments. It counts as contact and
+// takes over slots of the ended epoch. An unknown slot in a recovering line gets ErrRecovering: its
+// holder's next status or heartbeat restores it if possible.
 func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
 	out := make([]Verdict, len(slots))
 	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int, err error) {
@@ -46,33 +47,34 @@ func failVerdicts(err error, positions []int, out []Verdict) {
 func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
 	st, err := s.state(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
-		st, err = s.peek(ctx, eventID) // another replica has given out a token of an epoch that this one has not heard of
+		// Another replica has issued a token of an epoch unknown to this one.
+		st, err = s.peek(ctx, eventID)
 	}
 	if err != nil {
 		return err
 	}
-	ended, err := s.judge(ctx, eventID, st, slots, positions, out)
+	ended, err := s.verifySlots(ctx, eventID, st, slots, positions, out)
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	// The line may have been lost since this replica heard of it. Then nothing has ended, and it is
-	// said otherwise at once.
+	// The line may have been lost since the cached state. Then the slots have not ended and are
+	// verified again.
 	now, err := s.peek(ctx, eventID)
 	if err != nil {
 		failVerdicts(err, ended, out)
 		return nil
 	}
 	if now.Epoch != st.Epoch {
-		if _, err := s.judge(ctx, eventID, now, slots, ended, out); err != nil {
-			failVerdicts(err, ended, out) // the others are judged
+		if _, err := s.verifySlots(ctx, eventID, now, slots, ended, out); err != nil {
+			failVerdicts(err, ended, out) // the other verdicts stay valid
 		}
 	}
 	return nil
 }
 
-// judge decides about slots as a state of the line has it, and returns those of the state's own
-// epoch that have ended.
-func (s *Service) judge(ctx context.Context, eventID string, st State, slots []Slot, positions []int, out []Verdict) (ended []int, err error) {
+// verifySlots verifies slots against a state of the line, and returns those of the state's epoch
+// that have ended.
+func (s *Service) verifySlots(ctx context.Context, eventID string, st State, slots []Slot, positions []int, out []Verdict) (ended []int, err error) {
 	queries := make([]MemberQuery, len(positions))
 	for k, i := range positions {
 		queries[k] = MemberQuery{UserID: slots[i].UserID, Holder: true}
@@ -86,12 +88,14 @@ func (s *Service) judge(ctx context.Context, eventID string, st State, slots []S
 	for k, i := range positions {
 		g, slot := members[k], slots[i]
 		switch {
-		case !st.Exists(): // Redis lost it and nobody remembers it, but the token shows that there was a line
+		case !st.Exists():
+			// The data was lost and no replica knows the line, but the token shows that it existed.
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
-		case !st.Honours(slot.Epoch): // the gateways have the new epoch by now, the token is not good any more
-		case g.Found && g.SlotID == slot.SlotID && st.ends(g.End) > st.Now:
+		case !st.AcceptsEpoch(slot.Epoch):
+			// The token's epoch has expired, and the gateways know the new one.
+		case g.Found && g.SlotID == slot.SlotID && st.slotEnd(g.End) > st.Now:
 			out[i].Active = true
-			if s.stale(queries[k], g, st) {
+			if s.needsUpdate(queries[k], g, st) {
 				updates = append(updates, LastSeenUpdate{UserID: slot.UserID, Holder: true, At: st.Now})
 			}
 		case slot.Epoch != st.Epoch:
@@ -107,9 +111,9 @@ func (s *Service) judge(ctx context.Context, eventID string, st State, slots []S
 	return ended, nil
 }
 
-// takeOver asks the script for holders of the epoch that ended.
+// takeOver runs the check script for holders of the ended epoch.
 func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
-	for piece := range slices.Chunk(positions, perScript) {
+	for piece := range slices.Chunk(positions, maxClaimsPerScript) {
 		claims := make([]Claim, len(piece))
 		for k, i := range piece {
 			claims[k] = Claim{UserID: slots[i].UserID}
@@ -131,7 +135,7 @@ func (s *Service) takeOver(ctx context.Context, eventID string, slots []Slot, po
 	return nil
 }
 
-// Leave ends the slot of the token that was sent; without one the waiting place is given up. Repeating it changes nothing.
+// Leave ends the token's slot; without a token it gives up the waiting place. It is idempotent.
 func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) error {
 	slotID := ""
 	if e != nil {
@@ -162,8 +166,8 @@ func (s *Service) release(ctx context.Context, eventID, userID, slotID string) (
 	return st, nil
 }
 
-// Held notes that seats are held in a slot, or are not any more: then its holder's absence is not
-// excused any longer. A slot that has ended, or a hold whose time is over, changes nothing.
+// Held records that seats are held by a slot holder, or no longer. While they are held, absence
+// does not end the slot. It has no effect for an ended slot or an expired hold.
 func (s *Service) Held(ctx context.Context, eventID string, h Hold) error {
 	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil

@@ -6,9 +6,11 @@ import (
 	"time"
 )
 
-// Status finds each visitor's place and never newly enqueues; it counts as contact. It is the hot path: who waits or is inside costs plain
-// reads, all of a call in one pipeline, and a write only when the last contact is old. Only whom those do not find, or whose token is of
-// another epoch, is asked for by script (parked, admitted meanwhile, to be taken over after a loss). Answers come by position.
+// Status finds each visitor's place and never enqueues newcomers. It counts as contact. It is the
+// hot path: waiters and slot holders cost plain reads, one pipeline per line, and a write only when
+// the stored contact is old. The script runs only for visitors whom the reads do not find or whose
+// token is of another epoch (parked, admitted meanwhile, or to be taken over after a loss). Answers
+// have the order of the requests.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.perLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int, err error) {
@@ -24,7 +26,7 @@ func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	return out
 }
 
-// statusLine answers the requests at the given positions, all of one line.
+// statusLine answers the requests at the given indexes, all of one line.
 func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, positions []int, out []Answer) error {
 	state, err := s.state(ctx, eventID)
 	if err != nil {
@@ -41,14 +43,14 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	for _, i := range positions {
 		r := reqs[i]
 		switch {
-		case st.SaleStatus().Over():
+		case st.SaleStatus().Ended():
 			out[i] = s.answer(r, st.State, Outcome{}, st.info)
 		case st.Exists():
 			seen.add(i, MemberQuery{UserID: r.Caller.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
-		case r.Ticket != "" || r.Entry != nil: // a line that was lost with all of Redis, perhaps
+		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
 			decide = append(decide, i)
 		default:
-			out[i] = s.absent(ctx, r, st)
+			out[i] = s.answerWithoutLine(ctx, r, st)
 		}
 	}
 	lost, err := s.answerFromReads(ctx, eventID, reqs, st, &seen, out)
@@ -57,15 +59,14 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 			out[i].Err = err
 		}
 	}
-	s.askLine(ctx, eventID, reqs, append(decide, lost...), false, out)
+	s.checkInChunks(ctx, eventID, reqs, append(decide, lost...), false, out)
 	return nil
 }
 
-// absent answers who asks for a place in a line that is not there: in no set, or there is no such
-// event at all. While ticket has not said so, the first is true anyway, so that nobody waits for
-// ticket.
-func (s *Service) absent(ctx context.Context, r Request, st lineView) Answer {
-	exists, err := s.existence.hint(ctx, r.EventID)
+// answerWithoutLine answers a request for a missing line: the visitor is in no set, or the event
+// does not exist. It does not wait for ticket, since the first holds in both cases.
+func (s *Service) answerWithoutLine(ctx context.Context, r Request, st lineView) Answer {
+	exists, err := s.existence.hasAsync(ctx, r.EventID)
 	if errors.Is(err, ErrEventUnknown) {
 		return Answer{Err: err}
 	}
@@ -75,7 +76,7 @@ func (s *Service) absent(ctx context.Context, r Request, st lineView) Answer {
 	return s.answer(r, st.State, Outcome{}, st.info)
 }
 
-// memberReads is the plain reads of a line, and whose they are.
+// memberReads are the plain reads of a line, with the indexes of their requests.
 type memberReads struct {
 	queries   []MemberQuery
 	positions []int
@@ -87,7 +88,7 @@ func (g *memberReads) add(position int, l MemberQuery) {
 	g.positions = append(g.positions, position)
 }
 
-// answerFromReads answers whom plain reads find, and returns the positions of the others.
+// answerFromReads answers the visitors found by plain reads, and returns the indexes of the others.
 func (s *Service) answerFromReads(ctx context.Context, eventID string, reqs []Request, st lineView, g *memberReads, out []Answer) (decide []int, err error) {
 	if len(g.queries) == 0 {
 		return nil, nil
@@ -104,7 +105,7 @@ func (s *Service) answerFromReads(ctx context.Context, eventID string, reqs []Re
 			continue
 		}
 		out[i] = answer
-		if s.stale(l, members[k], st.State) {
+		if s.needsUpdate(l, members[k], st.State) {
 			g.updates = append(g.updates, LastSeenUpdate{UserID: l.UserID, Holder: l.Holder, At: st.Now, Poll: Poll(members[k].Ahead)})
 		}
 	}
@@ -112,24 +113,24 @@ func (s *Service) answerFromReads(ctx context.Context, eventID string, reqs []Re
 	return decide, nil
 }
 
-// placeOf turns what was read into an answer; false when only the script can say.
+// placeOf converts a read to an answer; false when the script must decide.
 func (s *Service) placeOf(r Request, st lineView, l MemberQuery, g MemberState) (Answer, bool) {
 	switch {
 	case !g.Found:
 		return Answer{}, false
 	case !l.Holder:
-		return Answer{Place: s.waiting(r, st.State, g.Ahead, g.Score, st.info)}, true
+		return Answer{Place: s.waiterPlace(r, st.State, g.Ahead, g.Score, st.info)}, true
 	}
-	end := st.ends(g.End)
+	end := st.slotEnd(g.End)
 	if g.SlotID != r.Entry.SlotID || end <= st.Now {
 		return Answer{}, false
 	}
-	return s.inside(r, st.State, Outcome{Standing: Inside, SlotID: g.SlotID, End: end}, st.info), true
+	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: g.SlotID, End: end}, st.info), true
 }
 
-// ends is when a slot really ends: with the sale, if that is sooner.
-func (s State) ends(at int64) int64 {
-	if s.SaleStatus().Over() {
+// slotEnd returns the effective end of a slot: the sale's end, if that is earlier.
+func (s State) slotEnd(at int64) int64 {
+	if s.SaleStatus().Ended() {
 		return min(at, s.Now)
 	}
 	if s.ClosesAt > 0 {
@@ -138,18 +139,19 @@ func (s State) ends(at int64) int64 {
 	return at
 }
 
-// stale reports whether a contact has to be written: the last is older than a third of the deadline, or the advised poll grew, so that
-// the deadline it implies is too short.
-func (s *Service) stale(l MemberQuery, g MemberState, st State) bool {
+// needsUpdate reports whether a contact must be written: the stored one is older than a third of
+// the deadline, or the poll interval grew, so that the stored deadline is too short.
+func (s *Service) needsUpdate(l MemberQuery, g MemberState, st State) bool {
 	age := time.Duration(st.Now-g.LastSeen) * time.Millisecond
 	if l.Holder {
-		return age >= activeTouch
+		return age >= holderUpdateInterval
 	}
 	poll := Poll(g.Ahead)
-	return poll > g.Poll || age >= s.rules.Patience(poll)/3
+	return poll > g.Poll || age >= s.rules.MaxSilence(poll)/3
 }
 
-// updateLastSeen writes contacts. A failure costs nothing yet: the next poll comes long before the deadline.
+// updateLastSeen writes contacts. A failure is harmless, since the next poll comes long before the
+// deadline.
 func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
 	if len(updates) == 0 {
 		return
@@ -159,13 +161,13 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 	}
 }
 
-// lineView is what all items of one event have in common.
+// lineView is the data common to all items of one event.
 type lineView struct {
 	State
 	info Info
 }
 
-// state is what is known of a line, read anew when that is old. It counts as contact.
+// state returns the cached state of a line, or reads it when it is too old. It counts as contact.
 func (s *Service) state(ctx context.Context, eventID string) (State, error) {
 	s.cache.Contact(eventID)
 	if p := s.cache.find(eventID); p != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch feeds one state a second, each with so many admitted since the last.
-func watch(p *pace, s State, seconds int, perSecond int64) State {
+// watch observes one state per second, each with perSecond more admissions.
+func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 	for range seconds {
 		s.Now += 1000
 		s.Admitted += perSecond
@@ -16,14 +16,15 @@ func watch(p *pace, s State, seconds int, perSecond int64) State {
 	return s
 }
 
-// watched is a pace that has seen the state, and then so many seconds with so many admitted in each.
-func watched(s State, seconds int, perSecond int64) (*pace, State) {
-	p := &pace{}
+// watched is a rateEstimator that has seen the state, and then so many seconds with so many
+// admitted in each.
+func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
+	p := &rateEstimator{}
 	p.observe(s)
 	return p, watch(p, s, seconds, perSecond)
 }
 
-// crowd is a line in which many wait.
+// crowd is a line with many waiters.
 func crowd() State { return State{Epoch: 1, Now: 1_000_000, Waiting: 5000} }
 
 func TestEstimatedWait(t *testing.T) {
@@ -36,9 +37,10 @@ func TestEstimatedWait(t *testing.T) {
 		perSecond int64
 		want      map[int64]int64 // seconds by position
 	}{
-		"the first five seconds":        {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
-		"a steady rate":                 {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
-		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}}, // one slot a second ends by itself
+		"the first five seconds": {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
+		"a steady rate":          {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
+		// One slot a second ends by itself.
+		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +52,7 @@ func TestEstimatedWait(t *testing.T) {
 	}
 }
 
-func TestTheRateIsFollowedWithinAMinute(t *testing.T) {
+func TestRateFollowsChangesWithinAMinute(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 60, 20)
 	require.InDelta(t, 1200, p.perMinute(), 0.1)
@@ -87,7 +89,7 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 	}
 }
 
-func TestEstimatedWaitIsADayAtMost(t *testing.T) {
+func TestEstimatedWaitIsAtMostADay(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 10, 0)
 	s.Admitted++
@@ -96,7 +98,7 @@ func TestEstimatedWaitIsADayAtMost(t *testing.T) {
 	require.Equal(t, int64(86_400), p.wait(10_000_000, s))
 }
 
-func TestTimesWithoutAQueueDoNotCount(t *testing.T) {
+func TestTimesWithoutQueueAreIgnored(t *testing.T) {
 	t.Parallel()
 	empty := crowd()
 	empty.Waiting = 0
@@ -107,7 +109,7 @@ func TestTimesWithoutAQueueDoNotCount(t *testing.T) {
 	require.Equal(t, int64(2), p.wait(100, s))
 }
 
-func TestANewEpochStartsTheEstimateAnew(t *testing.T) {
+func TestNewEpochResetsEstimate(t *testing.T) {
 	t.Parallel()
 	p, s := watched(crowd(), 60, 100)
 	s.Admitted, s.Now = 0, s.Now-5000
@@ -124,7 +126,7 @@ func TestPollTable(t *testing.T) {
 	}
 	for _, poll := range []int64{1, 3, 5, 10, 30, 60} {
 		for range 200 {
-			got := spread(poll)
+			got := jitter(poll)
 			require.GreaterOrEqual(t, got, max(1, poll*9/10))
 			require.LessOrEqual(t, got, min(60, poll*11/10+1))
 		}

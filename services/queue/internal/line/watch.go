@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// beat is the longest time between two messages of a watch.
-const beat = 2 * time.Second
+// heartbeatInterval is the maximum time between two messages of a watch.
+const heartbeatInterval = 2 * time.Second
 
-// Recovery is what a gateway needs to judge tokens: the line's epoch, and until when (epoch ms)
-// those of the last one (Prev, 0 = not known) are still taken over. Sale is for whoever waits, also
-// at tier 1: an event whose line nobody has come to yet has a Sale and no epoch.
+// Recovery is what a gateway needs to verify tokens: the line's epoch, and until when (PauseUntil,
+// epoch ms) tokens of the previous one (Prev, 0 = unknown) are still taken over. Sale is for
+// waiting visitors, also at tier 1: an event without a line has a Sale and no epoch.
 type Recovery struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64
 	Sale                    SaleStatus
 }
 
-// Watch hands every line to send (once, complete), then what changes, and an empty message when nothing did for 2 s. It returns the
-// error of send, or nil when ctx ends.
+// Watch passes a snapshot of all lines to send, then changes, and an empty message after 2 s
+// without changes. It returns the error of send, or nil when ctx ends.
 func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snapshot bool) error) error {
 	lines, seen, changed := c.since(0)
 	if err := send(lines, true); err != nil {
 		return err
 	}
-	timer := time.NewTimer(beat)
+	timer := time.NewTimer(heartbeatInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -38,20 +38,21 @@ func (c *LineCache) Watch(ctx context.Context, send func(lines []Recovery, snaps
 		if err := send(lines, false); err != nil {
 			return err
 		}
-		timer.Reset(beat)
+		timer.Reset(heartbeatInterval)
 	}
 }
 
-// since returns the lines that changed after a change, the latest change, and what will be closed at the next.
+// since returns the lines changed after change number seen, the latest change number, and a channel
+// that is closed at the next change.
 func (c *LineCache) since(seen uint64) ([]Recovery, uint64, <-chan struct{}) {
 	c.watch.Lock()
 	latest, changed := c.changes, c.changed
 	c.watch.Unlock()
 	c.mu.RLock()
-	pages := maps.Clone(c.lines)
+	lines := maps.Clone(c.lines)
 	c.mu.RUnlock()
 	var out []Recovery
-	for id, e := range pages {
+	for id, e := range lines {
 		e.mu.Lock()
 		if e.change > seen {
 			out = append(out, Recovery{

@@ -15,141 +15,146 @@ import (
 )
 
 const (
-	// linesAtOnce bounds the lines a worker handles at once, and apart from them those whose last
-	// call failed.
-	linesAtOnce = 16
-	// roundsAtOnce bounds the ticks under way: one that waits for a line that hangs does not keep
-	// the next from the others.
-	roundsAtOnce = 4
-	// unlistAfter is how long a line must be empty before the registry forgets it.
+	// maxParallelLines bounds the lines that a worker handles in parallel. Healthy and failing
+	// lines have separate limits.
+	maxParallelLines = 16
+	// maxParallelTicks bounds the overlapping ticks, so that a tick that waits for a hanging line
+	// does not delay the other lines.
+	maxParallelTicks = 4
+	// unlistAfter is how long a line must be empty before it is removed from the registry.
 	unlistAfter = 10 * time.Minute
-	// cleanGap is the pause between two pages of a cleanup, so that visitors get in between.
-	cleanGap = 100 * time.Millisecond
+	// cleanPause is the pause between two pages of a cleanup, so that visitors' calls run in
+	// between.
+	cleanPause = 100 * time.Millisecond
 	// tickBudget bounds the repetitions of one tick.
 	tickBudget = 800 * time.Millisecond
-	// settingsEvery is how often a worker queries whose settings are to be read.
-	settingsEvery = time.Second
-	// firstRound bounds the time in which a replica that starts asks about all lines.
-	firstRound = 3 * time.Second
+	// settingsInterval is the time between a worker's checks for settings that are due.
+	settingsInterval = time.Second
+	// firstSalesTimeout bounds the first read of all sale statuses at start-up.
+	firstSalesTimeout = 3 * time.Second
 )
 
-var errUnasked = errors.New("where sales stand was not asked for yet")
+var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
 
-// Worker ticks every line there is: each replica runs one, and the store sees to it that together
-// they admit no more than one would. It is safe for concurrent use.
+// Worker ticks every line. Each replica runs one, and the store ensures that together they admit no
+// more than one would. It is safe for concurrent use.
 type Worker struct {
-	service *Service
-	every   time.Duration
-	clean   time.Duration
-	asked   chan struct{} // closed after the first round of Ask
+	service     *Service
+	every       time.Duration
+	clean       time.Duration
+	salesLoaded chan struct{} // closed after the first read of all sale statuses
 
 	mu     sync.Mutex
 	busy   map[string]bool // lines that are being ticked
 	failed map[string]bool // lines whose last call failed
 }
 
-// NewWorker makes one that ticks and cleans that often.
+// NewWorker returns a worker with these intervals of ticks and cleanups.
 func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	return &Worker{
-		service: s, every: every, clean: clean, asked: make(chan struct{}),
+		service: s, every: every, clean: clean, salesLoaded: make(chan struct{}),
 		busy: make(map[string]bool), failed: make(map[string]bool),
 	}
 }
 
-// Admit ticks until ctx ends, whether the last tick is over or not. Lines that fail have a round of
-// their own: they may be many, and slow, and would use up the rounds of the others.
+// Admit ticks periodically until ctx ends; ticks may overlap. Failing lines have a separate loop,
+// since many slow ones would block the ticks of the others.
 func (w *Worker) Admit(ctx context.Context) error {
-	var rounds, late errgroup.Group
-	rounds.SetLimit(roundsAtOnce)
-	late.Go(func() error {
-		return loop.After(ctx, w.every, func(ctx context.Context) { sideBySide(ctx, w.failing(), w.tickLate) })
+	var ticks, failing errgroup.Group
+	ticks.SetLimit(maxParallelTicks)
+	failing.Go(func() error {
+		return loop.After(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failing(), w.tickFailing) })
 	})
 	err := loop.After(ctx, w.every, func(ctx context.Context) {
-		rounds.TryGo(func() error {
+		ticks.TryGo(func() error {
 			w.tickAll(ctx)
 			return nil
 		})
 	})
-	return cmp.Or(rounds.Wait(), late.Wait(), err)
+	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
 // Clean cleans up until ctx ends.
 func (w *Worker) Clean(ctx context.Context) error { return loop.After(ctx, w.clean, w.Sweep) }
 
-// Read reads settings until ctx ends. It has a round of its own: ticket may be slow, and no tick
-// waits for it.
-func (w *Worker) Read(ctx context.Context) error { return loop.After(ctx, settingsEvery, w.Refresh) }
-
-// Ask asks where sales stand until ctx ends, in a round of its own too. It is called once.
-func (w *Worker) Ask(ctx context.Context) error {
-	w.askFirst(ctx)
-	return loop.After(ctx, salesEvery, w.service.AskSales)
+// ReadSettings reads settings periodically until ctx ends. It is a separate loop, so that no tick
+// waits for ticket.
+func (w *Worker) ReadSettings(ctx context.Context) error {
+	return loop.After(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// Ready is nil once the first round of Ask is over: before it a gateway that watches this replica
-// would be told of no sale, and forget those it knows. Ticket being away delays it by 3 s at most.
+// RefreshSales reads sale statuses periodically until ctx ends, in a separate loop. It must be
+// called once.
+func (w *Worker) RefreshSales(ctx context.Context) error {
+	w.loadSales(ctx)
+	return loop.After(ctx, salesInterval, w.service.RefreshSales)
+}
+
+// Ready returns nil after the first read of all sale statuses. Before that, a watching gateway
+// would get a snapshot without sales and drop those it knows. An outage of ticket delays readiness
+// by at most 3 s.
 func (w *Worker) Ready(context.Context) error {
 	select {
-	case <-w.asked:
+	case <-w.salesLoaded:
 		return nil
 	default:
-		return errUnasked
+		return errSalesNotLoaded
 	}
 }
 
-// askFirst meets every line that the registry names, and asks about all of them.
-func (w *Worker) askFirst(ctx context.Context) {
-	defer close(w.asked)
-	ctx, cancel := context.WithTimeout(ctx, firstRound)
+// loadSales reads every line in the registry, then the sale statuses of all of them.
+func (w *Worker) loadSales(ctx context.Context) {
+	defer close(w.salesLoaded)
+	ctx, cancel := context.WithTimeout(ctx, firstSalesTimeout)
 	defer cancel()
 	_, known := w.events(ctx, nil)
-	sideBySide(ctx, known, w.meet)
-	w.service.AskSales(ctx)
+	inParallel(ctx, known, w.observeLine)
+	w.service.RefreshSales(ctx)
 }
 
-func (w *Worker) meet(ctx context.Context, eventID string) {
+func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	if ctx.Err() != nil {
 		return
 	}
 	st, err := w.service.peek(ctx, eventID)
 	if err == nil && !st.Exists() {
 		w.service.cache.MarkListed(eventID)
-	} // one that fails is met by a tick, which logs it
+	} // a failing line is logged by its tick
 }
 
-// Tick handles every line once, but those that another call is still at.
+// Tick handles every line once, except those in progress.
 func (w *Worker) Tick(ctx context.Context) {
-	failing := w.failing()
-	var late sync.WaitGroup
-	late.Go(func() { sideBySide(ctx, failing, w.tickLate) })
+	lines := w.failing()
+	var failing sync.WaitGroup
+	failing.Go(func() { inParallel(ctx, lines, w.tickFailing) })
 	w.tickAll(ctx)
-	late.Wait()
+	failing.Wait()
 }
 
-// tickAll handles the lines that do not fail. Those that this replica had contact for do not wait
-// for the registry, which is on one node of a cluster.
+// tickAll handles the healthy lines. Lines with contact at this replica do not wait for the
+// registry, which is on one node of a cluster.
 func (w *Worker) tickAll(ctx context.Context) {
 	contacted := w.service.cache.Contacted()
 	var own sync.WaitGroup
-	own.Go(func() { sideBySide(ctx, contacted, w.tickSound) })
+	own.Go(func() { inParallel(ctx, contacted, w.tickHealthy) })
 	listed, known := w.events(ctx, contacted)
-	sideBySide(ctx, without(known, contacted), w.tickSound)
+	inParallel(ctx, without(known, contacted), w.tickHealthy)
 	own.Wait()
-	w.list(ctx, listed, known)
+	w.updateRegistry(ctx, listed, known)
 	for _, id := range w.service.cache.Forget(listed) {
 		w.service.meter.Forget(id)
-		w.note(id, true)
+		w.recordResult(id, true)
 	}
 }
 
-func (w *Worker) tickSound(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, false) }
+func (w *Worker) tickHealthy(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, false) }
 
-func (w *Worker) tickLate(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, true) }
+func (w *Worker) tickFailing(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, true) }
 
-// tickOnce ticks a line unless it is being ticked, which then tells whether it is sound. One that
-// another round has found to fail, or to be sound again, since this one began is left to its own.
-func (w *Worker) tickOnce(ctx context.Context, eventID string, late bool) {
-	if !w.begin(eventID, late) {
+// tickOnce ticks a line unless its tick is in progress, or its state (healthy or failing) has
+// changed since the caller listed it.
+func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
+	if !w.tryStart(eventID, failing) {
 		return
 	}
 	defer func() {
@@ -157,44 +162,44 @@ func (w *Worker) tickOnce(ctx context.Context, eventID string, late bool) {
 		defer w.mu.Unlock()
 		delete(w.busy, eventID)
 	}()
-	w.note(eventID, w.tick(ctx, eventID))
+	w.recordResult(eventID, w.tick(ctx, eventID))
 }
 
-func (w *Worker) begin(eventID string, late bool) bool {
+func (w *Worker) tryStart(eventID string, failing bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[eventID] || w.failed[eventID] != late {
+	if w.busy[eventID] || w.failed[eventID] != failing {
 		return false
 	}
 	w.busy[eventID] = true
 	return true
 }
 
-// Sweep cleans every line once.
+// Sweep runs the cleanup of every line once.
 func (w *Worker) Sweep(ctx context.Context) {
 	_, known := w.events(ctx, w.service.cache.Contacted())
-	w.each(ctx, known, func(ctx context.Context, eventID string) { w.note(eventID, w.sweep(ctx, eventID)) })
+	w.forEach(ctx, known, func(ctx context.Context, eventID string) { w.recordResult(eventID, w.sweep(ctx, eventID)) })
 }
 
-// Refresh reads the settings that are due, of every line that is being ticked.
-func (w *Worker) Refresh(ctx context.Context) {
-	w.each(ctx, w.service.cache.Current(), w.service.readSettings)
+// RefreshSettings reads the settings that are due, of all current lines.
+func (w *Worker) RefreshSettings(ctx context.Context) {
+	w.forEach(ctx, w.service.cache.Current(), w.service.readSettings)
 }
 
-// each handles lines side by side. Those whose last tick or sweep failed are apart: they may be many,
-// and each may take until its deadline.
-func (w *Worker) each(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
-	sound := without(eventIDs, w.failing())
-	var late sync.WaitGroup
-	late.Go(func() { sideBySide(ctx, without(eventIDs, sound), do) })
-	sideBySide(ctx, sound, do)
-	late.Wait()
+// forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
+// each may take until its deadline.
+func (w *Worker) forEach(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
+	healthy := without(eventIDs, w.failing())
+	var failing sync.WaitGroup
+	failing.Go(func() { inParallel(ctx, without(eventIDs, healthy), do) })
+	inParallel(ctx, healthy, do)
+	failing.Wait()
 }
 
-// sideBySide handles lines, several at a time, and waits for all.
-func sideBySide(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
+// inParallel handles lines in parallel and waits for all.
+func inParallel(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
 	var g errgroup.Group
-	g.SetLimit(linesAtOnce)
+	g.SetLimit(maxParallelLines)
 	for _, id := range eventIDs {
 		g.Go(func() error {
 			do(ctx, id)
@@ -204,19 +209,19 @@ func sideBySide(ctx context.Context, eventIDs []string, do func(context.Context,
 	_ = g.Wait()
 }
 
-// without are the lines that are not among the others.
+// without returns the lines that are not among the others.
 func without(eventIDs, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return slices.Contains(others, id) })
 }
 
-// failing are the lines whose last call failed.
+// failing returns the lines whose last call failed.
 func (w *Worker) failing() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.failed))
 }
 
-func (w *Worker) note(eventID string, ok bool) {
+func (w *Worker) recordResult(eventID string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ok {
@@ -226,7 +231,8 @@ func (w *Worker) note(eventID string, ok bool) {
 	}
 }
 
-// events are those of the registry and those that this replica had contact for; without the registry its own suffice.
+// events returns the registry's events and those with contact at this replica. When the registry
+// cannot be read, only the latter.
 func (w *Worker) events(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
 	registered, err := w.service.store.Events(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -241,19 +247,19 @@ func (w *Worker) events(ctx context.Context, contacted []string) (listed map[str
 	return listed, slices.Compact(known)
 }
 
-// tick admits, at once again while there is more to do, within the second. It reports whether the
+// tick admits, repeatedly while there is more to do, within tickBudget. It reports whether the
 // store answered.
 func (w *Worker) tick(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
-		st, did, err := s.store.Admit(ctx, eventID, s.cache.Snapshot(eventID))
+		st, result, err := s.store.Admit(ctx, eventID, s.cache.Snapshot(eventID))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "tick failed", "event", eventID, "error", err)
 			}
 			return false
 		}
-		if !st.Exists() { // the registry lists what is gone; it is taken off when nobody has come for a while
+		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
 			return true
 		}
@@ -261,10 +267,10 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.Line(eventID, st.Waiting, st.Active+st.Old, st.SaleStatus().Sells())
-		s.meter.Admitted(eventID, did.Admitted)
-		s.meter.Kept(eventID, did.Kept)
-		if !did.More || !s.now().Before(end) {
+		s.meter.Line(eventID, st.Waiting, st.Active+st.Old, st.SaleStatus().AllowsAdmission())
+		s.meter.Admitted(eventID, result.Admitted)
+		s.meter.Kept(eventID, result.Kept)
+		if !result.More || !s.now().Before(end) {
 			return true
 		}
 	}
@@ -285,13 +291,14 @@ func (w *Worker) sweep(ctx context.Context, eventID string) bool {
 		if !more {
 			return true
 		}
-		loop.Sleep(ctx, cleanGap)
+		loop.Sleep(ctx, cleanPause)
 	}
 	return true
 }
 
-// list keeps the registry right: lines with contact are in it, lines that were empty for long are not.
-func (w *Worker) list(ctx context.Context, listed map[string]bool, known []string) {
+// updateRegistry adds lines with contact to the registry and removes lines that were empty for
+// long.
+func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, known []string) {
 	s := w.service
 	var add []string
 	for _, id := range known {
@@ -311,7 +318,8 @@ func (w *Worker) list(ctx context.Context, listed map[string]bool, known []strin
 	}
 }
 
-// unlist takes a line off the registry and queries again: who came in between must not be left unticked.
+// unlist removes a line from the registry and reads it again: if somebody came in between, it must
+// stay listed.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.Remove(ctx, eventID)

@@ -19,60 +19,60 @@ import (
 	"urr.guru/services/queue/internal/seal"
 )
 
-// replica is a service with its worker, on the real Redis, beside others of the same registry.
+// replica is a service with its worker, on the real Redis, with a registry shared by replicas.
 type replica struct {
 	service *line.Service
 	worker  *line.Worker
 	meter   *meter
 }
 
-type world struct {
+type testEnv struct {
 	t        *testing.T
 	client   goredis.UniversalClient
 	event    string
 	registry string
 	clock    *clocktest.Clock
-	tickets  *directory // of all replicas that have none of their own
+	tickets  *directory // default for all replicas
 }
 
-func newWorld(t *testing.T) *world {
+func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	t.Parallel()
-	w := &world{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
+	w := &testEnv{t: t, client: redistest.Open(t), event: redistest.Prefix(t), clock: clocktest.New(time.Unix(1_800_000_000, 0)), tickets: &directory{}}
 	w.registry = "registry-" + w.event
 	return w
 }
 
-func (w *world) store() *redis.Store {
+func (w *testEnv) store() *redis.Store {
 	w.t.Helper()
 	store, err := redis.NewStore(w.client, line.DefaultRules(), redis.WithClock(w.clock.Now), redis.WithRegistry(w.registry))
 	require.NoError(w.t, err)
 	return store
 }
 
-func (w *world) replica() *replica { return w.replicaOn(w.store()) }
+func (w *testEnv) replica() *replica { return w.replicaOn(w.store()) }
 
-func (w *world) replicaOn(store line.Store) *replica { return w.replicaWith(store, w.tickets) }
+func (w *testEnv) replicaOn(store line.Store) *replica { return w.replicaWith(store, w.tickets) }
 
-func (w *world) replicaWith(store line.Store, events line.Directory) *replica {
+func (w *testEnv) replicaWith(store line.Store, events line.Directory) *replica {
 	w.t.Helper()
 	return w.replicaOf(store, events, noSales{})
 }
 
-func (w *world) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
+func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
 	w.t.Helper()
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
 	s := line.NewService(line.Deps{
-		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: nobody{}, Meter: m,
+		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: noAnnouncer{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
 	w.t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return &replica{service: s, worker: line.NewWorker(s, time.Second, time.Minute), meter: m}
 }
 
-func (w *world) listed() bool {
+func (w *testEnv) listed() bool {
 	w.t.Helper()
 	ok, err := w.client.SIsMember(w.t.Context(), w.registry, w.event).Result()
 	require.NoError(w.t, err)
@@ -105,15 +105,15 @@ func (*meter) Kept(string, int64) {}
 
 func (m *meter) Forget(string) { m.forgot = true }
 
-// directory is a ticket service that knows every event.
+// directory is a fake ticket service in which every event exists.
 type directory struct {
 	mu     sync.Mutex
 	opened map[string]bool
-	// threshold is every line's; 0: 1.
+	// threshold is that of every line; 0 means 1.
 	threshold int64
 	reads     int // of settings
-	// untold: it is of the previous release, which does not know what is opened.
-	untold bool
+	// previousRelease makes it behave like the previous release, which does not record openings.
+	previousRelease bool
 }
 
 func (*directory) Info(context.Context, string) (line.Info, error) {
@@ -127,10 +127,10 @@ func (d *directory) Settings(_ context.Context, eventID string) (line.Settings, 
 	defer d.mu.Unlock()
 	d.reads++
 	threshold := max(d.threshold, 1)
-	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.untold}, nil
+	return line.Settings{Threshold: &threshold, Slot: 2 * time.Hour, NeverOpened: !d.opened[eventID] && !d.previousRelease}, nil
 }
 
-// settingsRead is how often settings were read.
+// settingsRead returns how often settings were read.
 func (d *directory) settingsRead() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +151,7 @@ func (*directory) PutThreshold(context.Context, string, int64) error { return ni
 func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.untold {
+	if d.previousRelease {
 		return false, errs.ErrInternal
 	}
 	if d.opened == nil {
@@ -162,19 +162,19 @@ func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, e
 	return first, nil
 }
 
-// noSales is a ticket service that sells nothing.
+// noSales is a ticket service without sales.
 type noSales struct{}
 
 func (noSales) Sales(context.Context, []string) (map[string]line.SaleReport, time.Duration, error) {
 	return nil, 0, nil
 }
 
-type nobody struct{}
+type noAnnouncer struct{}
 
-func (nobody) Announce(line.Admission) {}
+func (noAnnouncer) Announce(line.Admission) {}
 
-func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
-	w := newWorld(t)
+func TestReplicasTickRegisteredEvents(t *testing.T) {
+	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	in := a.check(t.Context(), w.event, "in")
@@ -185,15 +185,15 @@ func TestEveryReplicaTicksWhatAnyHadContactFor(t *testing.T) {
 	require.True(t, w.listed())
 
 	w.clock.Advance(time.Second)
-	b.worker.Tick(t.Context()) // it never heard of the event but by the registry
+	b.worker.Tick(t.Context()) // it knows the event only from the registry
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, []int64{0, 1}, []int64{b.meter.waiting, b.meter.active})
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
-// After Redis lost the line, those inside are inside still, although nobody has heard of them in the new epoch.
-func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
-	w := newWorld(t)
+// After Redis lost the line, slot holders without contact in the new epoch still count.
+func TestHoldersOfLostEpochAreCounted(t *testing.T) {
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
@@ -210,15 +210,15 @@ func TestWhoHeldASlotBeforeTheLossIsCounted(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.active, "as an operator is told")
 }
 
-func slotOf(t *testing.T, w *world, user string) string {
+func slotOf(t *testing.T, w *testEnv, user string) string {
 	t.Helper()
 	v, err := w.client.HGet(t.Context(), "{"+w.event+"}:slot", user).Result()
 	require.NoError(t, err)
 	return v[:36]
 }
 
-func TestALostRegistryIsRestored(t *testing.T) {
-	w := newWorld(t)
+func TestLostRegistryIsRestored(t *testing.T) {
+	w := newTestEnv(t)
 	a := w.replica()
 	a.check(t.Context(), w.event, "u")
 	a.worker.Tick(t.Context())
@@ -229,8 +229,8 @@ func TestALostRegistryIsRestored(t *testing.T) {
 	require.True(t, w.listed())
 }
 
-func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
-	w := newWorld(t)
+func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
+	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	a.check(t.Context(), w.event, "u")
 	tick := func(n int) {
@@ -248,7 +248,7 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	}
 	tick(59)
 	require.True(t, w.listed())
-	b.check(t.Context(), w.event, "v") // at another replica, unheard of here until the next tick
+	b.check(t.Context(), w.event, "v") // at another replica, unknown here until the next tick
 	tick(2)
 	require.True(t, w.listed(), "somebody came in between")
 	require.NoError(t, b.service.Leave(t.Context(), w.event, "v", nil))
@@ -261,22 +261,22 @@ func TestAnEmptyLineLeavesTheRegistryAfterTenMinutes(t *testing.T) {
 	require.True(t, a.meter.forgot, "and is forgotten after an hour")
 }
 
-// racing lets something happen just before an event leaves the registry.
-type racing struct {
+// racingStore calls a function just before an event is removed from the registry.
+type racingStore struct {
 	line.Store
 
 	before func()
 }
 
-func (r racing) Remove(ctx context.Context, eventID string) error {
+func (r racingStore) Remove(ctx context.Context, eventID string) error {
 	r.before()
 	return r.Store.Remove(ctx, eventID)
 }
 
-func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
-	w := newWorld(t)
+func TestContactDuringUnlistIsTicked(t *testing.T) {
+	w := newTestEnv(t)
 	b := w.replica()
-	a := w.replicaOn(racing{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
+	a := w.replicaOn(racingStore{w.store(), func() { require.NoError(t, b.check(t.Context(), w.event, "v").Err) }})
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	for range 61 {
 		w.clock.Advance(10 * time.Second)
@@ -285,8 +285,8 @@ func TestWhoComesWhileTheRegistryForgetsIsTicked(t *testing.T) {
 	require.True(t, w.listed())
 }
 
-func TestATickGoesOnWhileThereIsMore(t *testing.T) {
-	w := newWorld(t)
+func TestTickRepeatsWhileThereIsMore(t *testing.T) {
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	over := make([]goredis.Z, 1200)
@@ -309,8 +309,8 @@ func TestATickGoesOnWhileThereIsMore(t *testing.T) {
 	require.Zero(t, count("parked"))
 }
 
-func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
-	w := newWorld(t)
+func TestEventWithoutLineIsUnlisted(t *testing.T) {
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, w.client.SAdd(t.Context(), w.registry, w.event).Err())
 	a.worker.Tick(t.Context())
@@ -320,8 +320,8 @@ func TestTheRegistryForgetsWhatHasNoLine(t *testing.T) {
 	require.False(t, w.listed())
 }
 
-func TestSweepParksWhoIsLongGone(t *testing.T) {
-	w := newWorld(t)
+func TestSweepParksAbsentWaiters(t *testing.T) {
+	w := newTestEnv(t)
 	a := w.replica()
 	require.NoError(t, a.service.Open(t.Context(), w.event))
 	a.check(t.Context(), w.event, "in")

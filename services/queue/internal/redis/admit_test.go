@@ -17,7 +17,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-func TestTicksAdmitInOrderUpToBatchAndThreshold(t *testing.T) {
+func TestTicksAdmitInOrder(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 250)
 	f.advance(time.Second)
@@ -42,7 +42,7 @@ func TestTicksAdmitInOrderUpToBatchAndThreshold(t *testing.T) {
 }
 
 // Many replicas tick and check at once, each with a memory of its own.
-func TestReplicasTogetherKeepBatchAndThreshold(t *testing.T) {
+func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 300)
 	f.poll(users...)
@@ -76,7 +76,7 @@ func TestReplicasTogetherKeepBatchAndThreshold(t *testing.T) {
 	first, entered := race()
 	require.Equal(t, int64(100), first, "one batch in one second, whoever ticks")
 	require.Zero(t, entered, "nobody jumps the line")
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.advance(time.Second)
 	second, _ := race()
 	require.Equal(t, int64(50), second, "never above the threshold")
@@ -84,7 +84,7 @@ func TestReplicasTogetherKeepBatchAndThreshold(t *testing.T) {
 	require.Equal(t, users[150:], f.set("queue")[:150])
 }
 
-func TestAbsentAtTheHeadAreParkedAndComeBackToTheirPlace(t *testing.T) {
+func TestAbsentWaitersAreParkedAndReturn(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.advance(time.Millisecond)
@@ -107,7 +107,7 @@ func TestAbsentAtTheHeadAreParkedAndComeBackToTheirPlace(t *testing.T) {
 	require.Empty(t, f.set("parked-seen"))
 }
 
-func TestOneWhoReturnsToAFreeSlotEntersAtOnce(t *testing.T) {
+func TestReturningWaiterEntersFreeSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("gone")
@@ -120,7 +120,7 @@ func TestOneWhoReturnsToAFreeSlotEntersAtOnce(t *testing.T) {
 	require.True(t, back.Claimed)
 }
 
-func TestWhoPollsSlowlyIsWaitedForLonger(t *testing.T) {
+func TestSlowPollersAreAbsentLater(t *testing.T) {
 	f := setup(t, 0)
 	f.join("far")
 	f.join("near")
@@ -138,7 +138,7 @@ func TestWhoPollsSlowlyIsWaitedForLonger(t *testing.T) {
 	require.Equal(t, []string{"far"}, f.set("active"), "2 × 60 s + 5 s are not over")
 }
 
-func TestParkingGoesOnAtOnceWhileThereIsMore(t *testing.T) {
+func TestParkingReportsMore(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAll("u", 601)
 	f.live(20*time.Second, "u-600")

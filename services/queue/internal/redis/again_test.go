@@ -24,7 +24,7 @@ func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 	for len(claims) > 0 {
 		n := min(len(claims), 64)
 		var out []line.Outcome
-		c.call(func(store *redis.Store, m line.Memory) (s line.State, err error) {
+		c.call(func(store *redis.Store, m line.KnownState) (s line.State, err error) {
 			s, out, err = store.Check(c.ctx(), c.event, m, claims[:n])
 			return s, err
 		})
@@ -43,7 +43,7 @@ func (c *crowd) gotAgain(v *visitor, o line.Outcome) {
 	if v.again++; v.again > c.losses {
 		c.problem("%s had a turn and got another with an old ticket", v.name)
 	}
-	c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+	c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 		s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 		return s, err
 	})

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-func TestEntryAtOnceWhileNobodyIsBefore(t *testing.T) {
+func TestImmediateEntry(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")
 	require.Equal(t, line.Inside, a.Standing)
@@ -40,10 +40,10 @@ func TestEntryAtOnceWhileNobodyIsBefore(t *testing.T) {
 	require.Equal(t, []int64{3, 1, 2}, []int64{st.Waiting, st.Active, st.Admitted})
 }
 
-func TestNobodyEntersWhileTheLineDoesNotAdmit(t *testing.T) {
+func TestNoEntryWhileLineDoesNotAdmit(t *testing.T) {
 	for name, prepare := range map[string]func(f *fixture){
 		"paused":          func(f *fixture) { f.apply(line.Settings{Paused: true}) },
-		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.Memory{}; f.open() },
+		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.KnownState{}; f.open() },
 		"recovering":      func(f *fixture) { f.failover() },
 		"threshold 0":     func(f *fixture) { var none int64; f.apply(line.Settings{Threshold: &none}) },
 	} {
@@ -57,7 +57,7 @@ func TestNobodyEntersWhileTheLineDoesNotAdmit(t *testing.T) {
 	}
 }
 
-func TestTier1OrderIsKeptAndMergesWithArrivals(t *testing.T) {
+func TestTier1OrderMergesWithArrivals(t *testing.T) {
 	f := setup(t, 0)
 	f.round = f.clock().Add(10 * time.Second).UnixMicro() // the room is activated in 10 s
 	f.join("early")
@@ -98,11 +98,11 @@ func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
 		return line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Round: round, Position: 1}}
 	}
 	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
-	f.learn(s, err)
+	f.observe(s, err)
 	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
 }
 
-func TestWhoIsParkedCanLeaveToo(t *testing.T) {
+func TestParkedUserCanLeave(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("gone")
@@ -116,7 +116,7 @@ func TestWhoIsParkedCanLeaveToo(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.status("gone").Standing)
 }
 
-func TestALateArrivalOfAnEarlierRoundIsNotCounted(t *testing.T) {
+func TestArrivalOfEarlierRoundIsNotCounted(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAt("a", 1)
 	f.round += 1e9
@@ -126,7 +126,7 @@ func TestALateArrivalOfAnEarlierRoundIsNotCounted(t *testing.T) {
 	require.Equal(t, int64(1), f.peek().Arrived)
 }
 
-func TestWhoIsBeforeAllOthersEntersAtOnce(t *testing.T) {
+func TestLowestScoreEntersImmediately(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.joinAt("p9", 9)
@@ -136,19 +136,20 @@ func TestWhoIsBeforeAllOthersEntersAtOnce(t *testing.T) {
 }
 
 // What one claim of a call changes counts for the next ones.
-func TestNobodyOvertakesWithinACall(t *testing.T) {
+func TestOrderWithinACall(t *testing.T) {
 	f := setup(t, 1)
 	f.join("h")
 	f.failover()
-	f.advance(601 * time.Second) // the slot of the last epoch is over, and no tick has taken it away
+	// The slot of the last epoch is over, and no tick has taken it away.
+	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
-	f.learn(s, err)
+	f.observe(s, err)
 	require.Equal(t, []line.Standing{line.Waiting, line.Nowhere, line.Waiting}, []line.Standing{out[0].Standing, out[1].Standing, out[2].Standing})
 	require.Equal(t, []string{"n", "m"}, f.set("queue"))
 }
 
-func TestPositionsOfAllPagesAreApart(t *testing.T) {
+func TestPositionPagesAreSeparate(t *testing.T) {
 	f := setup(t, 0)
 	positions := []int64{1, 99, 100, 101, 199, 200, 1_000_001, 9_000_000_001}
 	for _, p := range positions {
@@ -159,10 +160,11 @@ func TestPositionsOfAllPagesAreApart(t *testing.T) {
 	}
 }
 
-func TestAPositionHasOneTurn(t *testing.T) {
+func TestPositionGivesOneTurn(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, slot string){
 		"left or bought": func(f *fixture, slot string) { require.True(f.t, f.release("first", slot)) },
-		"expired":        func(f *fixture, _ string) { f.advance(600 * time.Second) }, // asks before the next tick does
+		// Asks before the next tick does.
+		"expired": func(f *fixture, _ string) { f.advance(600 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -183,7 +185,7 @@ func TestAPositionHasOneTurn(t *testing.T) {
 	}
 }
 
-func TestNewcomersNeedAPositionWhileTheRoomIsActive(t *testing.T) {
+func TestPositionIsRequiredWhileRoomIsActive(t *testing.T) {
 	f := setup(t, 1)
 	need := func(user string) line.Outcome {
 		return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Required: true}})
@@ -201,7 +203,7 @@ func TestNewcomersNeedAPositionWhileTheRoomIsActive(t *testing.T) {
 	require.Equal(t, line.Inside, need("waits").Standing, "who was parked needs none")
 }
 
-func TestStatusEnqueuesNobodyAndBeginsNoLine(t *testing.T) {
+func TestStatusEnqueuesNobody(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
@@ -238,7 +240,7 @@ func TestManyClaimsInOneCall(t *testing.T) {
 	require.Equal(t, int64(2), s.Active)
 }
 
-func TestBlockedUsersAreOutAndStayOut(t *testing.T) {
+func TestBlockedUsers(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("gone")
@@ -260,20 +262,20 @@ func TestBlockedUsersAreOutAndStayOut(t *testing.T) {
 	require.Equal(t, line.Inside, f.join("in").Standing)
 }
 
-func TestOfTwoSettingsTheLaterReadingWins(t *testing.T) {
+func TestLaterSettingsReadWins(t *testing.T) {
 	f := setup(t, 5)
 	early, late := f.clock().Add(time.Second).UnixMilli(), f.clock().Add(2*time.Second).UnixMilli()
 	f.advance(3 * time.Second)
 	seven, nine := int64(7), int64(9)
-	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
-	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
+	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
+	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
 	st := f.peek()
 	require.Equal(t, int64(9), st.Threshold)
 	require.Equal(t, time.Minute.Milliseconds(), st.SlotMS)
 	require.Equal(t, f.clock().Add(time.Minute).UnixMilli(), f.join("a").End, "a slot is as long as the event says")
 }
 
-func TestSettingsGoBackToTheirDefaults(t *testing.T) {
+func TestSettingsReturnToDefaults(t *testing.T) {
 	f := setup(t, 5)
 	f.apply(line.Settings{Threshold: ptr(7), Slot: time.Minute, Paused: true, ClosesAt: f.clock().Add(time.Hour)})
 	f.apply(line.Settings{})
@@ -282,7 +284,7 @@ func TestSettingsGoBackToTheirDefaults(t *testing.T) {
 	require.False(t, st.Paused)
 }
 
-func TestAPositionGivesItsPlaceOnce(t *testing.T) {
+func TestPositionRestoresPlaceOnce(t *testing.T) {
 	f := setup(t, 1)
 	first := f.joinAt("first", 1)
 	require.Equal(t, line.Inside, first.Standing)

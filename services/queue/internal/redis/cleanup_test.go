@@ -24,7 +24,7 @@ func TestCleanup(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
 }
 
-func TestCleanupGoesOnWhileThereIsMore(t *testing.T) {
+func TestCleanupReportsMore(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAll("u", 1002)
 	f.live(601*time.Second, "u-000")
@@ -56,7 +56,7 @@ func TestCleanupGoesOnWhileThereIsMore(t *testing.T) {
 	require.Empty(t, f.set("parked-seen"))
 }
 
-func TestAnOutageForgetsNobodyWhoIsParked(t *testing.T) {
+func TestOutageKeepsParkedPlaces(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("gone")
@@ -70,7 +70,7 @@ func TestAnOutageForgetsNobodyWhoIsParked(t *testing.T) {
 	require.Equal(t, line.Inside, f.status("gone").Standing)
 }
 
-func TestALineWithAnybodyInItDoesNotEnd(t *testing.T) {
+func TestNonEmptyLineHasNoTTL(t *testing.T) {
 	for name, keep := range map[string]func(f *fixture){
 		"waiting": func(f *fixture) { f.apply(line.Settings{Threshold: ptr(0)}); f.join("a") },
 		"inside":  func(f *fixture) { f.join("a") },
@@ -118,7 +118,7 @@ func TestCleanupWaitsWhileTheLineIsSilent(t *testing.T) {
 	require.Empty(t, f.set("parked"))
 }
 
-func TestAnEmptyLineEnds(t *testing.T) {
+func TestEmptyLineExpires(t *testing.T) {
 	f := unopened(t)
 	f.join("a")
 	ttl := func() time.Duration {
@@ -150,7 +150,7 @@ func TestCleanupWaitsForTicks(t *testing.T) {
 	require.Zero(t, f.clean(), "the workers were down, and the gateways perhaps too")
 }
 
-func TestCleanupCountsFromTheEndOfAnOutage(t *testing.T) {
+func TestCleanupAgesRestartAfterOutage(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, users...)

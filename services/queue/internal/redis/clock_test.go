@@ -12,7 +12,7 @@ import (
 // Redis's clock may be set back: by an operator, a wrong time server, or a failover to a machine
 // whose clock is behind.
 
-func TestWhoComesAfterTheClockWentBackIsBehindWhoWaits(t *testing.T) {
+func TestArrivalOrderAfterClockWentBack(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	f.advance(time.Second)
@@ -24,7 +24,7 @@ func TestWhoComesAfterTheClockWentBackIsBehindWhoWaits(t *testing.T) {
 	require.Equal(t, []string{"early", "a", "b", "c"}, f.set("queue"))
 }
 
-func TestSettingsAreTakenAfterTheClockWentBack(t *testing.T) {
+func TestSettingsApplyAfterClockWentBack(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(-time.Hour)
 	require.True(t, f.apply(line.Settings{Threshold: ptr(3), Paused: true}).Paused)
@@ -32,7 +32,7 @@ func TestSettingsAreTakenAfterTheClockWentBack(t *testing.T) {
 	require.False(t, f.apply(line.Settings{Threshold: ptr(4)}).Paused)
 }
 
-func TestAPauseIsNoLongerBecauseTheClockWentBack(t *testing.T) {
+func TestRecoveryIsBoundedAfterClockWentBack(t *testing.T) {
 	f := setup(t, 1)
 	f.failover()
 	f.peek()
@@ -44,7 +44,7 @@ func TestAPauseIsNoLongerBecauseTheClockWentBack(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-func TestAnUnclaimedSlotIsNotKeptBecauseTheClockWentBack(t *testing.T) {
+func TestUnclaimedSlotEndsAfterClockWentBack(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("gone")

@@ -13,73 +13,75 @@ import (
 )
 
 const (
-	// perScript bounds the claims of one script call: Redis does nothing else meanwhile (some 15 µs each).
-	perScript = 64
-	// perPipeline bounds the queries of one pipeline.
-	perPipeline = 1000
-	// inflight is how many batches of a kind a line has under way at once. Redis does one thing at a time, so a few keep it busy, and what
-	// arrives meanwhile shares the next: the fixed costs of a script (100 µs) and of a round trip are paid once for all of it.
-	inflight = 4
-	// queued is how many pieces of a line may wait for that; beyond it they are refused at once.
-	queued = 4096
-	// linesMost is how many lines may be asked about at once. Anybody can make up ids, and each
-	// costs a script.
-	linesMost = 4096
-	// patience is how long one batch may take.
-	patience = time.Second
+	// maxClaimsPerScript bounds the claims of one script call, since Redis does nothing else
+	// meanwhile (about 15 µs each).
+	maxClaimsPerScript = 64
+	// maxQueriesPerPipeline bounds the queries of one pipeline.
+	maxQueriesPerPipeline = 1000
+	// maxInflight bounds a line's parallel batches of a kind. Redis is single-threaded, so a few
+	// keep it busy. Calls that arrive meanwhile share the next batch and its fixed costs (100 µs
+	// per script, and a round trip).
+	maxInflight = 4
+	// maxQueued is how many calls of a line may wait for a batch; above it they fail immediately.
+	maxQueued = 4096
+	// maxLines bounds the lines with calls in progress. Ids may be made up, and each costs a script
+	// call.
+	maxLines = 4096
+	// batchTimeout bounds one batch.
+	batchTimeout = time.Second
 )
 
-// piece is the claims of one call.
-type piece struct {
-	memory line.Memory
+// checkRequest has the claims of one call.
+type checkRequest struct {
+	memory line.KnownState
 	claims []line.Claim
 }
 
-type checked struct {
+type checkResult struct {
 	state    line.State
 	outcomes []line.Outcome
 }
 
-// coalesce joins what concurrent calls ask of a line. Lines are apart from each other: one whose
-// node of a cluster hangs delays no other.
+// coalesce sets up the batching of concurrent calls on a line. Lines have separate batches, so that
+// a line on a hanging cluster node delays no other.
 func (s *Store) coalesce() {
-	cfg := batch.Config{Max: perScript, Inflight: inflight, Queue: queued, Timeout: patience}
-	s.checks = batch.NewGroups(cfg, linesMost, s.checkPieces)
-	s.queries = batch.NewGroups(cfg, linesMost, s.queryPieces)
+	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: batchTimeout}
+	s.checks = batch.NewGroups(cfg, maxLines, s.checkRequests)
+	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
 }
 
-// Close waits for what is under way.
+// Close waits for the calls in progress.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.checks.Close(ctx)
 	return cmp.Or(s.queries.Close(ctx), err)
 }
 
-// checkPieces runs one script for as many pieces as fit, one after the other.
-func (s *Store) checkPieces(ctx context.Context, eventID string, pieces []piece) ([]batch.Result[checked], error) {
-	out := make([]batch.Result[checked], len(pieces))
+// checkRequests runs scripts in sequence, each for as many requests as fit.
+func (s *Store) checkRequests(ctx context.Context, eventID string, pieces []checkRequest) ([]batch.Result[checkResult], error) {
+	out := make([]batch.Result[checkResult], len(pieces))
 	for from := 0; from < len(pieces); {
-		to := from + fitting(pieces[from:])
-		s.checkTogether(ctx, eventID, pieces[from:to], out[from:to])
+		to := from + countFitting(pieces[from:])
+		s.checkBatch(ctx, eventID, pieces[from:to], out[from:to])
 		from = to
 	}
 	return out, nil
 }
 
-// fitting is how many of the pieces go into one script; at least one.
-func fitting(pieces []piece) int {
+// countFitting returns how many of the requests fit into one script; at least one.
+func countFitting(pieces []checkRequest) int {
 	claims := 0
 	for n, p := range pieces {
 		claims += len(p.claims)
-		if n > 0 && claims > perScript {
+		if n > 0 && claims > maxClaimsPerScript {
 			return n
 		}
 	}
 	return len(pieces)
 }
 
-func (s *Store) checkTogether(ctx context.Context, eventID string, pieces []piece, out []batch.Result[checked]) {
+func (s *Store) checkBatch(ctx context.Context, eventID string, pieces []checkRequest, out []batch.Result[checkResult]) {
 	var claims []line.Claim
-	var memory line.Memory
+	var memory line.KnownState
 	for _, p := range pieces {
 		claims = append(claims, p.claims...)
 		if m := p.memory; m.Epoch > memory.Epoch || m.Epoch == memory.Epoch && m.Rev >= memory.Rev {
@@ -89,23 +91,23 @@ func (s *Store) checkTogether(ctx context.Context, eventID string, pieces []piec
 	state, outcomes, err := s.check(ctx, eventID, memory, claims)
 	for i, p := range pieces {
 		if err != nil {
-			out[i].Err = tooSlow(err)
+			out[i].Err = deadlineAsUnavailable(err)
 			continue
 		}
 		n := len(p.claims)
-		out[i].Value = checked{state: state, outcomes: outcomes[:n:n]}
+		out[i].Value = checkResult{state: state, outcomes: outcomes[:n:n]}
 		outcomes = outcomes[n:]
 	}
 }
 
-// queryPieces reads what several calls look for in one go.
-func (s *Store) queryPieces(ctx context.Context, eventID string, pieces [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
+// runQueries runs the queries of several calls in shared pipelines.
+func (s *Store) runQueries(ctx context.Context, eventID string, pieces [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
 	all := slices.Concat(pieces...)
 	members := make([]line.MemberState, 0, len(all))
-	for part := range slices.Chunk(all, perPipeline) {
+	for part := range slices.Chunk(all, maxQueriesPerPipeline) {
 		found, err := s.readMembers(ctx, eventID, part)
 		if err != nil {
-			return nil, tooSlow(err)
+			return nil, deadlineAsUnavailable(err)
 		}
 		members = append(members, found...)
 	}
@@ -117,8 +119,9 @@ func (s *Store) queryPieces(ctx context.Context, eventID string, pieces [][]line
 	return out, nil
 }
 
-// tooSlow gives a batch's own deadline, which is none of its callers', a name that they know.
-func tooSlow(err error) error {
+// deadlineAsUnavailable converts the batch's own timeout to ErrUnavailable, since it is not the
+// caller's deadline.
+func deadlineAsUnavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errs.ErrUnavailable.Wrap(err)
 	}

@@ -47,7 +47,8 @@ func (g *gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pro
 	return next
 }
 
-// waiter is a context that tells when somebody begins to wait for it: what they ask has been handed in by then.
+// waiter is a context that tells when somebody begins to wait for it: what they ask has been handed
+// in by then.
 type waiter struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -64,10 +65,10 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	client, event := redistest.Open(t), redistest.Prefix(t)
 	store, err := redis.NewStore(client, line.DefaultRules())
 	require.NoError(t, err)
-	st, err := store.Open(t.Context(), event, line.Memory{})
+	st, err := store.Open(t.Context(), event, line.KnownState{})
 	require.NoError(t, err)
 	limit := int64(1000)
-	_, err = store.Apply(t.Context(), event, line.Memory{}, line.Settings{Threshold: &limit}, st.Now)
+	_, err = store.Apply(t.Context(), event, line.KnownState{}, line.Settings{Threshold: &limit}, st.Now)
 	require.NoError(t, err)
 
 	g := &gate{arrived: make(chan struct{}, 1000), open: make(chan struct{})}
@@ -80,7 +81,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 		wg.Go(func() {
 			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
 			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
-			s, out, err := store.Check(ctx, event, line.Memory{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
+			s, out, err := store.Check(ctx, event, line.KnownState{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
 			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.Nowhere || !s.Exists() {
 				wrong[i] = fmt.Sprintf("call %d: %v %v", i, out, err)
 			}
@@ -105,6 +106,6 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	require.Less(t, g.scripts, underWay+more/2, "those that waited went together")
 	require.LessOrEqual(t, g.claims, 64, "but not so many that others wait for them")
 	require.NoError(t, store.Close(t.Context()))
-	_, _, err = store.Check(t.Context(), event, line.Memory{}, []line.Claim{{UserID: "late"}})
+	_, _, err = store.Check(t.Context(), event, line.KnownState{}, []line.Claim{{UserID: "late"}})
 	require.Error(t, err)
 }

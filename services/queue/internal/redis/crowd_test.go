@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	crowdSize = 160
-	threshold = 12
-	crowdTime = 900 // seconds at most
+	minSilentWaiters = 160
+	threshold        = 12
+	crowdTime        = 900 // seconds at most
 )
 
 // visitor is somebody in the crowd.
@@ -52,7 +52,7 @@ type crowd struct {
 
 	rng      *rand.Rand
 	stores   []*redis.Store // of each replica
-	replicas []line.Memory
+	replicas []line.KnownState
 	visitors []*visitor
 	step     int
 	down     bool
@@ -66,9 +66,9 @@ type crowd struct {
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	t.Helper()
 	c := &crowd{fixture: setup(t, threshold), rng: rand.New(rand.NewPCG(seed, 1)), limit: threshold} //nolint:gosec // a simulation
-	c.replicas = []line.Memory{c.mem, c.mem, {}}
+	c.replicas = []line.KnownState{c.mem, c.mem, {}}
 	c.stores = []*redis.Store{c.store, c.store, c.store}
-	for i := range crowdSize {
+	for i := range minSilentWaiters {
 		v := &visitor{name: fmt.Sprintf("v-%03d", i), arrives: c.rng.IntN(60), stay: 5 + c.rng.IntN(20), hideAt: crowdTime}
 		switch c.rng.IntN(10) {
 		case 0:
@@ -85,11 +85,11 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 }
 
 // call runs fn as a random replica, which learns from the answer.
-func (c *crowd) call(fn func(s *redis.Store, m line.Memory) (line.State, error)) {
+func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
 	c.mem = c.replicas[i]
-	c.learn(fn(c.stores[i], c.mem))
+	c.observe(fn(c.stores[i], c.mem))
 	c.replicas[i] = c.mem
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
@@ -111,7 +111,7 @@ func (c *crowd) second() {
 		c.again(anyTicket(c.rng))
 	}
 	for range c.replicas {
-		c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+		c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 			s, _, err := store.Admit(c.ctx(), c.event, m)
 			return s, err
 		})
@@ -132,18 +132,18 @@ func (c *crowd) poll(page []*visitor) {
 	}
 	var state line.State
 	var out []line.Outcome
-	c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+	c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 		s, o, err := store.Check(c.ctx(), c.event, m, claims)
 		state, out = s, o
 		return s, err
 	})
 	for i, v := range page {
-		c.told(v, out[i], state)
+		c.receive(v, out[i], state)
 	}
 }
 
-// told is what a visitor makes of an answer.
-func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
+// receive is what a visitor makes of an answer.
+func (c *crowd) receive(v *visitor, o line.Outcome, s line.State) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
 	}
@@ -156,7 +156,7 @@ func (c *crowd) told(v *visitor, o line.Outcome, s line.State) {
 		v.entry, v.ticket = &line.Entry{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
 		if c.step >= v.left {
 			v.done = true
-			c.call(func(store *redis.Store, m line.Memory) (line.State, error) {
+			c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
 				s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 				return s, err
 			})
@@ -252,7 +252,8 @@ func number(t *testing.T, m goredis.XMessage, field string) int64 {
 	return n
 }
 
-// overtaken finds who was present when somebody with a higher score was admitted, and got in at a later tick.
+// overtaken finds who was present when somebody with a higher score was admitted, and got in at a
+// later tick.
 func overtaken(all []admission) []string {
 	var out []string
 	for i, a := range all {
@@ -265,20 +266,20 @@ func overtaken(all []admission) []string {
 	return out
 }
 
-// scene is what befalls a crowd, by the second.
-type scene struct {
+// scenario lists what happens to a crowd, by second.
+type scenario struct {
 	name string
 	at   map[int]func(c *crowd)
 }
 
-func scenes() []scene {
-	return []scene{
+func scenarios() []scenario {
+	return []scenario{
 		{"nothing happens", nil},
 		{"wipe", map[int]func(*crowd){90: (*crowd).lose}},
 		{"wipe that nobody remembers", map[int]func(*crowd){90: func(c *crowd) {
 			c.lose()
 			for i := range c.replicas {
-				c.replicas[i] = line.Memory{}
+				c.replicas[i] = line.KnownState{}
 			}
 		}, 95: func(c *crowd) { c.readSettings() }}},
 		{"failover", map[int]func(*crowd){90: (*crowd).failover, 150: (*crowd).failover}},
@@ -290,19 +291,19 @@ func scenes() []scene {
 			c.replicas[0] = c.mem
 		}, 130: func(c *crowd) { c.limit = threshold / 2 }}},
 		{"a sale opens, sells out and gets tickets back", map[int]func(*crowd){
-			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.hear(line.Scheduled) },
+			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.setSale(line.Scheduled) },
 			40:  (*crowd).lose,
 			80:  (*crowd).requireNobodyWasIn,
-			120: func(c *crowd) { c.hear(line.SoldOut) },
-			160: func(c *crowd) { c.hear(line.OnSale) },
+			120: func(c *crowd) { c.setSale(line.SoldOut) },
+			160: func(c *crowd) { c.setSale(line.OnSale) },
 		}},
 		{"restart 4 s behind", rollback(4)},
 		{"restart 40 s behind", rollback(40)},
 	}
 }
 
-func TestACrowdMeetsOutages(t *testing.T) {
-	for i, sc := range scenes() {
+func TestSimulatedOutages(t *testing.T) {
+	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
 			c.play(sc)
@@ -313,8 +314,8 @@ func TestACrowdMeetsOutages(t *testing.T) {
 }
 
 // During an upgrade replicas of two releases work on the same lines.
-func TestACrowdMeetsOutagesDuringAnUpgrade(t *testing.T) {
-	for i, sc := range scenes() {
+func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
+	for i, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			c := newCrowd(t, uint64(i+100)) //nolint:gosec // a small number
 			previous, err := redis.NewPrevious(c.client, line.DefaultRules(), redis.WithClock(c.clock))
@@ -328,7 +329,7 @@ func TestACrowdMeetsOutagesDuringAnUpgrade(t *testing.T) {
 }
 
 // play lets the scene happen until everybody has had their turn.
-func (c *crowd) play(sc scene) {
+func (c *crowd) play(sc scenario) {
 	c.t.Helper()
 	for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
 		if act := sc.at[c.step]; act != nil {
@@ -343,8 +344,8 @@ func (c *crowd) play(sc scene) {
 	require.Less(c.t, c.step, crowdTime, "everybody who stays gets in")
 }
 
-// hear tells the replicas of this release where the sale stands.
-func (c *crowd) hear(status line.SaleStatus) {
+// setSale tells the replicas of this release where the sale stands.
+func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
 		if c.mixed && i != 1 {
 			continue
@@ -353,7 +354,8 @@ func (c *crowd) hear(status line.SaleStatus) {
 	}
 }
 
-// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release admit.
+// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release
+// admit.
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
 	if !c.mixed {

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-func TestWipeBeginsAnEpochAndTicketsGivePlacesBack(t *testing.T) {
+func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	f := setup(t, 0)
 	places := map[string]line.Outcome{}
 	for i := range 5 {
@@ -44,7 +44,7 @@ func TestWipeBeginsAnEpochAndTicketsGivePlacesBack(t *testing.T) {
 	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
 }
 
-func TestTicketsOfLongBeforeTheLossCountNothing(t *testing.T) {
+func TestTicketsFromLongBeforeLossAreRejected(t *testing.T) {
 	f := setup(t, 0)
 	o := f.join("a")
 	ticket := f.ticket(o)
@@ -60,14 +60,14 @@ func TestTicketsOfLongBeforeTheLossCountNothing(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: g}).Standing, "152 s before it")
 }
 
-func TestTicketsOfThePresentEpochGiveNothing(t *testing.T) {
+func TestTicketsOfCurrentEpochRestoreNothing(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
 }
 
-func TestTicketsCountForAnHour(t *testing.T) {
+func TestTicketsAreValidForAnHour(t *testing.T) {
 	f := setup(t, 0)
 	a, b := f.ticket(f.join("a")), f.ticket(f.join("b"))
 	f.advance(time.Second)
@@ -80,12 +80,12 @@ func TestTicketsCountForAnHour(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: b}).Standing)
 }
 
-func TestNobodyRemembers(t *testing.T) {
+func TestLossUnknownToReplicas(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.advance(50 * time.Minute)
 	f.wipe()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
 	st := f.peek()
 	require.Zero(t, st.SettingsAt, "the settings have to be read first")
@@ -97,7 +97,7 @@ func TestNobodyRemembers(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
+func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	f.release("a", "")
@@ -105,7 +105,7 @@ func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
 	f.live(10 * time.Minute)
 	f.wipe()
 	remembers := f.mem
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.open() // a replica that remembers nothing takes it for a new line
 	require.False(t, f.peek().Recovering())
 	f.mem = remembers
@@ -114,7 +114,7 @@ func TestAReplicaThatRemembersMoreNarrowsWhatCounts(t *testing.T) {
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
 
-func TestARestartBehindItsLog(t *testing.T) {
+func TestRestartWithOlderData(t *testing.T) {
 	f := setup(t, 3)
 	early := f.join("early")
 	released := f.join("released")
@@ -138,7 +138,7 @@ func TestARestartBehindItsLog(t *testing.T) {
 	require.Equal(t, int64(3), f.peek().Active)
 }
 
-func TestTicketsFromBeforeTheSurvivingDataCountNothing(t *testing.T) {
+func TestTicketsFromBeforeSurvivingDataAreRejected(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("left"))
 	f.release("left", "")
@@ -154,7 +154,7 @@ func TestTicketsFromBeforeTheSurvivingDataCountNothing(t *testing.T) {
 	require.Equal(t, lost.Score, f.claim(line.Claim{UserID: "lost", Ticket: lostTicket}).Score)
 }
 
-func TestTicketsOfAnEpochThatTheDataDoesNotKnow(t *testing.T) {
+func TestTicketsOfUnknownEpoch(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	restore := f.snapshot()
@@ -168,7 +168,7 @@ func TestTicketsOfAnEpochThatTheDataDoesNotKnow(t *testing.T) {
 	require.Equal(t, o.Score, f.claim(line.Claim{UserID: "b", Ticket: ticket}).Score)
 }
 
-func TestANewLineDoesNotPauseButALostOneDoes(t *testing.T) {
+func TestOnlyLostLinesPause(t *testing.T) {
 	f := unopened(t)
 	require.False(t, f.open().Recovering())
 	f.apply(line.Settings{})
@@ -184,12 +184,12 @@ func TestANewLineDoesNotPauseButALostOneDoes(t *testing.T) {
 }
 
 // Of two replicas that begin a line, the one that may not open it may be faster.
-func TestALineThatWasBegunAMomentAgoIsOpened(t *testing.T) {
+func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Waiting, f.join("a").Standing)
 	f.apply(line.Settings{})
 	other := *f
-	other.mem = line.Memory{}
+	other.mem = line.KnownState{}
 	require.False(t, other.open().Recovering())
 	f.advance(time.Second)
 	f.tick()
@@ -198,7 +198,7 @@ func TestALineThatWasBegunAMomentAgoIsOpened(t *testing.T) {
 }
 
 // Opening never shortens a recovery in which somebody has, or may have, something to lose.
-func TestALineThatWasUsedIsNotOpened(t *testing.T) {
+func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 	for name, use := range map[string]func(f *fixture){
 		"a replica remembers the line before": func(f *fixture) {
 			f.join("a")
@@ -212,7 +212,7 @@ func TestALineThatWasUsedIsNotOpened(t *testing.T) {
 			entry := f.entry(held)
 			f.advance(time.Second)
 			f.wipe()
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 			require.Equal(f.t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: entry}).Standing)
 		},
 		"somebody was admitted, and the data is another server's": func(f *fixture) {
@@ -220,20 +220,20 @@ func TestALineThatWasUsedIsNotOpened(t *testing.T) {
 			f.apply(line.Settings{})
 			f.join("a")
 			f.failover()
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := unopened(t)
 			use(f)
 			require.True(t, f.open().Recovering())
-			f.mem = line.Memory{}
+			f.mem = line.KnownState{}
 			require.True(t, f.open().Recovering(), "whoever asks")
 		})
 	}
 }
 
-func TestPausedIsRemembered(t *testing.T) {
+func TestPausedSurvivesLoss(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(time.Second)
 	f.apply(line.Settings{Paused: true, Slot: time.Minute, ClosesAt: f.clock().Add(time.Hour)})
@@ -244,13 +244,13 @@ func TestPausedIsRemembered(t *testing.T) {
 	require.Equal(t, []int64{want.SlotMS, want.ClosesAt}, []int64{got.SlotMS, got.ClosesAt})
 }
 
-func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
+func TestEpochsIncreaseAfterClockWentBack(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	first := f.peek().Epoch
 	f.advance(-time.Hour) // the new server's clock
 	f.failover()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	second := f.peek().Epoch
 	require.Greater(t, second, first, "than what is stored")
 	f.advance(-time.Hour)
@@ -259,7 +259,7 @@ func TestEpochsGrowWhateverTheClockSays(t *testing.T) {
 }
 
 // Redis comes back without the last change of the settings; the replica has heard of it.
-func TestAReplicaKnowsLaterSettingsThanTheSurvivingData(t *testing.T) {
+func TestReplicaRestoresLaterSettings(t *testing.T) {
 	f := setup(t, 5)
 	f.join("a")
 	restore := f.snapshot()
@@ -272,7 +272,7 @@ func TestAReplicaKnowsLaterSettingsThanTheSurvivingData(t *testing.T) {
 }
 
 // The new server's clock is behind: settings read by it must not be taken for older ones.
-func TestSettingsAreReadAgainWhateverTheClockSays(t *testing.T) {
+func TestSettingsAreReadAgainAfterClockWentBack(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(-time.Hour)
 	f.wipe()
@@ -281,7 +281,7 @@ func TestSettingsAreReadAgainWhateverTheClockSays(t *testing.T) {
 	require.Equal(t, int64(3), f.peek().Threshold)
 }
 
-func TestOldBoundsAreForgotten(t *testing.T) {
+func TestOldTicketBoundsAreRemoved(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	bounds := func() (n int) {
@@ -306,8 +306,9 @@ func TestOldBoundsAreForgotten(t *testing.T) {
 	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }
 
-// A replica that was away for long must not prolong the recovery of a line whose loss is known already.
-func TestAReplicaThatIsBehindProlongsNoRecovery(t *testing.T) {
+// A replica that was away for long must not prolong the recovery of a line whose loss is known
+// already.
+func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	f := setup(t, 1)
 	behind := f.mem
 	f.advance(time.Second)
@@ -319,7 +320,7 @@ func TestAReplicaThatIsBehindProlongsNoRecovery(t *testing.T) {
 }
 
 // Of several replicas the one that heard last from the line decides which tickets count.
-func TestTheLastAnswerThatAnybodyHadBoundsTheTickets(t *testing.T) {
+func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
@@ -332,8 +333,9 @@ func TestTheLastAnswerThatAnybodyHadBoundsTheTickets(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
-// A replica that was still answered by the old server, after the new one had begun its epoch, says nothing about what the new one lost.
-func TestAnswersOfAServerThatWasReplacedDoNotCount(t *testing.T) {
+// A replica that was still answered by the old server, after the new one had begun its epoch, says
+// nothing about what the new one lost.
+func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	deceived := f.mem
@@ -346,7 +348,7 @@ func TestAnswersOfAServerThatWasReplacedDoNotCount(t *testing.T) {
 	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
 }
 
-func TestAfterALossEveryAgeCountsFromThen(t *testing.T) {
+func TestAgesRestartAfterLoss(t *testing.T) {
 	f := setup(t, 0)
 	f.join("far")
 	f.live(2*time.Second, "far")
@@ -362,8 +364,9 @@ func TestAfterALossEveryAgeCountsFromThen(t *testing.T) {
 	require.Equal(t, []string{"far"}, f.set("active"))
 }
 
-// Nothing was decided for long before the loss, so all that counts is when anybody last heard from the line.
-func TestTicketsOfLongBeforeAFailoverCountNothing(t *testing.T) {
+// Nothing was decided for long before the loss, so all that counts is when anybody last heard from
+// the line.
+func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")

@@ -27,11 +27,13 @@ func NewPrevious(client redis.UniversalClient, rules line.Rules, opts ...Option)
 		}
 		text := strings.ReplaceAll(string(src), "KEYS[15 + item.t1]", fmt.Sprintf("KEYS[%d + item.t1]", 15+newKeys))
 		text = strings.ReplaceAll(text, "local OWN = 11\n", "local OWN = 15\n")
-		text = strings.ReplaceAll(text, "line.arrived }\n", "line.arrived, line.prev, 0, 0, 0 }\n") // the head has more numbers now
+		// The head has more numbers now.
+		text = strings.ReplaceAll(text, "line.arrived }\n", "line.arrived, line.prev, 0, 0, 0 }\n")
 		files["lua/"+name+".lua"] = &fstest.MapFile{Data: []byte(text)}
 	}
 	admit := files["lua/"+scriptAdmit+".lua"]
-	admit.Data = bytes.ReplaceAll(admit.Data, []byte("silent and 1 or 0 }"), []byte("silent and 1 or 0, 0 }")) // keeps count of nothing
+	// Keeps count of nothing.
+	admit.Data = bytes.ReplaceAll(admit.Data, []byte("silent and 1 or 0 }"), []byte("silent and 1 or 0, 0 }"))
 	s, err := NewStore(client, rules, opts...)
 	if err != nil {
 		return nil, err

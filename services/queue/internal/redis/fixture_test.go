@@ -23,7 +23,7 @@ type fixture struct {
 	event  string
 	round  int64
 	time   *clocktest.Clock
-	mem    line.Memory // what "this replica" remembers
+	mem    line.KnownState // what "this replica" remembers
 }
 
 // setup opens a line with a threshold, its settings read.
@@ -52,8 +52,8 @@ func (f *fixture) clock() time.Time { return f.time.Now() }
 
 func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
-// learn remembers like a replica does.
-func (f *fixture) learn(s line.State, err error) line.State {
+// observe remembers like a replica does.
+func (f *fixture) observe(s line.State, err error) line.State {
 	f.t.Helper()
 	require.NoError(f.t, err)
 	m := &f.mem
@@ -71,17 +71,17 @@ func (f *fixture) learn(s line.State, err error) line.State {
 
 func (f *fixture) open() line.State {
 	f.t.Helper()
-	return f.learn(f.store.Open(f.ctx(), f.event, f.mem))
+	return f.observe(f.store.Open(f.ctx(), f.event, f.mem))
 }
 
 func (f *fixture) apply(s line.Settings) line.State {
 	f.t.Helper()
-	return f.learn(f.store.Apply(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
+	return f.observe(f.store.Apply(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
 }
 
 func (f *fixture) peek() line.State {
 	f.t.Helper()
-	return f.learn(f.store.Peek(f.ctx(), f.event, f.mem))
+	return f.observe(f.store.Peek(f.ctx(), f.event, f.mem))
 }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
@@ -90,7 +90,7 @@ func (f *fixture) ctx() context.Context { return f.t.Context() }
 func (f *fixture) claim(c line.Claim) line.Outcome {
 	f.t.Helper()
 	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{c})
-	f.learn(s, err)
+	f.observe(s, err)
 	require.Len(f.t, out, 1)
 	return out[0]
 }
@@ -135,14 +135,14 @@ func (f *fixture) poll(users ...string) {
 		claims[i].UserID = u
 	}
 	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
-	f.learn(s, err)
+	f.observe(s, err)
 }
 
 // tick admits once.
 func (f *fixture) tick() line.Tick {
 	f.t.Helper()
 	s, did, err := f.store.Admit(f.ctx(), f.event, f.mem)
-	f.learn(s, err)
+	f.observe(s, err)
 	return did
 }
 
@@ -165,7 +165,7 @@ func (f *fixture) liveBy(step, d time.Duration, users ...string) {
 func (f *fixture) release(user, slot string) bool {
 	f.t.Helper()
 	s, ok, err := f.store.Release(f.ctx(), f.event, f.mem, user, slot)
-	f.learn(s, err)
+	f.observe(s, err)
 	return ok
 }
 
@@ -178,14 +178,14 @@ func (f *fixture) hold(user, slot string, until time.Time) bool {
 func (f *fixture) holdFor(reservation, user, slot string, until time.Time) bool {
 	f.t.Helper()
 	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.Hold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
-	f.learn(s, err)
+	f.observe(s, err)
 	return ok
 }
 
 func (f *fixture) clean() (moved int64) {
 	f.t.Helper()
 	s, moved, _, err := f.store.Clean(f.ctx(), f.event, f.mem)
-	f.learn(s, err)
+	f.observe(s, err)
 	return moved
 }
 
@@ -200,11 +200,12 @@ func (f *fixture) joinAll(prefix string, n int) []string {
 		claims[i] = line.Claim{UserID: users[i], Join: true}
 	}
 	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
-	f.learn(s, err)
+	f.observe(s, err)
 	return users
 }
 
-// advised makes a waiter one whose last contact is now and who was told to poll every so many seconds.
+// advised makes a waiter one whose last contact is now and who was told to poll every so many
+// seconds.
 func (f *fixture) advised(user string, poll int) {
 	f.t.Helper()
 	score := float64(f.clock().UnixMilli()) + float64(poll)/128

@@ -10,7 +10,7 @@ import (
 
 // After the loss of a large line a member stands for everybody who came back. Freed at once they
 // would hold up every line.
-func TestWhatWasRestoredIsForgottenInPages(t *testing.T) {
+func TestRestoredIsCleanedInPages(t *testing.T) {
 	f := setup(t, 0)
 	f.failover()
 	f.peek()
@@ -23,7 +23,7 @@ func TestWhatWasRestoredIsForgottenInPages(t *testing.T) {
 		t.Helper()
 		f.tick()
 		s, _, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
-		f.learn(s, err)
+		f.observe(s, err)
 		left, err = f.client.SCard(f.ctx(), f.key("restored")).Result()
 		require.NoError(t, err)
 		return left, more

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-func TestACancelledHoldExcusesNoAbsence(t *testing.T) {
+func TestCancelledHoldDoesNotKeepSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
@@ -26,7 +26,7 @@ func TestACancelledHoldExcusesNoAbsence(t *testing.T) {
 	require.Zero(t, n)
 }
 
-func TestAnotherHoldOfTheSlotStillExcusesAbsence(t *testing.T) {
+func TestSecondHoldKeepsSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.holdFor("long", "in", in.SlotID, f.clock().Add(300*time.Second))
@@ -39,13 +39,13 @@ func TestAnotherHoldOfTheSlotStillExcusesAbsence(t *testing.T) {
 }
 
 // What the previous release noted has no reservation: it is not known which one ended.
-func TestAHoldNotedByThePreviousReleaseLastsUntilItsEnd(t *testing.T) {
+func TestHoldOfPreviousReleaseKeepsSlot(t *testing.T) {
 	f := setup(t, 1)
 	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
 	require.NoError(t, err)
 	in := f.join("in")
 	hold := line.Hold{UserID: "in", SlotID: in.SlotID, ReservationID: "r", Until: f.clock().Add(200 * time.Second)}
-	f.learnOf(previous.Hold(f.ctx(), f.event, f.mem, hold))
+	f.observeResult(previous.Hold(f.ctx(), f.event, f.mem, hold))
 	f.hold("in", in.SlotID, time.Time{})
 	f.live(199 * time.Second)
 	require.Equal(t, []string{"in"}, f.set("active"))
@@ -53,8 +53,8 @@ func TestAHoldNotedByThePreviousReleaseLastsUntilItsEnd(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-func (f *fixture) learnOf(s line.State, ok bool, err error) {
+func (f *fixture) observeResult(s line.State, ok bool, err error) {
 	f.t.Helper()
-	f.learn(s, err)
+	f.observe(s, err)
 	require.True(f.t, ok)
 }

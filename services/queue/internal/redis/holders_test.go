@@ -45,11 +45,12 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	require.Equal(t, []string{"e"}, f.set("queue"))
 }
 
-func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
+func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.join("w")
-	f.hold("a", a.SlotID, f.clock().Add(time.Hour)) // excuses absence, but not from an epoch that ended
+	// Excuses absence, but not from an epoch that ended.
+	f.hold("a", a.SlotID, f.clock().Add(time.Hour))
 	f.live(time.Second, "a", "w")
 	f.failover()
 	f.live(120*time.Second, "w")
@@ -60,7 +61,7 @@ func TestHoldersNotHeardOfLoseTheirSlotsAfterTwoMinutes(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
 }
 
-func TestASlotOfTheLastEpochEndsWhenItWouldHave(t *testing.T) {
+func TestSlotOfPreviousEpochKeepsItsEnd(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.live(590*time.Second, "a")
@@ -71,7 +72,7 @@ func TestASlotOfTheLastEpochEndsWhenItWouldHave(t *testing.T) {
 	require.Empty(t, f.set("old"))
 }
 
-func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
+func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
 	f.release("b", b.SlotID)
@@ -90,8 +91,9 @@ func TestTokensOfLostSlotsAreAdoptedOnceAndOnlyInThePause(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
-// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not come back then.
-func TestASlotThatEndedWhileItWasLostIsNotAdopted(t *testing.T) {
+// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not
+// come back then.
+func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
 	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b)}
@@ -118,7 +120,7 @@ func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
 }
 
-func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
+func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	left := f.join("left")
 	token := f.entry(left)
@@ -129,7 +131,7 @@ func TestTokensFromBeforeTheSurvivingDataAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Entry: token}).Standing)
 }
 
-func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
+func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.failover()
@@ -139,7 +141,7 @@ func TestNewcomersDoNotTakeTheSlotsOfHoldersNotHeardOfYet(t *testing.T) {
 	require.Equal(t, line.Inside, f.status("a").Standing)
 }
 
-func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
+func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -152,7 +154,7 @@ func TestASlotThatWasTakenOverAndLeftIsNotAdoptedAgain(t *testing.T) {
 	require.Positive(t, ttl)
 }
 
-func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
+func TestTakeoverNeverExceedsTheThreshold(t *testing.T) {
 	f := setup(t, 2)
 	f.join("a")
 	f.join("b")
@@ -165,7 +167,7 @@ func TestHoldersAreTakenOverOnlyUpToTheThreshold(t *testing.T) {
 	require.Empty(t, f.set("old"))
 }
 
-func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+func TestTokensOfOlderEpochsAreNotAdopted(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -179,7 +181,7 @@ func TestTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
-func TestAHoldExtendsASlotOfTheLastEpoch(t *testing.T) {
+func TestHoldExtendsSlotOfPreviousEpoch(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.live(590*time.Second, "a")
@@ -191,7 +193,7 @@ func TestAHoldExtendsASlotOfTheLastEpoch(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("a").End)
 }
 
-func TestASlotThatEndedIsNotTakenOver(t *testing.T) {
+func TestEndedSlotIsNotTakenOver(t *testing.T) {
 	f := setup(t, 1)
 	f.join("a")
 	f.failover()
@@ -210,10 +212,11 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
-	// A replica that remembers nothing opens the line anew, somebody leaves, and then it turns out that the line had been lost.
+	// A replica that remembers nothing opens the line anew, somebody leaves, and then it turns out
+	// that the line had been lost.
 	f.advance(time.Second)
 	f.wipe()
-	f.mem = line.Memory{}
+	f.mem = line.KnownState{}
 	f.open()
 	f.apply(line.Settings{Threshold: ptr(1)})
 	b := f.join("b")
@@ -226,7 +229,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 }
 
 // Who joined without the token and sends it later is inside, and nowhere else.
-func TestAnAdoptedHolderWaitsNoMore(t *testing.T) {
+func TestAdoptedHolderLeavesQueue(t *testing.T) {
 	for name, set := range map[string]string{"waiting": "queue", "parked": "parked"} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -247,7 +250,7 @@ func TestAnAdoptedHolderWaitsNoMore(t *testing.T) {
 	}
 }
 
-func TestHoldersOfTwoLossesInARow(t *testing.T) {
+func TestHoldersAfterTwoLosses(t *testing.T) {
 	f := setup(t, 2)
 	f.join("a")
 	f.join("b")
@@ -259,7 +262,7 @@ func TestHoldersOfTwoLossesInARow(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
 }
 
-func TestAfterAWipeTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
+func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	token := f.entry(a)
@@ -273,7 +276,7 @@ func TestAfterAWipeTokensOfTheEpochBeforeTheLastAreNotAdopted(t *testing.T) {
 }
 
 // What was decided shortly before the last surviving write may be lost too.
-func TestTokensFromJustBeforeTheSurvivingDataAreAdopted(t *testing.T) {
+func TestTokensWithinSlackAreAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")
 	f.advance(4 * time.Second)

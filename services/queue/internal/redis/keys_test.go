@@ -43,7 +43,7 @@ func (h hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Proc
 	return next
 }
 
-func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
+func TestScriptKeysShareHashTag(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.Open(t), redistest.Prefix(t)
 	var calls [][]string
@@ -51,7 +51,7 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 	store, err := redis.NewStore(client, line.DefaultRules())
 	require.NoError(t, err)
 	c := t.Context()
-	_, _, err = store.Check(c, event, line.Memory{}, []line.Claim{
+	_, _, err = store.Check(c, event, line.KnownState{}, []line.Claim{
 		{UserID: "a", Join: true, Begin: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
 		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}}, {UserID: "d", Join: true, Tier1: line.Tier1{Round: 1, Position: 300}},
 	})
@@ -61,13 +61,13 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 	packed, err := client.ObjectEncoding(c, "{"+event+"}:t1:1:0").Result()
 	require.NoError(t, err)
 	require.Equal(t, "listpack", packed)
-	_, _, err = store.Admit(c, event, line.Memory{})
+	_, _, err = store.Admit(c, event, line.KnownState{})
 	require.NoError(t, err)
-	_, _, _, err = store.Clean(c, event, line.Memory{})
+	_, _, _, err = store.Clean(c, event, line.KnownState{})
 	require.NoError(t, err)
-	_, _, err = store.Release(c, event, line.Memory{}, "a", "")
+	_, _, err = store.Release(c, event, line.KnownState{}, "a", "")
 	require.NoError(t, err)
-	_, err = store.Peek(c, event, line.Memory{})
+	_, err = store.Peek(c, event, line.KnownState{})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(calls), 5)
 	for _, keys := range calls {
@@ -78,7 +78,7 @@ func TestAllKeysOfAScriptShareTheEventsHashTag(t *testing.T) {
 }
 
 // A key that is not among KEYS works on one server and fails on a cluster.
-func TestScriptsNameNoKeysOfTheirOwn(t *testing.T) {
+func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
@@ -93,18 +93,19 @@ func TestScriptsNameNoKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestOnACluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
 	require.NoError(t, err)
 	c := t.Context()
-	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} { // on several nodes
-		st, err := store.Open(c, id, line.Memory{})
+	// On several nodes.
+	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} {
+		st, err := store.Open(c, id, line.KnownState{})
 		require.NoError(t, err)
-		_, err = store.Apply(c, id, line.Memory{}, line.Settings{}, st.Now)
+		_, err = store.Apply(c, id, line.KnownState{}, line.Settings{}, st.Now)
 		require.NoError(t, err)
-		_, out, err := store.Check(c, id, line.Memory{}, []line.Claim{
+		_, out, err := store.Check(c, id, line.KnownState{}, []line.Claim{
 			{UserID: "a", Join: true, Tier1: line.Tier1{Required: true, Round: 1, Position: 1}}, {UserID: "b", Join: true},
 		})
 		require.NoError(t, err)

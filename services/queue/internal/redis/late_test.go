@@ -25,8 +25,9 @@ type rush struct {
 	slots     map[string]string
 	attackers []string
 	slowIn    int // the second in which the slow tab got in; 0 = not yet
-	idle      int // slots that nobody used although somebody waited, summed over the seconds that count
-	seconds   int
+	// Slots that nobody used although somebody waited, summed over the seconds that count.
+	idle    int
+	seconds int
 }
 
 func newRush(t *testing.T, limit, attackers int) *rush {
@@ -53,7 +54,7 @@ func (r *rush) ask(second int, users ...string) {
 			claims[i] = line.Claim{UserID: u, Join: true}
 		}
 		s, out, err := r.store.Check(r.ctx(), r.event, r.mem, claims)
-		r.learn(s, err)
+		r.observe(s, err)
 		for i, o := range out {
 			u := page[i]
 			switch _, in := r.inside[u]; {
@@ -107,7 +108,7 @@ func (r *rush) count() {
 	}
 }
 
-func TestWhoNeverClaimsKeepsFewSlotsIdleAndASlowTabGetsIn(t *testing.T) {
+func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 	for _, tc := range []struct{ limit, attackers, seconds int }{{20, 80, 700}, {100, 500, 400}} {
 		t.Run(fmt.Sprintf("threshold %d", tc.limit), func(t *testing.T) {
 			r := newRush(t, tc.limit, tc.attackers)
@@ -139,7 +140,7 @@ func lateIn(t *testing.T, others ...string) (*fixture, line.Outcome) {
 	return f, in
 }
 
-func TestASlotIsKeptForWhoIsLate(t *testing.T) {
+func TestSlotIsKeptForLateVisitor(t *testing.T) {
 	f, in := lateIn(t)
 	require.Equal(t, line.Waiting, f.status("a").Standing)
 	f.join("b")
@@ -152,7 +153,7 @@ func TestASlotIsKeptForWhoIsLate(t *testing.T) {
 }
 
 // Nobody waits, so that a newcomer would enter at once; but the free slot is kept.
-func TestAKeptSlotIsNoNewcomers(t *testing.T) {
+func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
 	f, in := lateIn(t)
 	f.status("a")
 	f.release("in", in.SlotID)
@@ -163,18 +164,18 @@ func TestAKeptSlotIsNoNewcomers(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on, also
-// if it came back while nobody was admitted.
-func TestWhoComesBackWhileTheSaleHoldsIsLate(t *testing.T) {
+// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on,
+// also if it came back while nobody was admitted.
+func TestReturnDuringPausedSaleIsLate(t *testing.T) {
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
 		t.Run(status.String(), func(t *testing.T) {
 			f, in := lateIn(t)
-			f.says(status, f.clock().Add(-time.Hour))
+			f.setSale(status, f.clock().Add(-time.Hour))
 			require.Equal(t, line.Waiting, f.status("a").Standing)
 			f.join("b")
 			require.True(t, f.release("in", in.SlotID))
 			f.live(30*time.Second, "b")
-			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			f.live(30*time.Second, "b")
 			require.Equal(t, [][]string{{"a"}, {"b"}}, [][]string{f.set("parked"), f.set("queue")})
 			require.Equal(t, line.Inside, f.status("a").Standing)
@@ -182,7 +183,7 @@ func TestWhoComesBackWhileTheSaleHoldsIsLate(t *testing.T) {
 	}
 }
 
-func TestASlotIsKeptForSoLong(t *testing.T) {
+func TestKeptSlotExpires(t *testing.T) {
 	f, in := lateIn(t)
 	f.status("a")
 	f.join("b")
@@ -194,7 +195,7 @@ func TestASlotIsKeptForSoLong(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("parked"), "whose place is kept")
 }
 
-func TestNoSlotIsKeptForWhoIsGone(t *testing.T) {
+func TestNoSlotIsKeptForGoneVisitor(t *testing.T) {
 	f, in := lateIn(t)
 	f.join("b")
 	f.release("in", in.SlotID)
@@ -202,7 +203,7 @@ func TestNoSlotIsKeptForWhoIsGone(t *testing.T) {
 	require.Equal(t, []string{"b"}, f.set("active"), "nobody came back")
 }
 
-func TestFewSlotsAreKept(t *testing.T) {
+func TestKeptSlotsAreBounded(t *testing.T) {
 	f := setup(t, 21) // of which two may be kept
 	slots := map[string]string{}
 	for _, u := range f.joinAll("in", 21) {
@@ -226,7 +227,7 @@ func TestFewSlotsAreKept(t *testing.T) {
 	require.Equal(t, line.Waiting, f.status("late-2").Standing)
 }
 
-func TestNothingIsKeptOfWhoIsNotLateAnyMore(t *testing.T) {
+func TestLateEntryIsRemoved(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"left":    func(f *fixture) { f.release("a", "") },
 		"blocked": func(f *fixture) { f.advance(time.Second); f.apply(line.Settings{Blocked: []string{"a"}}) },
@@ -250,7 +251,7 @@ func TestNothingIsKeptOfWhoIsNotLateAnyMore(t *testing.T) {
 
 // Where all are late, as after a fault that was not seen as one, most of them go on by ticks and in
 // order.
-func TestManyWhoAreLateAreAdmittedInOrder(t *testing.T) {
+func TestManyLateWaitersAreAdmittedInOrder(t *testing.T) {
 	f := setup(t, 0)
 	users := f.joinAll("u", 400)
 	f.live(20*time.Second, "nobody")

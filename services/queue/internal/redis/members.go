@@ -12,11 +12,11 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// pollUnit is the fraction of a score of `seen` that stands for one second of advised poll; a millisecond time and 7 bits of poll are
-// exact in a double.
+// pollUnit is the fraction of a score in `seen` that encodes one second of the poll interval. A
+// time in ms with 7 bits of fraction is exact in a double.
 const pollUnit = 1.0 / 128
 
-// pending is the commands of one MemberQuery.
+// pending has the commands of one MemberQuery.
 type pending struct {
 	rank           *redis.IntCmd
 	score, contact *redis.FloatCmd
@@ -31,7 +31,7 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 	return s.queries.Do(ctx, eventID, queries)
 }
 
-// readMembers is one pipeline, for one node of a cluster.
+// readMembers runs one pipeline, on one node of a cluster.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	pipe := s.client.Pipeline()
 	cmds := make([]pending, len(queries))
@@ -64,8 +64,8 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	return out, nil
 }
 
-// read puts the answers together. One that is missing makes it not found: the reads of a pipeline are not one step, so somebody may
-// have been moved between them, and the script sorts it out.
+// read combines the replies. If one is missing, the member is not found: a pipeline is not atomic,
+// so the visitor may have moved between the reads, and the script decides.
 func (c pending) read() (line.MemberState, error) {
 	score, err := c.score.Result()
 	contact, err2 := c.contact.Result()
@@ -92,7 +92,8 @@ func (c pending) read() (line.MemberState, error) {
 	return member, nil
 }
 
-// UpdateLastSeen implements line.Members. XX: who was moved since is not brought back by it.
+// UpdateLastSeen implements line.Members. With XX it does not restore a visitor who has moved
+// since.
 func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
 	pipe := s.client.Pipeline()
 	for _, t := range updates {

@@ -15,8 +15,9 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// BenchmarkMemory tells what a visitor who waits after tier 1 costs in Redis (bytes per waiter), with ids of 36 characters. Run it with
-// `go test -run '^$' -bench Memory -benchtime 200000x ./internal/redis`.
+// BenchmarkMemory tells what a visitor who waits after tier 1 costs in Redis (bytes per waiter),
+// with ids of 36 characters. Run it with `go test -run '^$' -bench KnownState -benchtime 200000x
+// ./internal/redis`.
 func BenchmarkMemory(b *testing.B) {
 	s := startServer(b, "--appendonly", "no")
 	client, err := pkgredis.Open(b.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})
@@ -24,10 +25,10 @@ func BenchmarkMemory(b *testing.B) {
 	b.Cleanup(func() { _ = client.Close() })
 	store, err := redis.NewStore(client, line.DefaultRules())
 	require.NoError(b, err)
-	st, err := store.Open(b.Context(), "ev", line.Memory{})
+	st, err := store.Open(b.Context(), "ev", line.KnownState{})
 	require.NoError(b, err)
 	none := int64(0)
-	_, err = store.Apply(b.Context(), "ev", line.Memory{}, line.Settings{Threshold: &none}, st.Now)
+	_, err = store.Apply(b.Context(), "ev", line.KnownState{}, line.Settings{Threshold: &none}, st.Now)
 	require.NoError(b, err)
 	used := func() int64 {
 		var n int64
@@ -47,7 +48,7 @@ func BenchmarkMemory(b *testing.B) {
 				UserID: uuid.NewString(), Join: true, Tier1: line.Tier1{Required: true, Round: round, Position: int64(from + i + 1)},
 			}
 		}
-		_, out, err := store.Check(b.Context(), "ev", line.Memory{}, claims)
+		_, out, err := store.Check(b.Context(), "ev", line.KnownState{}, claims)
 		require.NoError(b, err)
 		require.Equal(b, line.Waiting, out[0].Standing)
 	}

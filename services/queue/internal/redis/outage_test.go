@@ -9,10 +9,11 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-func TestOurOwnOutageParksNobody(t *testing.T) {
+func TestOutageParksNobody(t *testing.T) {
 	f := setup(t, 1)
 	f.tick()
-	f.advance(time.Hour) // an empty line is not ticked, and that is no outage: only one in 300 s would count
+	// An empty line is not ticked, and that is no outage: only one in 300 s would count.
+	f.advance(time.Hour)
 	in := f.join("in")
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, append(users, "in")...)
@@ -41,7 +42,7 @@ func TestMissingTicksParkNobody(t *testing.T) {
 	require.Empty(t, f.set("parked"))
 }
 
-func TestOurOwnOutageTakesNoUnclaimedSlotBack(t *testing.T) {
+func TestOutageKeepsUnclaimedSlots(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	users := f.crowd("u", 12)
@@ -56,7 +57,7 @@ func TestOurOwnOutageTakesNoUnclaimedSlotBack(t *testing.T) {
 	require.True(t, o.Claimed)
 }
 
-func TestOneWhoIsHeardOfIsNoOutage(t *testing.T) {
+func TestContactPreventsOutage(t *testing.T) {
 	for name, who := range map[string]string{"a holder": "in", "a waiter": "u-11"} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -71,7 +72,7 @@ func TestOneWhoIsHeardOfIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestFewWaitersAreNoCrowd(t *testing.T) {
+func TestFewSilentWaitersAreNoOutage(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	users := f.crowd("u", 9)
@@ -83,7 +84,7 @@ func TestFewWaitersAreNoCrowd(t *testing.T) {
 }
 
 // A silence that the polls themselves make is none.
-func TestSilenceDependsOnThePolls(t *testing.T) {
+func TestOutageDependsOnPollIntervals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		poll, quiet int
 		silent      bool
@@ -111,7 +112,7 @@ func TestSilenceDependsOnThePolls(t *testing.T) {
 }
 
 // A crowd that really left must not keep the slots for ever by leaving together.
-func TestASilenceCountsOnceInFiveMinutes(t *testing.T) {
+func TestOutageCountsOnceInFiveMinutes(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)
 	f.live(2*time.Second, users...)

@@ -9,8 +9,9 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The order is judged by what the stream says: who was away while others were admitted was not present then.
-func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
+// The order is judged by what the stream says: who was away while others were admitted was not
+// present then.
+func TestRecordHasPresence(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
 		"entered when a slot was kept": func(f *fixture, slot string) {
 			require.Equal(f.t, line.Waiting, f.status("away").Standing)
@@ -50,8 +51,9 @@ func TestTheRecordSaysSinceWhenTheyWerePresent(t *testing.T) {
 	}
 }
 
-// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and nothing else does.
-func TestEveryDecisionRaisesTheRev(t *testing.T) {
+// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and
+// nothing else does.
+func TestEveryDecisionIncrementsRev(t *testing.T) {
 	f := setup(t, 1)
 	rev := f.mem.Rev
 	decides := func(what string, act func()) {
@@ -97,7 +99,7 @@ func TestEveryDecisionRaisesTheRev(t *testing.T) {
 	})
 }
 
-func TestNothingIsKeptOfWhoLeft(t *testing.T) {
+func TestLeaveRemovesAllData(t *testing.T) {
 	f := setup(t, 1)
 	f.joinAt("p9", 9)
 	f.joinAt("p5", 5) // one behind them has been admitted: since when they are here matters

@@ -7,16 +7,16 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// headSize is how many numbers a script says of the line.
+// headSize is the length of a reply's head.
 const headSize = 20
 
-// reply is a script's answer: the line's state, then what is the script's own.
+// reply is a script's reply: the line's state, then the script's own result.
 type reply struct {
-	state line.State
-	own   []any
+	state  line.State
+	result []any
 }
 
-// parse reads an answer; an empty one is a line that does not exist.
+// parse parses a reply; an empty one means that the line does not exist.
 func parse(v any) (reply, error) {
 	parts, ok := v.([]any)
 	if !ok {
@@ -30,19 +30,19 @@ func parse(v any) (reply, error) {
 		return reply{}, fmt.Errorf("script's head: %w", err)
 	}
 	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], At: n[19]}
-	return reply{own: parts[1:], state: line.State{
+	return reply{result: parts[1:], state: line.State{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
 		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
 		Sale: sale,
 	}}, nil
 }
 
-// ints reads the script's own part where that is numbers; zeros for a line that does not exist.
+// ints parses a numeric result; zeros for a line that does not exist.
 func (r reply) ints(n int) ([]int64, error) {
-	if len(r.own) == 0 && !r.state.Exists() {
+	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]int64, n), nil
 	}
-	return numbers(r.own, n)
+	return numbers(r.result, n)
 }
 
 func numbers(v any, n int) ([]int64, error) {
@@ -61,14 +61,14 @@ func numbers(v any, n int) ([]int64, error) {
 	return out, nil
 }
 
-// outcomes reads check's answers.
+// outcomes parses the result of check.
 func (r reply) outcomes(n int) ([]line.Outcome, error) {
-	if len(r.own) == 0 && !r.state.Exists() {
+	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]line.Outcome, n), nil
 	}
-	items, ok := r.own[0].([]any)
+	items, ok := r.result[0].([]any)
 	if !ok || len(items) != n {
-		return nil, fmt.Errorf("check answered %d claims with %v", n, r.own)
+		return nil, fmt.Errorf("check answered %d claims with %v", n, r.result)
 	}
 	out := make([]line.Outcome, n)
 	for i, item := range items {

@@ -55,7 +55,7 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
-func TestARealRestart(t *testing.T) {
+func TestRedisRestart(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.addr}, PoolSize: 2})
@@ -73,10 +73,10 @@ func TestARealRestart(t *testing.T) {
 		cache.Observe("ev", st)
 		return st, out[0]
 	}
-	st, err := store.Open(t.Context(), "ev", line.Memory{})
+	st, err := store.Open(t.Context(), "ev", line.KnownState{})
 	require.NoError(t, err)
 	one := int64(1)
-	st, err = store.Apply(t.Context(), "ev", line.Memory{}, line.Settings{Threshold: &one}, st.Now)
+	st, err = store.Apply(t.Context(), "ev", line.KnownState{}, line.Settings{Threshold: &one}, st.Now)
 	require.NoError(t, err)
 	cache.Observe("ev", st)
 	_, a := ask(line.Claim{UserID: "a", Join: true})
@@ -105,6 +105,6 @@ func TestARealRestart(t *testing.T) {
 	_, found := ask(line.Claim{UserID: "w", Ticket: &line.Ticket{Score: w.Score, Epoch: st.Epoch, IssuedAt: st.Now}})
 	require.Equal(t, w.Score, found.Score)
 
-	_, _, err = store.Check(t.Context(), "ev", line.Memory{}, nil)
+	_, _, err = store.Check(t.Context(), "ev", line.KnownState{}, nil)
 	require.NoError(t, err, "no claims at all")
 }

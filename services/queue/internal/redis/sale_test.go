@@ -10,19 +10,19 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// says lets this replica hear ticket's word on a sale that is open from opens on for a day. The line
-// hears of it with the next call.
-func (f *fixture) says(status line.SaleStatus, opens time.Time) {
+// setSale lets this replica hear ticket's word on a sale that is open from opens on for a day. The
+// line hears of it with the next call.
+func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	f.t.Helper()
 	f.mem.Sale = line.Sale{
 		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(), At: f.clock().UnixMilli(),
 	}
 }
 
-// amnesiac is what a replica remembers that has just started.
-func (f *fixture) amnesiac() { f.mem = line.Memory{} }
+// forgetState is what a replica remembers that has just started.
+func (f *fixture) forgetState() { f.mem = line.KnownState{} }
 
-func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
+func TestLineAdmitsDuringSale(t *testing.T) {
 	for status, admits := range map[line.SaleStatus]bool{
 		line.NoSale: true, line.OnSale: true, line.Scheduled: false, line.SalePaused: false, line.SoldOut: false,
 	} {
@@ -33,7 +33,7 @@ func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
 			if status == line.Scheduled {
 				opens = f.clock().Add(time.Hour)
 			}
-			f.says(status, opens)
+			f.setSale(status, opens)
 			require.Equal(t, admits, f.join("a").Standing == line.Inside, "at once")
 			f.join("b")
 			require.True(t, f.release("in", in.SlotID))
@@ -44,7 +44,7 @@ func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
 			require.Equal(t, status, st.SaleStatus())
 
 			f.advance(time.Second)
-			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			f.live(2*time.Second, "a", "b")
 			require.Equal(t, []string{"a", "b"}, f.set("active"), "both kept their places")
 			require.Empty(t, overtaken(f.admissions(f.ctx())))
@@ -52,33 +52,34 @@ func TestALineAdmitsWhileItsSaleIsOn(t *testing.T) {
 	}
 }
 
-// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard of
-// the sale, and while ticket does not say that it is open.
-func TestALineOpensWithItsSale(t *testing.T) {
+// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard
+// of the sale, and while ticket does not say that it is open.
+func TestLineOpensWithSale(t *testing.T) {
 	f := setup(t, 3)
 	opens := f.clock().Add(time.Hour)
-	f.says(line.Scheduled, opens)
+	f.setSale(line.Scheduled, opens)
 	users := f.crowd("early", 5)
 	f.live(10*time.Second, users...)
 	require.Empty(t, f.set("active"))
 	f.time.Set(opens.Add(-time.Millisecond))
-	f.amnesiac()
+	f.forgetState()
 	f.poll(users...)
 	f.tick()
 	require.Empty(t, f.set("active"), "one that has just started knows it from the line")
 	require.Equal(t, line.Waiting, f.join("late").Standing)
 
 	f.advance(time.Millisecond)
-	f.amnesiac()
+	f.forgetState()
 	f.tick()
 	require.Equal(t, users[:3], f.set("active"))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
-	f.says(line.OnSale, opens.Add(time.Hour)) // an operator puts it off, and ticket's clock is ahead
+	// An operator puts it off, and ticket's clock is ahead.
+	f.setSale(line.OnSale, opens.Add(time.Hour))
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
 	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
-	f.says(line.Scheduled, f.clock())
+	f.setSale(line.Scheduled, f.clock())
 	for _, u := range users[:3] {
 		f.release(u, f.join(u).SlotID)
 	}
@@ -86,10 +87,10 @@ func TestALineOpensWithItsSale(t *testing.T) {
 	require.Equal(t, []string{users[3], users[4], "late"}, f.set("active"))
 }
 
-func TestTheWordAskedForLaterCounts(t *testing.T) {
+func TestLaterSaleReportWins(t *testing.T) {
 	f := setup(t, 1)
 	first := f.mem
-	f.says(line.SoldOut, f.clock())
+	f.setSale(line.SoldOut, f.clock())
 	f.peek()
 	told := f.mem
 
@@ -103,31 +104,31 @@ func TestTheWordAskedForLaterCounts(t *testing.T) {
 		require.Equal(t, line.SoldOut, f.peek().SaleStatus(), name)
 	}
 	f.advance(-time.Hour) // Redis's clock is set back: what was asked for then is still to come
-	f.says(line.OnSale, f.clock().Add(-time.Minute))
+	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
 	f.advance(time.Second)
-	f.says(line.OnSale, f.clock().Add(-time.Minute))
+	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
 	word := f.mem.Sale
 	f.advance(time.Second)
-	f.learn(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
+	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
 	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before know less")
 	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
 }
 
-// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then has
-// an empty line.
-func TestTheEndOfASaleEndsItsLine(t *testing.T) {
+// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then
+// has an empty line.
+func TestEndOfSaleFreesLine(t *testing.T) {
 	people := []string{"queue", "seen", "since", "parked", "parked-seen", "late", "active", "active-seen", "unclaimed", "slot", "holds", "old"}
 	for name, end := range map[string]func(f *fixture){
 		"its time is over": func(f *fixture) { f.advance(time.Hour) },
-		"ticket says so":   func(f *fixture) { f.says(line.SaleClosed, f.clock().Add(-time.Hour)) },
-		"cancelled":        func(f *fixture) { f.says(line.Cancelled, f.clock().Add(time.Hour)) },
+		"ticket says so":   func(f *fixture) { f.setSale(line.SaleClosed, f.clock().Add(-time.Hour)) },
+		"cancelled":        func(f *fixture) { f.setSale(line.Cancelled, f.clock().Add(time.Hour)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 2)
-			f.says(line.OnSale, f.clock().Add(-23*time.Hour))
+			f.setSale(line.OnSale, f.clock().Add(-23*time.Hour))
 			f.mem.Sale.ClosesAt = f.clock().Add(time.Hour).UnixMilli()
 			in := f.join("in")
 			f.hold("in", in.SlotID, f.clock().Add(2*time.Hour))
@@ -155,22 +156,22 @@ func TestTheEndOfASaleEndsItsLine(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, n, set)
 			}
-			require.True(t, f.peek().SaleStatus().Over())
+			require.True(t, f.peek().SaleStatus().Ended())
 			f.clean()
 			ttl, err := f.client.TTL(f.ctx(), f.key("line")).Result()
 			require.NoError(t, err)
 			require.Positive(t, ttl)
 
 			f.advance(time.Minute)
-			f.says(line.OnSale, f.clock().Add(-time.Hour))
+			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			require.Equal(t, line.Inside, f.join("new").Standing)
 		})
 	}
 }
 
-// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that the
-// sale was made longer. Taken back within a minute it costs nobody the place or the slot.
-func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
+// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that
+// the sale was made longer. Taken back within a minute it costs nobody the place or the slot.
+func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"its time was over": func(f *fixture) { f.mem.Sale.ClosesAt = f.clock().UnixMilli() },
 		"ticket said so":    func(f *fixture) { f.mem.Sale.Status = line.SaleClosed },
@@ -178,13 +179,13 @@ func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
-			f.says(line.OnSale, f.clock())
+			f.setSale(line.OnSale, f.clock())
 			in := f.join("in")
 			users := f.crowd("w", 3)
 			f.live(time.Second, append(users, "in")...)
 			for range 2 { // each end has a minute of its own
 				f.advance(time.Second)
-				f.says(line.OnSale, f.clock())
+				f.setSale(line.OnSale, f.clock())
 				end(f)
 				for range 60 {
 					require.Equal(t, line.Nowhere, f.join(users[0]).Standing)
@@ -194,7 +195,7 @@ func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
 				}
 				f.tick()
 				f.advance(time.Millisecond)
-				f.says(line.OnSale, f.clock().Add(-time.Hour))
+				f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 				f.tick()
 				require.Equal(t, users, f.set("queue"), "who could not ask has missed nothing")
 			}
@@ -210,21 +211,21 @@ func TestAnEndThatIsTakenBackCostsNobodyThePlace(t *testing.T) {
 }
 
 // While ticket is away nobody knows whether it was a mistake: all is kept until it is back.
-func TestNobodyIsForgottenWhileTicketIsAway(t *testing.T) {
+func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	f := setup(t, 1)
-	f.says(line.OnSale, f.clock().Add(-time.Hour))
+	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 	f.mem.Sale.ClosesAt = f.clock().Add(time.Minute).UnixMilli()
 	users := f.crowd("w", 3)
 	f.live(time.Minute, users...)
 	f.live(8 * time.Minute)
 	require.Equal(t, users[1:], f.set("queue"))
-	f.says(line.OnSale, f.clock().Add(-time.Hour))
+	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 	f.live(2*time.Second, users...)
 	require.Equal(t, users[1:], f.set("queue"))
 }
 
 // Settings alone end the line of what has no sale.
-func TestALineWithoutASaleEndsByItsSettings(t *testing.T) {
+func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(1), ClosesAt: f.clock().Add(time.Minute)})
 	users := f.crowd("w", 2)
@@ -236,10 +237,10 @@ func TestALineWithoutASaleEndsByItsSettings(t *testing.T) {
 }
 
 // Who slept in front of a sale and came back before it opened let no slot pass.
-func TestNobodyIsLateForASaleThatHasNotOpened(t *testing.T) {
+func TestNobodyIsLateBeforeSale(t *testing.T) {
 	f := setup(t, 2)
 	opens := f.clock().Add(time.Hour)
-	f.says(line.Scheduled, opens)
+	f.setSale(line.Scheduled, opens)
 	users := f.crowd("w", 4)
 	f.live(11*time.Minute, users[1:]...)
 	f.clean()
@@ -254,12 +255,12 @@ func TestNobodyIsLateForASaleThatHasNotOpened(t *testing.T) {
 
 // Replicas of the previous release do not know where the sale stands, and admit as they did. Nobody
 // loses a place by them or by those of this release, and the word is kept.
-func TestWhereASaleStandsBesideThePreviousRelease(t *testing.T) {
+func TestSaleWithReplicasOfPreviousRelease(t *testing.T) {
 	f := setup(t, 2)
 	own := f.store
 	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))
 	require.NoError(t, err)
-	f.says(line.Scheduled, f.clock().Add(time.Hour))
+	f.setSale(line.Scheduled, f.clock().Add(time.Hour))
 	users := f.crowd("w", 3)
 	f.store = previous
 	f.live(time.Second, users...)
@@ -268,7 +269,7 @@ func TestWhereASaleStandsBesideThePreviousRelease(t *testing.T) {
 	f.release(users[0], f.join(users[0]).SlotID)
 
 	f.store = own
-	f.amnesiac()
+	f.forgetState()
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[1:2], f.set("active"), "who is inside stays, and nobody follows")
 	require.Equal(t, users[2:], f.set("queue"))

@@ -26,29 +26,32 @@ const (
 	scriptSet     = "set"
 )
 
-// Sizes that no one needs to configure.
+// Sizes that are not configurable.
 const (
-	pageSize    = 500     // slots ended by one call
-	parkSize    = 500     // waiters parked by one call
-	cleanupSize = 1000    // waiters moved or removed by one call of cleanup
-	streamSize  = 100_000 // admissions kept in the stream, at least
-	crowdSize   = 10      // waiters that must all be silent before it counts as our outage
-	lateShare   = 20      // one slot in so many may be kept free for those who are late
-	latePassed  = 100     // late waiters passed over by one call, so that many of them lose no order
+	pageSize         = 500     // slots ended per call
+	parkSize         = 500     // waiters parked per call
+	cleanupSize      = 1000    // waiters parked or removed per call of cleanup
+	streamSize       = 100_000 // minimum number of admissions kept in the stream
+	minSilentWaiters = 10      // waiters without contact for an outage of the system
+	lateShare        = 20      // at most one in so many slots is kept for late visitors
+	maxLatePassed    = 100     // late waiters parked per call, so that many of them keep their order
 )
 
-// How long things count that no one needs to configure either.
+// Durations that are not configurable.
 const (
-	ticketMemory = 150 * time.Second // before the last answer, tickets issued since give places back
-	slack        = 5 * time.Second   // what may have been decided after the last surviving write, or before a replica heard of it
-	passLife     = 24 * time.Hour    // after the last use of a tier-1 round
-	idleLife     = 24 * time.Hour    // of a line that is empty
-	reopenFor    = time.Minute       // since the end of a sale its line is kept, in case it is opened again
-	lateFor      = 70 * time.Second  // since the last contact a slot is kept: browsers let hidden tabs ask once a minute
+	ticketWindow = 150 * time.Second // tickets issued since then before the last answer are valid
+	writeSlack   = 5 * time.Second   // decisions that may be lost or unknown to a replica
+	passLife     = 24 * time.Hour    // of a page of tier-1 positions, since its last use
+	idleLife     = 24 * time.Hour    // of an empty line
+	reopenGrace  = time.Minute       // from a sale's end to the removal of its line
+	// lateSlotTTL is how long a slot is kept since the last contact: browsers let hidden tabs poll
+	// once a minute.
+	lateSlotTTL = 70 * time.Second
 )
 
-// compile joins the rules, the prelude and each script. The rules are rendered into the source, so that a call carries none of them and
-// Go and Lua cannot disagree; replicas with other rules (during a roll-out) simply use another script.
+// compile joins the rules, the prelude and each script. The rules are rendered into the source, so
+// that calls need not pass them and Go and Lua cannot differ. Replicas with other rules (during a
+// rollout) use another script.
 func compile(r line.Rules, sources fs.FS) (map[string]*redis.Script, error) {
 	prelude, err := fs.ReadFile(sources, "lua/prelude.lua")
 	if err != nil {
@@ -66,7 +69,8 @@ func compile(r line.Rules, sources fs.FS) (map[string]*redis.Script, error) {
 	return scripts, nil
 }
 
-// constants renders the table C of the scripts: durations in ms, the rest counts; polls alternates "fewer than" and seconds.
+// constants renders the table C of the scripts: durations in ms, and counts. In polls, upper bounds
+// of people ahead alternate with seconds.
 func constants(r line.Rules) string {
 	var b strings.Builder
 	b.WriteString("local C = {")
@@ -86,17 +90,17 @@ func constants(r line.Rules) string {
 	number("park", parkSize)
 	number("cleanup", cleanupSize)
 	number("stream", streamSize)
-	number("crowd", crowdSize)
-	span("memory", ticketMemory)
-	span("slack", slack)
-	span("spent", r.Parked+ticketMemory) // no ticket is older that gives a place back
+	number("crowd", minSilentWaiters)
+	span("memory", ticketWindow)
+	span("slack", writeSlack)
+	span("spent", r.Parked+ticketWindow) // older tickets do not restore places
 	span("pass", passLife)
 	span("idle", idleLife)
-	span("reopen", reopenFor)
+	span("reopen", reopenGrace)
 	number("passPage", passPage)
-	span("late", lateFor)
+	span("late", lateSlotTTL)
 	number("lateShare", lateShare)
-	number("latePassed", latePassed)
+	number("latePassed", maxLatePassed)
 	number("longestPoll", line.LongestPoll)
 	number("noSale", int64(line.NoSale))
 	number("scheduled", int64(line.Scheduled))
@@ -112,16 +116,16 @@ func constants(r line.Rules) string {
 	return b.String()
 }
 
-// remembered are ARGV 1 to 14 of every script: the time ("" = Redis's), what this replica remembers,
-// whether a line may be begun, and ticket's last word on the sale.
-func remembered(now string, m line.Memory, begin bool) []any {
+// commonArgs returns ARGV 1 to 14 of every script: the time ("" = Redis's), this replica's
+// KnownState, whether a line may be created, and the latest sale report.
+func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
 		now, m.Epoch, m.Rev, m.Alive, m.SettingsAt, m.Threshold, flag(m.Paused), m.SlotMS, m.ClosesAt, flag(begin),
 		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt,
 	}
 }
 
-// claimArgs are the twelve arguments of one item of check; pass is the number of its tier-1 key.
+// claimArgs appends the twelve arguments of one claim; pass is the index of its tier-1 key.
 func claimArgs(args []any, c line.Claim, pass int) []any {
 	args = append(args, c.UserID, flag(c.Join), flag(c.Tier1.Required), pass, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
@@ -142,7 +146,7 @@ func flag(b bool) string {
 	return "0"
 }
 
-// settingsArgs are what set takes for "settings".
+// settingsArgs appends the arguments of the script set with "settings".
 func settingsArgs(args []any, s line.Settings, readAt int64) []any {
 	threshold, closes := "", int64(0)
 	if s.Threshold != nil {

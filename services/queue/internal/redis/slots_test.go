@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-func TestUnclaimedSlotsGoToTheNext(t *testing.T) {
+func TestUnclaimedSlotsAreReassigned(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("a")
@@ -29,7 +29,7 @@ func TestUnclaimedSlotsGoToTheNext(t *testing.T) {
 	require.Equal(t, int64(0), back.Ahead)
 }
 
-func TestWhoPollsSlowlyHasLongerToClaim(t *testing.T) {
+func TestSlowPollersMayClaimLater(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	f.live(time.Second, "a")
@@ -43,7 +43,7 @@ func TestWhoPollsSlowlyHasLongerToClaim(t *testing.T) {
 }
 
 // Who was admitted and has not heard of it holds no token to leave with.
-func TestLeavingTheLineGivesUpASlotThatWasNotHeardOf(t *testing.T) {
+func TestLeaveEndsUnclaimedSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.join("a")
@@ -82,7 +82,7 @@ func TestSlotsEnd(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheSaleEndsEverySlotWithoutAWord(t *testing.T) {
+func TestEndOfSaleEndsSlots(t *testing.T) {
 	f := setup(t, 3)
 	f.join("gone")
 	f.failover()
@@ -104,8 +104,9 @@ func TestSlotsEndInPages(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made longer.
-func TestALongerSaleMakesSlotsWhole(t *testing.T) {
+// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made
+// longer.
+func TestExtendedSaleRestoresSlots(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(100 * time.Second)})
 	atOnce := f.join("a")
@@ -124,7 +125,7 @@ func TestALongerSaleMakesSlotsWhole(t *testing.T) {
 	require.Equal(t, f.clock().Add(699*time.Second).UnixMilli(), f.status("b").End)
 }
 
-func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
+func TestHoldKeepsSlotDuringAbsence(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.hold("in", in.SlotID, f.clock().Add(130*time.Second))
@@ -135,7 +136,7 @@ func TestAHoldExcusesAbsenceWhileItLives(t *testing.T) {
 }
 
 // Who has been moved since they were looked at is not brought back by the mark of that look.
-func TestTouchBringsNobodyBack(t *testing.T) {
+func TestLastSeenUpdateRestoresNobody(t *testing.T) {
 	f := setup(t, 1)
 	require.NoError(t, f.store.UpdateLastSeen(f.ctx(), f.event, []line.LastSeenUpdate{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
 	require.Empty(t, f.set("seen"))
@@ -151,7 +152,7 @@ func TestTheLongestHoldCounts(t *testing.T) {
 	require.Equal(t, []string{"in"}, f.set("active"))
 }
 
-func TestManyHoldsHideNobodysAbsence(t *testing.T) {
+func TestManyHoldsDoNotHideAbsence(t *testing.T) {
 	f := setup(t, 501)
 	users := f.joinAll("u", 501)
 	for _, u := range users[:500] {
@@ -161,7 +162,7 @@ func TestManyHoldsHideNobodysAbsence(t *testing.T) {
 	require.Equal(t, users[:500], f.set("active"))
 }
 
-func TestAHoldExtendsTheSlotOnceAndExcusesAbsence(t *testing.T) {
+func TestHoldExtendsSlotOnce(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.live(590*time.Second, "in")
@@ -177,7 +178,7 @@ func TestAHoldExtendsTheSlotOnceAndExcusesAbsence(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-func TestAHoldThatEndsBeforeTheSlotUsesNothingUp(t *testing.T) {
+func TestShortHoldDoesNotUseExtension(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
@@ -188,8 +189,9 @@ func TestAHoldThatEndsBeforeTheSlotUsesNothingUp(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("in").End)
 }
 
-// The event of a hold may come after the slot's end: what was given to the next meanwhile is not there twice.
-func TestALateHoldRevivesNoSlot(t *testing.T) {
+// The event of a hold may come after the slot's end: what was given to the next meanwhile is not
+// there twice.
+func TestLateHoldRestoresNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.advance(600 * time.Second)
@@ -199,7 +201,7 @@ func TestALateHoldRevivesNoSlot(t *testing.T) {
 	require.NotEqual(t, line.Inside, f.status("in").Standing)
 }
 
-func TestAHoldDoesNotOutliveTheSale(t *testing.T) {
+func TestHoldEndsWithSale(t *testing.T) {
 	f := setup(t, 1)
 	closes := f.clock().Add(620 * time.Second)
 	f.apply(line.Settings{ClosesAt: closes})

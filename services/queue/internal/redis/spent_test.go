@@ -20,7 +20,7 @@ func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ti
 
 // A ticket that was not needed, since the failover kept the data, must not give its place after
 // that place was used.
-func TestATicketKeptThroughATurnIsNoSecondPass(t *testing.T) {
+func TestTicketGivesNoSecondTurn(t *testing.T) {
 	for name, turn := range map[string]func(f *fixture, in line.Outcome){
 		"admitted and bought": func(f *fixture, in line.Outcome) {
 			f.release("in", in.SlotID)
@@ -62,7 +62,7 @@ func TestATicketKeptThroughATurnIsNoSecondPass(t *testing.T) {
 }
 
 // A ticket may be issued by a replica that has not heard yet that its holder was admitted.
-func TestATicketIssuedJustAfterTheAdmissionCountsNothing(t *testing.T) {
+func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		want  line.Standing
@@ -78,7 +78,8 @@ func TestATicketIssuedJustAfterTheAdmissionCountsNothing(t *testing.T) {
 			f.advance(tc.after)
 			f.join("b")
 			ticket := f.ticket(place)
-			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err()) // lost with the last second before the failover
+			// Lost with the last second before the failover.
+			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err())
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
 			f.advance(time.Second)
 			f.failover()
@@ -88,7 +89,7 @@ func TestATicketIssuedJustAfterTheAdmissionCountsNothing(t *testing.T) {
 }
 
 // What gave a place back gives none again, whichever of a user's tickets is shown.
-func TestARestoredPlaceIsNotRestoredAgain(t *testing.T) {
+func TestPlaceIsRestoredOnce(t *testing.T) {
 	f := setup(t, 0)
 	first := f.ticket(f.join("a"))
 	f.advance(time.Second)
@@ -104,7 +105,7 @@ func TestARestoredPlaceIsNotRestoredAgain(t *testing.T) {
 }
 
 // An adopted slot is a turn too.
-func TestATicketOfWhoseSlotWasAdoptedCountsNothing(t *testing.T) {
+func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f := setup(t, 1)
 	in, ticket := f.waitsWithTicket("a")
 	f.release("in", in.SlotID)
@@ -117,7 +118,7 @@ func TestATicketOfWhoseSlotWasAdoptedCountsNothing(t *testing.T) {
 }
 
 // Each epoch's tickets end an hour after that epoch did, not an hour after the last one.
-func TestALaterLossRevivesNoOlderTickets(t *testing.T) {
+func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){"failover": (*fixture).failover, "wipe": (*fixture).wipe} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 0)
@@ -135,7 +136,7 @@ func TestALaterLossRevivesNoOlderTickets(t *testing.T) {
 	}
 }
 
-func TestWhatIsSpentIsForgottenInPages(t *testing.T) {
+func TestSpentIsCleanedInPages(t *testing.T) {
 	f := setup(t, 2000)
 	users := f.joinAll("u", 1002)
 	f.advance(time.Second)

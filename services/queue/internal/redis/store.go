@@ -1,5 +1,5 @@
-// Package redis keeps the lines: everything that decides is one Lua script (lua/), which gets all keys of the line and Redis's own time;
-// everything that only queries is a plain read, pipelined.
+// Package redis stores the lines. Each decision is one Lua script (lua/), which gets all keys of
+// the line and uses Redis's time. Plain reads are pipelined.
 package redis
 
 import (
@@ -18,13 +18,13 @@ import (
 
 var _ line.Store = (*Store)(nil)
 
-// Store is the lines in one Redis, or one Redis Cluster. It is safe for concurrent use.
+// Store keeps the lines in one Redis or one Redis Cluster. It is safe for concurrent use.
 type Store struct {
 	client   redis.UniversalClient
 	scripts  map[string]*redis.Script
 	registry string
-	clock    func() time.Time // nil: Redis's
-	checks   *batch.Groups[string, piece, checked]
+	clock    func() time.Time // nil = Redis's clock
+	checks   *batch.Groups[string, checkRequest, checkResult]
 	queries  *batch.Groups[string, []line.MemberQuery, []line.MemberState]
 }
 
@@ -37,7 +37,7 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = 
 // WithRegistry replaces the registry's key.
 func WithRegistry(key string) Option { return func(s *Store) { s.registry = key } }
 
-// NewStore makes a store with these rules.
+// NewStore returns a store with these rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
 	scripts, err := compile(rules, sources)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	return s, nil
 }
 
-// run calls a script of a line; extra are keys of its own.
+// run calls a script of a line; extra are additional keys.
 func (s *Store) run(ctx context.Context, script, eventID string, extra []string, args []any) (reply, error) {
 	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extra...), args...).Result()
 	if err != nil {
@@ -64,32 +64,32 @@ func (s *Store) run(ctx context.Context, script, eventID string, extra []string,
 	return r, nil
 }
 
-// args begins a script's arguments.
-func (s *Store) args(m line.Memory, begin bool) []any {
+// args returns the common arguments of a script.
+func (s *Store) args(m line.KnownState, begin bool) []any {
 	now := ""
 	if s.clock != nil {
 		now = strconv.FormatInt(s.clock().UnixMicro(), 10)
 	}
-	return remembered(now, m, begin)
+	return commonArgs(now, m, begin)
 }
 
-// seed is what a script makes slot ids of: 128 random bits.
+// seed returns 128 random bits, from which a script derives slot ids.
 func seed() string { return rand.Text() }
 
 // Check implements line.Places. Concurrent calls on a line share scripts.
-func (s *Store) Check(ctx context.Context, eventID string, m line.Memory, claims []line.Claim) (line.State, []line.Outcome, error) {
-	out, err := s.checks.Do(ctx, eventID, piece{memory: m, claims: claims})
+func (s *Store) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+	out, err := s.checks.Do(ctx, eventID, checkRequest{memory: m, claims: claims})
 	return out.state, out.outcomes, err
 }
 
 // check runs the script for claims of one line.
-func (s *Store) check(ctx context.Context, eventID string, m line.Memory, claims []line.Claim) (line.State, []line.Outcome, error) {
-	var tier1 passes
+func (s *Store) check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+	var tier1 positionKeys
 	begin := false
 	items := make([]any, 0, 12*len(claims))
 	for _, c := range claims {
 		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
-		items = claimArgs(items, c, tier1.of(eventID, c.Tier1))
+		items = claimArgs(items, c, tier1.indexOf(eventID, c.Tier1))
 	}
 	args := append(append(s.args(m, begin), seed()), items...)
 	r, err := s.run(ctx, scriptCheck, eventID, tier1.keys, args)
@@ -101,21 +101,21 @@ func (s *Store) check(ctx context.Context, eventID string, m line.Memory, claims
 }
 
 // Release implements line.Places.
-func (s *Store) Release(ctx context.Context, eventID string, m line.Memory, userID, slotID string) (line.State, bool, error) {
-	return s.yes(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
+func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, userID, slotID string) (line.State, bool, error) {
+	return s.runBool(ctx, scriptRelease, eventID, append(s.args(m, false), userID, slotID))
 }
 
 // Hold implements line.Places.
-func (s *Store) Hold(ctx context.Context, eventID string, m line.Memory, h line.Hold) (line.State, bool, error) {
+func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.Hold) (line.State, bool, error) {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.UnixMilli()
 	}
-	return s.yes(ctx, scriptHold, eventID, append(s.args(m, false), h.UserID, h.SlotID, until, h.ReservationID))
+	return s.runBool(ctx, scriptHold, eventID, append(s.args(m, false), h.UserID, h.SlotID, until, h.ReservationID))
 }
 
-// yes runs a script whose own answer is whether it did something.
-func (s *Store) yes(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
+// runBool runs a script that returns whether it changed something.
+func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
 	r, err := s.run(ctx, script, eventID, nil, args)
 	if err != nil {
 		return line.State{}, false, err
@@ -128,25 +128,25 @@ func (s *Store) yes(ctx context.Context, script, eventID string, args []any) (li
 }
 
 // Peek implements line.Lines.
-func (s *Store) Peek(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
-	st, _, err := s.yes(ctx, scriptSet, eventID, append(s.args(m, false), ""))
+func (s *Store) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, false), ""))
 	return st, err
 }
 
 // Open implements line.Lines.
-func (s *Store) Open(ctx context.Context, eventID string, m line.Memory) (line.State, error) {
-	st, _, err := s.yes(ctx, scriptSet, eventID, append(s.args(m, true), "open"))
+func (s *Store) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.args(m, true), "open"))
 	return st, err
 }
 
 // Apply implements line.Lines.
-func (s *Store) Apply(ctx context.Context, eventID string, m line.Memory, set line.Settings, readAt int64) (line.State, error) {
-	st, _, err := s.yes(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
+func (s *Store) Apply(ctx context.Context, eventID string, m line.KnownState, set line.Settings, readAt int64) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.args(m, false), set, readAt))
 	return st, err
 }
 
-// Admit implements line.Work.
-func (s *Store) Admit(ctx context.Context, eventID string, m line.Memory) (line.State, line.Tick, error) {
+// Admit implements line.Maintenance.
+func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
 	r, err := s.run(ctx, scriptAdmit, eventID, nil, append(s.args(m, false), seed()))
 	if err != nil {
 		return line.State{}, line.Tick{}, err
@@ -158,8 +158,8 @@ func (s *Store) Admit(ctx context.Context, eventID string, m line.Memory) (line.
 	return r.state, line.Tick{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
-// Clean implements line.Work.
-func (s *Store) Clean(ctx context.Context, eventID string, m line.Memory) (line.State, int64, bool, error) {
+// Clean implements line.Maintenance.
+func (s *Store) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
 	r, err := s.run(ctx, scriptCleanup, eventID, nil, s.args(m, false))
 	if err != nil {
 		return line.State{}, 0, false, err

@@ -7,7 +7,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// roleAdmin is who may act on lines.
+// roleAdmin is the role required by operators' calls.
 const roleAdmin = "admin"
 
 // Operators implements queuev1.QueueAdminServiceServer.

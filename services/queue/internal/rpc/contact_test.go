@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Polls are plain reads; now and then one of them has to leave a mark, or who waits patiently would count as absent.
+// Polls are plain reads; now and then one of them has to leave a mark, or who waits patiently would
+// count as absent.
 func TestWhoPollsIsPresent(t *testing.T) {
 	f := setup(t)
 	f.open(1)

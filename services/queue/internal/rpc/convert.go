@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// request refuses an item of nobody.
+// request converts an item; it fails without a user.
 func request(it *queuev1.LineItem) (line.Request, error) {
 	if !ids.User(it.GetCaller().GetUserId()) {
 		return line.Request{}, errs.ErrUnauthenticated
@@ -50,7 +50,7 @@ func place(p line.Place) *queuev1.Place {
 	return out
 }
 
-// optional is absent when empty.
+// optional returns nil for an empty string.
 func optional(s string) *string {
 	if s == "" {
 		return nil

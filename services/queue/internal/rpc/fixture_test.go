@@ -32,7 +32,8 @@ import (
 
 const secret = "k1:0123456789abcdef0123456789abcdef"
 
-// fixture is the service behind its gRPC interface, on the real Redis, with a clock of its own and a ticket service in memory.
+// fixture is the service behind its gRPC interface, on the real Redis, with a clock of its own and
+// a ticket service in memory.
 type fixture struct {
 	t        *testing.T
 	client   goredis.UniversalClient
@@ -163,7 +164,7 @@ func (f *fixture) leave(user string, e *queuev1.EntryClaims) {
 func (f *fixture) tick() {
 	f.advance(time.Second)
 	f.worker.Tick(f.ctx())
-	f.worker.Refresh(f.ctx())
+	f.worker.RefreshSettings(f.ctx())
 }
 
 func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
@@ -183,7 +184,8 @@ func (f *fixture) failover() {
 // unhurried calls have the time that the machine needs.
 var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
 
-// patient waits for ticket's answers. The service gives up after some 100 ms and goes on without, which a busy machine may take for them.
+// patient waits for ticket's answers. The service gives up after some 100 ms and goes on without,
+// which a busy machine may take for them.
 type patient struct{ *ticket.Directory }
 
 func (p patient) Info(ctx context.Context, eventID string) (line.Info, error) {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Line is what the service does for visitors.
+// Line has the visitors' calls.
 type Line interface {
 	Check(ctx context.Context, reqs []line.Request) []line.Answer
 	Status(ctx context.Context, reqs []line.Request) []line.Answer
@@ -21,7 +21,7 @@ type Line interface {
 	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
 }
 
-// Control is what it does for gateways, tier 1 and operators.
+// Control has the calls of gateways, tier 1 and operators.
 type Control interface {
 	Open(ctx context.Context, eventID string) error
 	Load(ctx context.Context, eventID string) (line.Load, error)
@@ -40,7 +40,8 @@ type Visitors struct {
 	stop    <-chan struct{}
 }
 
-// Register puts both services on s. Streams end when stop is closed, so that they do not hold up a shutdown.
+// Register registers both services. Streams end when stop is closed, so that they do not delay a
+// shutdown.
 func Register(s grpc.ServiceRegistrar, l Line, c Control, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{control: c})
@@ -56,12 +57,13 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answer(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew tokens.
+// Heartbeat implements queuev1.QueueServiceServer. It is a status: both count as contact and renew
+// tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answer(ctx, "heartbeat", req, v.line.Status), nil
 }
 
-// answer answers the items of signed-in users and refuses the others.
+// answer calls do for the items of signed-in users; the others fail.
 func answer(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
 ) *queuev1.LineResponse {
@@ -91,8 +93,8 @@ func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequ
 	return &queuev1.VerifySlotsResponse{Results: batchrpc.Together(ctx, req.GetItems(), slot, v.line.Verify, verdict)}, nil
 }
 
-// watchGap is the least time between two messages of a stream.
-const watchGap = 100 * time.Millisecond
+// watchInterval is the minimum time between two messages of a stream.
+const watchInterval = 100 * time.Millisecond
 
 // WatchLines implements queuev1.QueueServiceServer.
 func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerStreamingServer[queuev1.WatchLinesResponse]) error {
@@ -107,13 +109,14 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 	}()
 	watchers.Inc()
 	defer watchers.Dec()
-	// It ends when the gateway goes, its connection ends by age, or this process stops: none of them is a failure.
+	// The stream ends when the gateway disconnects, its connection reaches its maximum age, or this
+	// process stops. None of these is an error.
 	_ = v.control.Watch(ctx, func(changed []line.Recovery, snapshot bool) error {
 		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: lines(changed), Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {
-		case <-time.After(watchGap):
+		case <-time.After(watchInterval):
 		case <-ctx.Done():
 		}
 		return nil

@@ -12,7 +12,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Tier 1 asks for events whose line nobody has come to yet: ticket's word counts, and no line begins by it.
+// Tier 1 asks for events whose line nobody has come to yet: ticket's word counts, and no line
+// begins by it.
 func TestTier1LearnsOfTheSale(t *testing.T) {
 	f := setup(t)
 	ask := func(event string) (bool, error) {
@@ -67,13 +68,14 @@ func TestVisitorsAreToldWhereTheSaleStands(t *testing.T) {
 	places("none", "CLOSED")
 }
 
-// A ticket of the previous release does not tell where sales stand: nobody is told, and lines go on.
+// A ticket of the previous release does not tell where sales stand: nobody is told, and lines go
+// on.
 func TestAPreviousTicketStopsNoLine(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	_, p := f.enter("a")
 	require.Nil(t, p.SaleStatus) //nolint:protogetter // absent is not empty
-	f.service.AskSales(f.ctx())
+	f.service.RefreshSales(f.ctx())
 	f.tick()
 	require.Equal(t, "active", f.status(f.item("a")).GetPlace().GetStatus())
 }

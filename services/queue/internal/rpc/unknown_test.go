@@ -115,8 +115,8 @@ func TestAKnownLineWorksWithoutTicket(t *testing.T) {
 	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")
 }
 
-// Everything at once: Redis lost the line, no replica remembers it, and ticket does not say whether the event exists. Who can show that
-// they were in the line brings it back; nobody else can.
+// Everything at once: Redis lost the line, no replica remembers it, and ticket does not say whether
+// the event exists. Who can show that they were in the line brings it back; nobody else can.
 func TestTheCrowdOfASaleSurvivesAWipeWithoutTicket(t *testing.T) {
 	for name, holder := range map[string]func(f *fixture) *queuev1.LineItem{
 		"a waiter": func(f *fixture) *queuev1.LineItem {

@@ -201,7 +201,8 @@ func TestVerifySlots(t *testing.T) {
 	require.True(t, f.verify("a", f.claims(fresh.GetEntryToken())).GetActive())
 }
 
-// A replica whose memory is a second old must not refuse a token that another has just given out in a new epoch.
+// A replica whose memory is a second old must not refuse a token that another has just given out in
+// a new epoch.
 func TestVerifySlotsBehindAnotherReplica(t *testing.T) {
 	f := setup(t)
 	f.open(1)

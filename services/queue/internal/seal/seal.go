@@ -1,5 +1,5 @@
-// Package seal signs what the line gives to visitors: queue tickets, which give a place back after a loss, and entry tokens. All keys
-// come from QUEUE_ENTRY_TOKEN_SECRET.
+// Package seal signs queue tickets, which restore a place after a data loss, and entry tokens. All
+// keys are derived from QUEUE_ENTRY_TOKEN_SECRET.
 package seal
 
 import (
@@ -22,10 +22,10 @@ var _ line.Sealer = (*Sealer)(nil)
 
 // Sealer holds the keys. It is safe for concurrent use.
 type Sealer struct {
-	inForce atomic.Pointer[keys]
+	current atomic.Pointer[keys]
 }
 
-// keys are what is made of one set of secrets.
+// keys are derived from one set of secrets.
 type keys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
@@ -37,20 +37,20 @@ func New(secret config.Secret) (*Sealer, error) {
 	return s, s.Rekey(secret)
 }
 
-// Rekey signs and verifies with the keys of another secret from now on. What it refuses changes
-// nothing.
+// Rekey replaces the secret. If it fails, the old one stays in use.
 func (s *Sealer) Rekey(secret config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
 		return fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
 	}
-	s.inForce.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
+	s.current.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
 	return nil
 }
 
-// Entry mints the token of a slot that ends at end (epoch ms): it is good until then, but no longer than claims.EntryLife from now.
+// Entry signs the token of a slot that ends at end (epoch ms). The token is valid until then, but
+// at most for claims.EntryLife from now.
 func (s *Sealer) Entry(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error) {
-	return s.inForce.Load().tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
+	return s.current.Load().tokens.Sign(claims.NewEntry(eventID, userID, slotID, epoch, time.UnixMilli(end), now))
 }
 
 const (
@@ -70,13 +70,14 @@ var ticketDomain = []byte("urr/q/1") //nolint:gochecknoglobals // a constant
 // Strict, so that the unused bits of the last character cannot be flipped unnoticed.
 var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a constant
 
-// Ticket signs a place. Encoded it is, big-endian and in base64url,
+// Ticket signs a place. The ticket is, big-endian and in base64url,
 //
 //	0x01 | kid length | kid | SHA-256(user)[:16] | score u64 | epoch u64 | issued at u64 | HMAC-SHA256 32
 //
-// where the MAC covers "urr/q/1", the event id with its length (one byte), and all before it.
+// where the MAC covers "urr/q/1", the event id with its length (one byte), and all fields before
+// it.
 func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
-	tickets := s.inForce.Load().tickets
+	tickets := s.current.Load().tickets
 	kid := tickets.Current()
 	buf := make([]byte, 0, maxLen)
 	buf = append(buf, version, byte(len(kid))) //nolint:gosec // a kid has at most 32 bytes
@@ -92,7 +93,8 @@ func (s *Sealer) Ticket(eventID, userID string, t line.Ticket) string {
 	return encoding.EncodeToString(append(buf, sum[:]...))
 }
 
-// OpenTicket verifies a ticket; false for another event's or user's, a changed byte, a key that is gone, or what is no ticket at all.
+// OpenTicket verifies a ticket. It returns false for another event or user, a changed byte, an
+// unknown key, or a malformed ticket.
 func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) {
 	if encoding.DecodedLen(len(sealed)) > maxLen || len(eventID) > ids.MaxEvent {
 		return line.Ticket{}, false
@@ -107,7 +109,7 @@ func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) 
 		return line.Ticket{}, false
 	}
 	signed, mac := buf[:2+kid+bodyLen], buf[2+kid+bodyLen:]
-	if !s.inForce.Load().tickets.Verify(string(buf[2:2+kid]), mac, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
+	if !s.current.Load().tickets.Verify(string(buf[2:2+kid]), mac, ticketDomain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
 		return line.Ticket{}, false
 	}
 	body := signed[2+kid:]

@@ -1,4 +1,4 @@
-// Package sqs tells others of claimed slots by the FIFO queue `admissions`: besides, never in the way.
+// Package sqs publishes claimed slots to the FIFO queue `admissions`, without delaying visitors.
 package sqs
 
 import (
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// perSend is SQS's limit for one batch.
-	perSend = 10
-	// backlog is how many admissions may wait to be sent; those beyond are dropped.
-	backlog = 10_000
+	// maxBatchSize is SQS's limit for one batch.
+	maxBatchSize = 10
+	// queueSize is how many admissions may wait to be sent; above it they are dropped.
+	queueSize = 10_000
 	// sendTimeout bounds one batch.
 	sendTimeout = 2 * time.Second
 )
 
 var _ line.Announcer = (*Announcer)(nil)
 
-// Sender is the part of SQS that is used.
+// Sender is the part of the SQS client in use.
 type Sender interface {
 	SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, opts ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 }
@@ -40,12 +40,13 @@ type Announcer struct {
 	queue  chan line.Admission
 }
 
-// New makes one for a queue; Run sends.
+// New returns an Announcer for a queue; Run sends.
 func New(client Sender, url string, log *slog.Logger) *Announcer {
-	return &Announcer{client: client, url: url, log: log, queue: make(chan line.Admission, backlog)}
+	return &Announcer{client: client, url: url, log: log, queue: make(chan line.Admission, queueSize)}
 }
 
-// Announce implements line.Announcer: it never waits. What finds no room is dropped and counted; the line is right without it.
+// Announce implements line.Announcer. It never blocks: when the queue is full, the admission is
+// dropped and counted. The line does not depend on it.
 func (a *Announcer) Announce(adm line.Admission) {
 	select {
 	case a.queue <- adm:
@@ -54,26 +55,27 @@ func (a *Announcer) Announce(adm line.Admission) {
 	}
 }
 
-// Run sends until ctx ends, then what has arrived, as far as that goes within the time of one batch.
+// Run sends until ctx ends, then sends what is queued, for at most sendTimeout.
 func (a *Announcer) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 			defer cancel()
-			for batch := a.take(nil); len(batch) > 0 && last.Err() == nil; batch = a.take(nil) {
+			for batch := a.fillBatch(nil); len(batch) > 0 && last.Err() == nil; batch = a.fillBatch(nil) {
 				a.send(last, batch)
 			}
 			return nil
 		case first := <-a.queue:
-			a.send(context.WithoutCancel(ctx), a.take([]line.Admission{first})) // bounded by its own time
+			// Send has its own timeout.
+			a.send(context.WithoutCancel(ctx), a.fillBatch([]line.Admission{first}))
 		}
 	}
 }
 
-// take fills a batch with what has arrived.
-func (a *Announcer) take(batch []line.Admission) []line.Admission {
-	for len(batch) < perSend {
+// fillBatch adds queued admissions to a batch.
+func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
+	for len(batch) < maxBatchSize {
 		select {
 		case adm := <-a.queue:
 			batch = append(batch, adm)
@@ -84,7 +86,7 @@ func (a *Announcer) take(batch []line.Admission) []line.Admission {
 	return batch
 }
 
-// message is the body, a contract with whoever reads the queue.
+// message is the message body, a contract with the queue's consumers.
 type message struct {
 	Action     string `json:"action"`
 	EventID    string `json:"eventId"`
@@ -100,7 +102,7 @@ func (a *Announcer) send(ctx context.Context, batch []line.Admission) {
 	for i, adm := range batch {
 		body, err := json.Marshal(message{"admitted", adm.EventID, adm.UserID, adm.EntryToken, adm.At.UnixMilli()})
 		if err != nil {
-			a.failed(ctx, len(batch), err)
+			a.recordFailure(ctx, len(batch), err)
 			return
 		}
 		entries[i] = types.SendMessageBatchRequestEntry{
@@ -111,22 +113,22 @@ func (a *Announcer) send(ctx context.Context, batch []line.Admission) {
 	}
 	out, err := a.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &a.url, Entries: entries})
 	if err != nil {
-		a.failed(ctx, len(batch), err)
+		a.recordFailure(ctx, len(batch), err)
 		return
 	}
 	announced.WithLabelValues("sent").Add(float64(len(out.Successful)))
 	if len(out.Failed) > 0 {
-		a.failed(ctx, len(out.Failed), fmt.Errorf("%s: %s", aws.ToString(out.Failed[0].Code), aws.ToString(out.Failed[0].Message)))
+		a.recordFailure(ctx, len(out.Failed), fmt.Errorf("%s: %s", aws.ToString(out.Failed[0].Code), aws.ToString(out.Failed[0].Message)))
 	}
 }
 
-func (a *Announcer) failed(ctx context.Context, n int, err error) {
+func (a *Announcer) recordFailure(ctx context.Context, n int, err error) {
 	announced.WithLabelValues("failed").Add(float64(n))
 	a.log.WarnContext(ctx, "admissions not announced", "count", n, "error", err)
 }
 
-// Nobody announces nothing; for SQS_ENABLED=false.
-type Nobody struct{}
+// Disabled drops admissions, for SQS_ENABLED=false.
+type Disabled struct{}
 
 // Announce implements line.Announcer.
-func (Nobody) Announce(line.Admission) {}
+func (Disabled) Announce(line.Admission) {}

@@ -1,4 +1,5 @@
-// Package ticket asks the ticket service what events are called and how their lines are set.
+// Package ticket is the client of the ticket service, for event titles, line settings and sale
+// statuses.
 package ticket
 
 import (
@@ -18,8 +19,8 @@ var (
 	_ line.Sales     = (*Directory)(nil)
 )
 
-// Directory is the ticket service. Titles, and whether an event exists, are asked for over a connection with a circuit
-// breaker: a visitor is not kept waiting for them.
+// Directory is the client of the ticket service. Titles and the existence of events use a
+// connection with a circuit breaker, since visitors wait for them.
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
 }
@@ -38,7 +39,7 @@ func (d *Directory) Info(ctx context.Context, eventID string) (line.Info, error)
 	return line.Info{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
 }
 
-// Exists implements line.Directory. Visitors wait for it, so it is the titles' connection that is asked.
+// Exists implements line.Directory. Visitors wait for it, so it uses the titles' connection.
 func (d *Directory) Exists(ctx context.Context, eventID string) error {
 	_, err := d.titles.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: eventID})
 	return err

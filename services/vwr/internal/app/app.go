@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// Run serves until ctx ends.
+// Run runs the service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "vwr", cfg.Config, log)
 	if err != nil {
@@ -42,34 +42,35 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 
-	board := room.NewBoard()
-	advancer := room.NewAdvancer(board, store, claims, loads, time.Now, log)
-	service := room.NewService(board, store, store, passes, claims, time.Now, rand.Float64)
-	admin := room.NewAdmin(board, store, loads, time.Now)
-	closer := room.NewCloser(board, store, loads, log)
+	cache := room.NewStateCache()
+	advancer := room.NewAdvancer(cache, store, claims, loads, time.Now, log)
+	service := room.NewService(cache, store, store, passes, claims, time.Now, rand.Float64)
+	admin := room.NewAdmin(cache, store, loads, time.Now)
+	closer := room.NewCloser(cache, store, loads, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
-	vwrv1.RegisterVwrServiceServer(server, rpc.NewVisitors(service, board, log))
+	vwrv1.RegisterVwrServiceServer(server, rpc.NewVisitors(service, cache, log))
 	vwrv1.RegisterVwrAdminServiceServer(server, rpc.NewOperators(admin))
 
-	unregister, err := expose(board, advancer)
+	unregister, err := registerMetrics(cache, advancer)
 	if err != nil {
 		return err
 	}
 	a.OnClose("metrics", unregister)
-	// The claims end after the servers, so that the last visitors count.
+	// Claims stop after the servers, so that the claims of the last visitors are written.
 	a.Go("claims", claims.Run)
 	a.Go("advancer", advancer.Run)
 	a.Go("closer", closer.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
 	})
-	// Only the first read counts: polls go on from memory when the store is gone, and no other replica would have it.
+	// Readiness depends on the first read only: during a store outage polls are served from the
+	// cache, and every other replica has the same outage.
 	a.Ready("counters", func(context.Context) error {
-		if !board.Ready() {
+		if !cache.Ready() {
 			return errors.New("the active events have not been read yet")
 		}
 		return nil
@@ -77,7 +78,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// dialQueue connects to queue, unless there is no address for it. It also returns what changes the key of the pair.
+// dialQueue connects to queue, unless it has no address. It also returns a function that replaces
+// the key.
 func dialQueue(a *lifecycle.App, peer pkgrpc.Peer) (*queue.Client, func(config.Secret) error, error) {
 	if peer.Addr == "" {
 		return queue.New(nil), func(config.Secret) error { return nil }, nil
@@ -89,7 +91,7 @@ func dialQueue(a *lifecycle.App, peer pkgrpc.Peer) (*queue.Client, func(config.S
 	return queue.New(conn), conn.Rekey, nil
 }
 
-// Migrate makes the tables.
+// Migrate creates the tables.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
 	if err != nil {

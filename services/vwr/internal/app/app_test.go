@@ -21,7 +21,7 @@ import (
 
 const key = config.Secret("0123456789abcdef0123456789abcdef")
 
-// start runs the service on fresh tables until the returned function stops it.
+// start runs the service on new tables until the returned function stops it.
 func start(t *testing.T) (addr string, stop func() error) {
 	t.Helper()
 	tables, _ := dynamotest.Tables(t)
@@ -40,7 +40,8 @@ func start(t *testing.T) (addr string, stop func() error) {
 	return cfg.GRPCAddr, func() error { cancel(); return <-done }
 }
 
-// A visitor's whole way through the running service, watched by a gateway whose stream is open when the service stops.
+// A visitor passes through the running service, and a gateway's stream is open when the service
+// stops.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	addr, stop := start(t)
@@ -65,7 +66,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	a := res.GetResults()[0].GetAssigned()
 	require.Equal(t, int64(1), a.GetPosition())
-	for served := int64(0); served < 1; { // the advancer moves by itself
+	for served := int64(0); served < 1; { // the advancer advances the counter
 		msg, err := stream.Recv()
 		require.NoError(t, err)
 		for _, c := range msg.GetCounters() {

@@ -17,12 +17,14 @@ type Config struct {
 	RPC rpc.ServerConfig
 
 	Dynamo dynamo.Config
-	// Queue tells how full tier 2 is; without an address the inlet MAX_IN_FLIGHT goes by the configured rate.
+	// Queue tells how full tier 2 is; without an address the inlet MAX_IN_FLIGHT goes by the
+	// configured rate.
 	Queue rpc.Peer `env:", prefix=QUEUE_"`
-	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more make one transaction, which saves calls
-	// and costs twice the write units.
+	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more
+	// make one transaction, which saves calls and costs twice the write units.
 	RecordsPerWrite int `env:"VWR_RECORDS_PER_WRITE, default=1" min:"1" max:"100"`
-	// TokenSecret signs tokens and tickets and makes request ids: kid:secret[,kid:secret…], each secret at least 32 bytes.
+	// TokenSecret signs tokens and tickets and makes request ids: kid:secret[,kid:secret…], each
+	// secret at least 32 bytes.
 	TokenSecret config.Secret `env:"VWR_TOKEN_SECRET, required"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/vwr/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The service's Config must load from the environment that the chart sets.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.Development[app.Config](t, "vwr")

@@ -14,68 +14,68 @@ import (
 )
 
 const (
-	// claimsQueued bounds the claims of a round that wait; what is above it is not counted, and the
-	// visitor never waits for it.
-	claimsQueued = 20_000
-	// claimsGroup is the most claims in a group.
-	claimsGroup = 500
-	// claimsGap is the least time between two groups of a round: the share is measured over 20 s, so
-	// the counter item is spared.
-	claimsGap = 200 * time.Millisecond
-	// claimsAtOnce bounds the sets of a round that a replica writes at once.
-	claimsAtOnce = 8
-	// claimsFlush is how long a shutdown may take to write what waits.
-	claimsFlush = 3 * time.Second
-	// claimsRemembered is how many claimed positions a replica remembers, so that repeated checks
-	// cost no write; twice that at most.
-	claimsRemembered = 50_000
+	// maxQueuedClaims bounds the queued claims of a round. Claims above it are dropped; visitors
+	// never wait for claims.
+	maxQueuedClaims = 20_000
+	// maxClaimsPerGroup is the maximum number of claims in a group.
+	maxClaimsPerGroup = 500
+	// claimGroupInterval is the minimum time between two groups of a round. It limits writes to the
+	// counter item; the share is measured over 20 s, so the delay does not matter.
+	claimGroupInterval = 200 * time.Millisecond
+	// maxParallelClaimWrites bounds the sets of a round that a replica writes in parallel.
+	maxParallelClaimWrites = 8
+	// claimsFlushTimeout bounds the write of queued claims at shutdown.
+	claimsFlushTimeout = 3 * time.Second
+	// maxRememberedClaims is how many claimed positions a replica remembers (at most twice as
+	// many), so that repeated checks cost no write.
+	maxRememberedClaims = 50_000
 )
 
 var (
-	_ room.Claims = (*Claims)(nil)
-	_ room.Tally  = (*Claims)(nil)
+	_ room.ClaimRecorder = (*Claims)(nil)
+	_ room.ClaimCounter  = (*Claims)(nil)
 )
 
-// Claims counts the positions whose visitors came, once each, whichever replicas they come to: the
-// positions of a group are added to a set, whose former content tells which of them are new, and
-// the number of these to the round's count. A crash between the two loses counts, never counts
-// twice. Each round has a queue and a writer of its own while claims of it wait, so that a burst or
-// a slow partition of one event delays the count of no other.
+// Claims counts claimed positions, each once across all replicas. It adds the positions of a group
+// to a set, whose previous content tells which are new, and then adds the number of new ones to the
+// round's count. A crash between the two writes loses counts but never counts twice. Each round
+// with queued claims has its own queue and writer, so that a burst or a slow partition of one event
+// delays no other event.
 //
-// Replicas of the previous release know only the sets in the event's own partition and the count on
-// its item, so both are written too for as long as they may run.
+// Replicas of the previous release use sets in the event's own partition and the count on its item.
+// Both are written as well while such replicas may run.
 type Claims struct {
-	store    *Store
-	flushFor time.Duration
-	begun    chan *claimQueue // those that need a writer; has room for each of queues
-	mu       sync.Mutex
-	recent   generations
-	queues   map[groupKey]*claimQueue
+	store        *Store
+	flushTimeout time.Duration
+	newQueues    chan *claimQueue // queues without a writer; the capacity covers all of queues
+	mu           sync.Mutex
+	recent       generations
+	queues       map[groupKey]*claimQueue
 }
 
-// claimQueue holds the claims of a round that wait. It exists while there are any.
+// claimQueue holds the queued claims of a round. It is removed when it is empty.
 type claimQueue struct {
 	groupKey
 
-	waiting []claim
-	behind  bool // claims were dropped, or could not be written by the last group
+	waiting    []claim
+	incomplete bool // claims were dropped, or the last group failed to write some
 }
 
-// claim is a position whose visitor came.
+// claim is a position whose visitor fetched a token.
 type claim struct {
 	id       uuid.UUID
 	position int64
 }
 
-// NewClaims makes a counter of claims over the store; Run must run.
+// NewClaims returns a Claims that writes to the store while Run runs.
 func NewClaims(s *Store) *Claims {
 	return &Claims{
-		store: s, flushFor: claimsFlush, begun: make(chan *claimQueue, eventsMost),
-		recent: newGenerations(claimsRemembered), queues: make(map[groupKey]*claimQueue),
+		store: s, flushTimeout: claimsFlushTimeout, newQueues: make(chan *claimQueue, maxEvents),
+		recent: newGenerations(maxRememberedClaims), queues: make(map[groupKey]*claimQueue),
 	}
 }
 
-// Claim notes a claim for the next group of its round; it never waits.
+// Claim queues a claim for the next group of its round. It does not block.
 func (c *Claims) Claim(r room.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,37 +84,39 @@ func (c *Claims) Claim(r room.Record) {
 	}
 }
 
-// enqueueLocked drops what is too much; a later check of the same visitor may claim again.
+// enqueueLocked queues a claim, or drops it when the queue is full. A later check of the same
+// visitor may claim again.
 func (c *Claims) enqueueLocked(k groupKey, cl claim) {
 	q := c.queueLocked(k)
-	if q != nil && len(q.waiting) < claimsQueued {
+	if q != nil && len(q.waiting) < maxQueuedClaims {
 		q.waiting = append(q.waiting, cl)
 		return
 	}
 	if q != nil {
-		q.behind = true
+		q.incomplete = true
 	}
 	c.recent.remove(cl.id)
 	claimsTotal.WithLabelValues("dropped").Inc()
 }
 
-// queueLocked is the queue of a round, made when there is none; nil when there are too many.
+// queueLocked returns the queue of a round and creates it if needed; nil when there are too many
+// queues.
 func (c *Claims) queueLocked(k groupKey) *claimQueue {
 	q := c.queues[k]
-	if q == nil && len(c.queues) < eventsMost {
+	if q == nil && len(c.queues) < maxEvents {
 		q = &claimQueue{groupKey: k}
 		c.queues[k] = q
-		c.begun <- q
+		c.newQueues <- q
 	}
 	return q
 }
 
-// Run writes groups until ctx ends, then what still waits.
+// Run writes groups until ctx ends, then flushes the queues.
 func (c *Claims) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for {
 		select {
-		case q := <-c.begun:
+		case q := <-c.newQueues:
 			writers.Go(func() { c.drain(ctx, q) })
 		case <-ctx.Done():
 			writers.Wait()
@@ -124,23 +126,23 @@ func (c *Claims) Run(ctx context.Context) error {
 	}
 }
 
-// drain writes the groups of a queue until nothing waits or ctx ends.
+// drain writes the groups of a queue until it is empty or ctx ends.
 func (c *Claims) drain(ctx context.Context, q *claimQueue) {
 	for group := c.take(q); len(group) > 0; group = c.take(q) {
 		c.write(context.WithoutCancel(ctx), q, group)
 		select {
-		case <-time.After(claimsGap):
+		case <-time.After(claimGroupInterval):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// take takes what waits, a group at most; a queue in which nothing waits ends.
+// take removes up to one group from a queue. It deletes an empty queue.
 func (c *Claims) take(q *claimQueue) []claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(q.waiting), claimsGroup)
+	n := min(len(q.waiting), maxClaimsPerGroup)
 	if n == 0 {
 		delete(c.queues, q.groupKey)
 		return nil
@@ -151,7 +153,7 @@ func (c *Claims) take(q *claimQueue) []claim {
 }
 
 func (c *Claims) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.flushFor)
+	ctx, cancel := context.WithTimeout(ctx, c.flushTimeout)
 	defer cancel()
 	c.mu.Lock()
 	queues := slices.Collect(maps.Values(c.queues))
@@ -159,7 +161,8 @@ func (c *Claims) flush(ctx context.Context) {
 	var writers sync.WaitGroup
 	for _, q := range queues {
 		writers.Go(func() {
-			for left := c.left(q); left > 0 && ctx.Err() == nil; { // not those that fail and come back
+			// Claims that a failed write requeues are not flushed again.
+			for left := c.queueLen(q); left > 0 && ctx.Err() == nil; {
 				group := c.take(q)
 				left -= len(group)
 				c.write(ctx, q, group)
@@ -169,13 +172,14 @@ func (c *Claims) flush(ctx context.Context) {
 	writers.Wait()
 }
 
-func (c *Claims) left(q *claimQueue) int {
+func (c *Claims) queueLen(q *claimQueue) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(q.waiting)
 }
 
-// write adds the positions of a group to their sets, and the new ones to the round's counts.
+// write adds the positions of a group to their sets, and the number of new ones to the round's
+// counts.
 func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
@@ -187,11 +191,11 @@ func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 		total written
 		work  sync.WaitGroup
 	)
-	free := make(chan struct{}, claimsAtOnce)
+	slots := make(chan struct{}, maxParallelClaimWrites)
 	for block, claims := range blocks {
-		free <- struct{}{}
+		slots <- struct{}{}
 		work.Go(func() {
-			defer func() { <-free }()
+			defer func() { <-slots }()
 			w := c.writeBlock(ctx, q, block, claims)
 			mu.Lock()
 			defer mu.Unlock()
@@ -202,38 +206,39 @@ func (c *Claims) write(ctx context.Context, q *claimQueue, group []claim) {
 	c.count(ctx, q.groupKey, total)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.behind = total.failed
+	q.incomplete = total.failed
 }
 
-// written is what became of a group, or a part of it: how many claims were new in the sets, in
-// those of the previous release, and whether any could not be written.
+// written is the result of writing a group or a part of it: how many claims were new in the sets
+// and in the sets of the previous release, and whether any write failed.
 type written struct {
-	fresh, former int64
-	failed        bool
+	added, previous int64
+	failed          bool
 }
 
 func (w *written) add(o written) {
-	w.fresh += o.fresh
-	w.former += o.former
+	w.added += o.added
+	w.previous += o.previous
 	w.failed = w.failed || o.failed
 }
 
-// writeBlock adds claims to their set. Those that fail wait for the next group: a slow store must
-// not look like visitors who have left, which would speed the counter up.
+// writeBlock adds claims to their set. Failed claims are queued again: if they were lost, their
+// visitors would count as gone, which would speed the counter up.
 func (c *Claims) writeBlock(ctx context.Context, q *claimQueue, block int64, claims []claim) written {
-	fresh, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
+	added, err := c.store.addClaims(ctx, claimsKey(q.groupKey, block), claims)
 	if err != nil {
-		c.again(q, claims)
+		c.requeue(q, claims)
 		return written{failed: true}
 	}
-	former, err := c.store.addClaims(ctx, formerClaimsKey(q.groupKey, block), claims)
-	if err != nil && c.left(q) < claimsQueued/2 { // never crowds out what the other sets have not got
-		c.again(q, claims)
+	previous, err := c.store.addClaims(ctx, previousClaimsKey(q.groupKey, block), claims)
+	// Half of the queue is left for claims that are in neither set.
+	if err != nil && c.queueLen(q) < maxQueuedClaims/2 {
+		c.requeue(q, claims)
 	}
-	return written{fresh: fresh, former: former}
+	return written{added: added, previous: previous}
 }
 
-func (c *Claims) again(q *claimQueue, claims []claim) {
+func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cl := range claims {
@@ -242,38 +247,39 @@ func (c *Claims) again(q *claimQueue, claims []claim) {
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-// count adds what is new to the counts of a round.
+// count adds the numbers of new claims to the counts of a round.
 func (c *Claims) count(ctx context.Context, k groupKey, w written) {
-	if w.fresh > 0 {
+	if w.added > 0 {
 		result := "counted"
-		if _, err := c.store.addCount(ctx, k, w.fresh); err != nil {
+		if _, err := c.store.addCount(ctx, k, w.added); err != nil {
 			result = "lost"
 		}
-		claimsTotal.WithLabelValues(result).Add(float64(w.fresh))
+		claimsTotal.WithLabelValues(result).Add(float64(w.added))
 	}
-	if w.former > 0 {
-		if err := c.store.addClaimed(ctx, k, w.former); err != nil && !errors.Is(err, room.ErrStale) {
-			claimsTotal.WithLabelValues("former_lost").Add(float64(w.former))
+	if w.previous > 0 {
+		if err := c.store.addPreviousCount(ctx, k, w.previous); err != nil && !errors.Is(err, room.ErrStale) {
+			claimsTotal.WithLabelValues("former_lost").Add(float64(w.previous))
 		}
 	}
 }
 
-// Claimed is the number of claims of a round. It is read by a write, in the partition that claims
-// are written to, so that it fails when they cannot be.
+// Claimed returns the number of claims of a round. It reads by a write to the partition of the
+// claims, so that it fails when claims cannot be written.
 func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	k := groupKey{eventID, round}
-	if c.late(k) {
+	if c.countIncomplete(k) {
 		return 0, room.ErrUnavailable
 	}
 	return c.store.addCount(ctx, k, 0)
 }
 
-// late reports whether the store lacks more claims of this replica than the next group will bring.
-func (c *Claims) late(k groupKey) bool {
+// countIncomplete reports whether this replica has more unwritten claims than fit in the next
+// group.
+func (c *Claims) countIncomplete(k groupKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[k]; q != nil {
-		return q.behind || len(q.waiting) > claimsGroup
+		return q.incomplete || len(q.waiting) > maxClaimsPerGroup
 	}
-	return len(c.queues) >= eventsMost
+	return len(c.queues) >= maxEvents
 }

@@ -21,14 +21,14 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// toClaims reports whether a call writes to the partition of an event's claims, and whether it
-// writes a set of positions there.
+// toClaims reports whether a call writes to the claims partition of an event, and whether it writes
+// a set of positions there.
 func toClaims(in any) (partition, positions bool) {
 	partition = strings.HasSuffix(eventOf(in), "#claims")
 	return partition, partition && in.(*awsdynamo.UpdateItemInput).ReturnValues == types.ReturnValueUpdatedOld
 }
 
-// eventOf is the partition that an update writes to; empty for other calls.
+// eventOf returns the partition key of an update; empty for other calls.
 func eventOf(in any) string {
 	if u, ok := in.(*awsdynamo.UpdateItemInput); ok {
 		return u.Key["eventId"].(*types.AttributeValueMemberS).Value
@@ -43,24 +43,24 @@ func claimed(t *testing.T, claims *dynamo.Claims, c room.Counters) int64 {
 	return n
 }
 
-// Where claims cannot be written their number is not known: not when the partition refuses writes,
-// nor while claims of this replica wait for another attempt.
+// Claimed fails when the partition rejects writes, and while claims of this replica are queued for
+// a retry.
 func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var all, sets atomic.Bool
 	var refused atomic.Int64
-	s := open(tap{before: func(in any) error {
+	s := open(sdkHook{before: func(in any) error {
 		partition, positions := toClaims(in)
 		if partition && all.Load() || positions && sets.Load() {
 			refused.Add(1)
-			return errCut
+			return errConnReset
 		}
 		return nil
 	}})
-	c := roomtest.Open(t, s, "unwritten", room.DefaultSettings())
+	c := roomtest.StartRound(t, s, "unwritten", room.DefaultSettings())
 	claims := dynamo.NewClaims(s)
-	stop := counting(t, claims)
+	stop := runClaims(t, claims)
 	require.Zero(t, claimed(t, claims, c))
 	all.Store(true)
 	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
@@ -88,15 +88,14 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 }
 
 // Replicas of the previous release keep their sets in the event's own partition and count on its
-// item: a position that was claimed at one of them counts there once, however often it is claimed
-// here.
-func TestClaimsBesideThePreviousRelease(t *testing.T) {
+// item. A position claimed at one of them is not counted there again when it is claimed here.
+func TestClaimsWithReplicasOfPreviousRelease(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
 	s := dynamo.New(db, cfg, 1, time.Now)
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	c := roomtest.Open(t, s, "beside", room.DefaultSettings())
+	c := roomtest.StartRound(t, s, "beside", room.DefaultSettings())
 	previous := func(table string, key stored, attribute string, v types.AttributeValue) {
 		_, err := db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 			TableName: aws.String(cfg.Prefix + table), Key: key,
@@ -111,15 +110,15 @@ func TestClaimsBesideThePreviousRelease(t *testing.T) {
 	previous("-vwr-counters", stored{"eventId": event}, "claimed", &types.AttributeValueMemberN{Value: "2"})
 
 	claims := dynamo.NewClaims(s)
-	stop := counting(t, claims)
+	stop := runClaims(t, claims)
 	for _, p := range []int64{1, 2, 3} {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 	}
 	waittest.Until(t, func() bool {
 		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err == nil && n == 3 && roomtest.Read(t, s, c.EventID).Claimed == 3
-	}, "all three are counted, once for both releases")
-	stop() // what still waits would be written now, and counted once more
+	}, "all three are counted, firstCall for both releases")
+	stop() // queued claims would be flushed now and counted again
 	require.Equal(t, int64(3), roomtest.Read(t, s, c.EventID).Claimed)
 	require.Equal(t, int64(3), claimed(t, claims, c))
 }

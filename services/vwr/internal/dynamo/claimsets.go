@@ -16,7 +16,7 @@ import (
 // claimsTimeout bounds one write.
 const claimsTimeout = 3 * time.Second
 
-// addClaims adds positions to a set and returns how many of them were not in it.
+// addClaims adds positions to a set and returns how many of them were new.
 func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -25,30 +25,31 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64,
 		positions[i] = cl.position
 	}
 	slices.Sort(positions)
-	positions = slices.Compact(positions) // a set is written without repetitions
+	positions = slices.Compact(positions) // DynamoDB rejects a set with duplicates
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.positions,
 		Key:                       key,
 		UpdateExpression:          aws.String("ADD #claims :positions SET #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#claims": attrClaimSet, "#ttl": attrTTL},
-		ExpressionAttributeValues: item{":positions": numbers(positions), ":ttl": num(s.now().Add(positionLife).Unix())},
+		ExpressionAttributeValues: item{":positions": numbers(positions), ":ttl": num(s.now().Add(positionTTL).Unix())},
 		ReturnValues:              types.ReturnValueUpdatedOld,
 	}, dynamo.NoRetry)
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	fresh := int64(len(positions))
+	added := int64(len(positions))
 	if old, ok := out.Attributes[attrClaimSet].(*types.AttributeValueMemberNS); ok {
 		for _, p := range positions {
 			if slices.Contains(old.Value, strconv.FormatInt(p, 10)) {
-				fresh--
+				added--
 			}
 		}
 	}
-	return fresh, nil
+	return added, nil
 }
 
-// addCount adds n claims to the count of a round and returns it; the SDK does not repeat it.
+// addCount adds n claims to the count of a round and returns the new count. The SDK does not retry
+// it.
 func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -57,7 +58,7 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 		Key:                       claimedKey(k),
 		UpdateExpression:          aws.String("ADD " + attrClaimed + " :n SET #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: item{":n": num(n), ":ttl": num(s.now().Add(positionLife).Unix())},
+		ExpressionAttributeValues: item{":n": num(n), ":ttl": num(s.now().Add(positionTTL).Unix())},
 		ReturnValues:              types.ReturnValueUpdatedNew,
 	}, dynamo.NoRetry)
 	if err != nil {
@@ -68,9 +69,9 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 	return count, unavailable(r.err)
 }
 
-// addClaimed counts n claims of a round on the event's item, for replicas of the previous release;
-// the SDK does not repeat it.
-func (s *Store) addClaimed(ctx context.Context, k groupKey, n int64) error {
+// addPreviousCount adds n claims to the count on the event's item, for replicas of the previous
+// release. The SDK does not retry it.
+func (s *Store) addPreviousCount(ctx context.Context, k groupKey, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{

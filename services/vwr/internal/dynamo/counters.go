@@ -12,13 +12,13 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Read is a consistent read of one event that begins after the call; concurrent calls share reads.
+// Read reads one event consistently; the read begins after the call. Concurrent calls share reads.
 func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, error) {
 	got, err := s.reads.Do(ctx, eventID)
 	return got.counters, got.ok, err
 }
 
-func (s *Store) readGroup(ctx context.Context, ids []string) ([]counted, error) {
+func (s *Store) readGroup(ctx context.Context, ids []string) ([]readResult, error) {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	counters, err := s.ReadMany(ctx, slices.Compact(unique))
@@ -29,14 +29,14 @@ func (s *Store) readGroup(ctx context.Context, ids []string) ([]counted, error) 
 	for _, c := range counters {
 		byID[c.EventID] = c
 	}
-	out := make([]counted, len(ids))
+	out := make([]readResult, len(ids))
 	for i, id := range ids {
 		out[i].counters, out[i].ok = byID[id]
 	}
 	return out, nil
 }
 
-// ReadMany is a consistent read of events; repeated ids count once.
+// ReadMany reads events consistently; duplicate ids are read once.
 func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counters, error) {
 	unique := slices.Clone(eventIDs)
 	slices.Sort(unique)
@@ -44,8 +44,8 @@ func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counter
 	return counters, err
 }
 
-// Active is a consistent read of the registry, of every event in it, and of those named. Events entered since the last call cost a
-// second read.
+// Active reads, consistently, the registry, every event in it, and those in also. Registry entries
+// missing from also cost a second read.
 func (s *Store) Active(ctx context.Context, also []string) ([]room.Counters, error) {
 	registry, counters, err := s.read(ctx, append([]string{registryID}, also...))
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Active(ctx context.Context, also []string) ([]room.Counters, err
 	return append(counters, more...), err
 }
 
-// read fetches items of the counters table, the registry apart.
+// read reads items of the counters table and returns the registry separately.
 func (s *Store) read(ctx context.Context, ids []string) (registry []string, counters []room.Counters, err error) {
 	keys := make([]item, len(ids))
 	for i, id := range ids {
@@ -83,8 +83,8 @@ func (s *Store) read(ctx context.Context, ids []string) (registry []string, coun
 	return registry, counters, nil
 }
 
-// condition of a write that is meant for one round while it is active.
-const inRound = attrRound + " = :round AND " + attrActive + " = :true"
+// isActiveRound is the condition of writes to one round while it is active.
+const isActiveRound = attrRound + " = :round AND " + attrActive + " = :true"
 
 // Serve moves the serving counter from c.Serving to to.
 func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
@@ -92,7 +92,7 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 		TableName:           &s.counters,
 		Key:                 counterKey(c.EventID),
 		UpdateExpression:    aws.String("SET " + attrServing + " = :to, " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(inRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to"),
+		ConditionExpression: aws.String(isActiveRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to"),
 		ExpressionAttributeValues: item{
 			":from": num(c.Serving), ":to": num(to), ":now": num(s.now().UnixMilli()),
 			":round": num(int64(c.Round)), ":true": boolean(true),
@@ -102,7 +102,7 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 	return conditional(err)
 }
 
-// Start opens a round and enters the event in the registry.
+// Start opens a round and adds the event to the registry.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round) error {
 	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
 	if earlier != 0 {
@@ -122,20 +122,20 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	}, "ADD", next.EventID)
 }
 
-// Stop ends a round and takes the event out of the registry.
+// Stop ends a round and removes the event from the registry.
 func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) error {
 	return s.transact(ctx, &types.Update{
 		TableName:           &s.counters,
 		Key:                 counterKey(eventID),
 		UpdateExpression:    aws.String("SET " + attrActive + " = :false, " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(inRound),
+		ConditionExpression: aws.String(isActiveRound),
 		ExpressionAttributeValues: item{
 			":false": boolean(false), ":true": boolean(true), ":round": num(int64(round)), ":now": num(s.now().UnixMilli()),
 		},
 	}, "DELETE", eventID)
 }
 
-// transact writes an event's item and its entry in the registry, both or neither.
+// transact writes an event's item and its registry entry in one transaction.
 func (s *Store) transact(ctx context.Context, event *types.Update, act, eventID string) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{Update: event},
@@ -158,14 +158,15 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 		TableName:                 &s.counters,
 		Key:                       counterKey(eventID),
 		UpdateExpression:          aws.String("SET " + attrUpdated + " = :now, " + setSettings),
-		ConditionExpression:       aws.String(inRound),
+		ConditionExpression:       aws.String(isActiveRound),
 		ExpressionAttributeNames:  settingNames,
 		ExpressionAttributeValues: values,
 	})
 	return conditional(err)
 }
 
-// The settings' part of an update; some names (batch) may be reserved words of DynamoDB's expressions.
+// setSettings is the settings' part of an update expression. It uses placeholders because some
+// attribute names (batch) may be reserved words.
 const setSettings = "#batch = :batch, #interval = :interval, #inlet = :inlet, #max = :max"
 
 var settingNames = map[string]string{

@@ -24,7 +24,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// Where a replica that dies in the middle of a group finds its tables.
+// Environment variables that pass the tables to the crashing process.
 const (
 	crashEndpoint = "VWR_TEST_CRASH_ENDPOINT"
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
@@ -32,10 +32,11 @@ const (
 
 const crashEvent, crashVisitors, crashAtPut = "crash", 20, 7
 
-func TestMain(m *testing.M) { processtest.Main(m, dieInAGroup) }
+func TestMain(m *testing.M) { processtest.Main(m, crashDuringGroup) }
 
-// dieInAGroup lets visitors come at once and kills its process when the records begin to be written: the counter has moved by then.
-func dieInAGroup() int {
+// crashDuringGroup takes positions concurrently and kills its process while the records are
+// written, after the counter was written.
+func crashDuringGroup() int {
 	cfg := pkgdynamo.Config{Region: "local", Endpoint: os.Getenv(crashEndpoint), Prefix: os.Getenv(crashPrefix)}
 	db, err := pkgdynamo.Open(context.Background(), cfg)
 	if err != nil {
@@ -43,10 +44,11 @@ func dieInAGroup() int {
 	}
 	var puts, answered atomic.Int64
 	settled := make(chan struct{})
-	s := dynamo.New(awsdynamo.New(db.Options(), tap{
+	s := dynamo.New(awsdynamo.New(db.Options(), sdkHook{
 		before: func(in any) error {
 			if isPut(in) && puts.Add(1) >= crashAtPut {
-				<-settled // what is still on its way would be stored after the parent has looked
+				// Wait for the writes in flight, which could be stored after the parent has read.
+				<-settled
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
 			return nil
@@ -69,12 +71,12 @@ func dieInAGroup() int {
 		})
 	}
 	work.Wait()
-	return 0 // not killed: the parent tells
+	return 0 // not killed: the parent's test fails
 }
 
 func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)) }
 
-// find reads a visitor's record. A read that a busy machine does not answer in time is repeated.
+// find reads a visitor's record. It retries reads that time out on a busy machine.
 func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool) {
 	t.Helper()
 	waittest.NoError(t, func() (err error) {
@@ -84,14 +86,14 @@ func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool
 	return r, found
 }
 
-// A replica killed between the counter's write and the records' leaves gaps and nothing else: what is stored keeps its position, the
-// others get new ones behind every position given out before.
+// A replica killed between the counter's write and the records' writes leaves only gaps: stored
+// records keep their positions, and the other visitors get new positions after all issued ones.
 func TestKilledReplicaLeavesGaps(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
 	s := dynamo.New(db, cfg, 1, time.Now)
-	c := roomtest.Open(t, s, crashEvent, room.DefaultSettings())
+	c := roomtest.StartRound(t, s, crashEvent, room.DefaultSettings())
 
 	out, err := processtest.Run(t, map[string]string{crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})
 	var exit *exec.ExitError

@@ -2,5 +2,5 @@ package dynamo
 
 import "time"
 
-// SetFlushTimeout lets the flush at the end of Run take longer than in production.
-func (c *Claims) SetFlushTimeout(d time.Duration) { c.flushFor = d }
+// SetFlushTimeout sets the timeout of the flush at the end of Run.
+func (c *Claims) SetFlushTimeout(d time.Duration) { c.flushTimeout = d }

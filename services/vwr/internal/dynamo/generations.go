@@ -2,7 +2,8 @@ package dynamo
 
 import "github.com/google/uuid"
 
-// generations is a set that forgets: when the young generation is full, it becomes the old one, and the old one is dropped.
+// generations is a bounded set with two generations. When the young generation is full, it becomes
+// the old one, and the previous old one is dropped.
 type generations struct {
 	max        int
 	young, old map[uuid.UUID]struct{}
@@ -12,7 +13,7 @@ func newGenerations(limit int) generations {
 	return generations{max: limit, young: make(map[uuid.UUID]struct{})}
 }
 
-// add reports whether id was not in the set.
+// add adds id and reports whether it was new.
 func (g *generations) add(id uuid.UUID) bool {
 	if _, ok := g.young[id]; ok {
 		return false

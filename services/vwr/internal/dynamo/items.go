@@ -11,7 +11,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table. The names lobbyOpensAt, startsAt, proofOfWork (pre-queue) and shards are reserved.
+// Attributes of the counters table. The names lobbyOpensAt, startsAt, proofOfWork (pre-queue) and
+// shards are reserved.
 const (
 	attrEvent       = "eventId" // key
 	attrIssued      = "nextPosition"
@@ -26,7 +27,8 @@ const (
 	attrClaimed     = "claimed"
 )
 
-// The registry of active events is the one item of the counters table that is no event: no event id begins with #.
+// The registry of active events is the only item of the counters table that is not an event. No
+// event id begins with #.
 const (
 	registryID   = "#active"
 	attrRegistry = "events" // string set
@@ -41,37 +43,37 @@ const (
 	attrTTL      = "ttl"       // epoch s
 )
 
-// Which positions were claimed is kept in the positions table, in an item per claimsBlock positions
-// of a round: a set, so that claiming again changes nothing. The number of claims of a round is an
-// item beside them. Their partition key is no event's, so that a rush of new positions does not
-// keep claims from being written; their sort keys are no UUIDs, and without a position they are not
-// in the index.
+// Claimed positions are stored in the positions table. One item per claimsBlock positions of a
+// round holds a set, so that repeated claims change nothing. Another item holds the number of
+// claims of the round. Their partition key differs from the event's, so that a burst of new
+// positions does not throttle claims. Their sort keys are not UUIDs, and they have no position
+// attribute, so they are not in the index.
 const (
 	claimsBlock     = 500
 	attrClaimSet    = "claims" // number set
 	claimsPartition = "%s#claims"
 	claimsKeyForm   = "%d#%d"    // round, block
 	claimedKeyForm  = "%d#count" // round
-	// formerClaimsKeyForm is the sort key in the event's own partition, where the previous release
-	// keeps the sets.
-	formerClaimsKeyForm = "claims#%d#%d"
+	// previousClaimsKeyForm is the sort key of the sets of the previous release, in the event's own
+	// partition.
+	previousClaimsKeyForm = "claims#%d#%d"
 )
 
-// positionLife is how long a position is kept.
-const positionLife = 24 * time.Hour
+// positionTTL is how long a position is kept.
+const positionTTL = 24 * time.Hour
 
 func claimsKey(k groupKey, block int64) item {
-	return inClaims(k, fmt.Sprintf(claimsKeyForm, k.round, block))
+	return claimsItemKey(k, fmt.Sprintf(claimsKeyForm, k.round, block))
 }
 
-func claimedKey(k groupKey) item { return inClaims(k, fmt.Sprintf(claimedKeyForm, k.round)) }
+func claimedKey(k groupKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
 
-func inClaims(k groupKey, sortKey string) item {
+func claimsItemKey(k groupKey, sortKey string) item {
 	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
 }
 
-func formerClaimsKey(k groupKey, block int64) item {
-	return item{attrEvent: str(k.eventID), attrRequest: str(fmt.Sprintf(formerClaimsKeyForm, k.round, block))}
+func previousClaimsKey(k groupKey, block int64) item {
+	return item{attrEvent: str(k.eventID), attrRequest: str(fmt.Sprintf(previousClaimsKeyForm, k.round, block))}
 }
 
 type item = map[string]types.AttributeValue
@@ -102,8 +104,8 @@ func numbers(ns []int64) types.AttributeValue {
 	return &types.AttributeValueMemberNS{Value: members}
 }
 
-// reader takes typed attributes out of an item and keeps the first problem. An absent attribute is the zero value: older items
-// have fewer.
+// reader reads typed attributes of an item and keeps the first error. An absent attribute reads as
+// the zero value, since older items have fewer attributes.
 type reader struct {
 	item item
 	err  error
@@ -116,7 +118,7 @@ func (r *reader) str(name string) string {
 	case *types.AttributeValueMemberS:
 		return v.Value
 	default:
-		r.bad(name)
+		r.typeError(name)
 		return ""
 	}
 }
@@ -128,11 +130,11 @@ func (r *reader) num(name string) int64 {
 	case *types.AttributeValueMemberN:
 		n, err := strconv.ParseInt(v.Value, 10, 64)
 		if err != nil {
-			r.bad(name)
+			r.typeError(name)
 		}
 		return n
 	default:
-		r.bad(name)
+		r.typeError(name)
 		return 0
 	}
 }
@@ -142,13 +144,13 @@ func (r *reader) bool(name string) bool {
 	return ok && v.Value
 }
 
-func (r *reader) bad(name string) {
+func (r *reader) typeError(name string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("attribute %s is not of its type: %T", name, r.item[name])
 	}
 }
 
-// toCounters reads an item of the counters table. Settings that are absent are the defaults.
+// toCounters converts an item of the counters table. Absent settings get their defaults.
 func toCounters(it item) (room.Counters, error) {
 	r := reader{item: it}
 	c := room.Counters{
@@ -204,6 +206,6 @@ func fromRecord(rec room.Record, now time.Time) item {
 		attrPosition: num(rec.Position),
 		attrVisitor:  str(rec.Visitor),
 		attrCreated:  num(now.UnixMilli()),
-		attrTTL:      num(now.Add(positionLife).Unix()),
+		attrTTL:      num(now.Add(positionTTL).Unix()),
 	}
 }

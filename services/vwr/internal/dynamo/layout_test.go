@@ -35,16 +35,16 @@ func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
 	return out.Item
 }
 
-// The tables and their items are what other programs and operators know: names, types and units may not drift. The positions expire a day
-// after they were given out.
-func TestItems(t *testing.T) {
+// Other programs and operators rely on the layout of the tables, so names, types and units must not
+// change. Positions expire a day after they were issued.
+func TestItemLayout(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
 	now := time.UnixMilli(1_800_000_000_123)
 	store := dynamo.New(db, cfg, 1, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
-	c := roomtest.Open(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9})
+	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9})
 	id := uuid.New()
 	rec, err := store.Take(t.Context(), "demo", c.Round, "visitor", []uuid.UUID{id})
 	require.NoError(t, err)
@@ -81,13 +81,13 @@ func TestItems(t *testing.T) {
 	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
 }
 
-// claim counts one claim.
+// claim writes one claim.
 func claim(t *testing.T, store *dynamo.Store, r room.Record) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	claims := dynamo.NewClaims(store)
 	claims.Claim(r)
-	stop() // what waits is written all the same
+	stop() // queued claims are flushed
 	require.NoError(t, claims.Run(ctx))
 }
 
@@ -96,7 +96,7 @@ func TestMigrate(t *testing.T) {
 	cfg, db := dynamotest.Tables(t)
 	var work sync.WaitGroup
 	var failures [4]error
-	for i := range failures { // as often as there are replicas, at once
+	for i := range failures { // concurrently, as replicas do
 		work.Go(func() { failures[i] = dynamo.Migrate(t.Context(), db, cfg) })
 	}
 	work.Wait()
@@ -128,12 +128,13 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// DYNAMODB_PITR turns recovery on for both tables (DynamoDB Local knows none, so its answer is the test's).
-func TestMigrateWithRecovery(t *testing.T) {
+// DYNAMODB_PITR enables point-in-time recovery for both tables. DynamoDB Local does not support it,
+// so the test answers the call.
+func TestMigrateEnablesPITR(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	on := make(map[string]bool)
-	watched := awsdynamo.New(db.Options(), tap{answer: func(in any) any {
+	watched := awsdynamo.New(db.Options(), sdkHook{answer: func(in any) any {
 		if u, ok := in.(*awsdynamo.UpdateContinuousBackupsInput); ok {
 			on[*u.TableName] = *u.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled
 			return &awsdynamo.UpdateContinuousBackupsOutput{}

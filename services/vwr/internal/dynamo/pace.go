@@ -9,17 +9,17 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// pacer keeps writes of one event apart.
+// pacer keeps a minimum interval between writes of one event.
 type pacer struct {
 	gap  time.Duration
 	mu   sync.Mutex
-	last map[string]time.Time // when an event was last written
+	last map[string]time.Time // time of the last write, by event
 }
 
-// pacerKeep is how many events are remembered before those that need no waiting any more are forgotten.
-const pacerKeep = 1000
+// maxPacerEntries is the number of entries above which expired ones are removed.
+const maxPacerEntries = 1000
 
-// wait returns when the event may be written again, or ctx has ended.
+// wait blocks until the event may be written again, or until ctx ends.
 func (p *pacer) wait(ctx context.Context, eventID string) error {
 	p.mu.Lock()
 	now := time.Now()
@@ -27,7 +27,7 @@ func (p *pacer) wait(ctx context.Context, eventID string) error {
 	if due.Before(now) {
 		due = now
 	}
-	if len(p.last) >= pacerKeep {
+	if len(p.last) >= maxPacerEntries {
 		for id, at := range p.last {
 			if now.Sub(at) > p.gap {
 				delete(p.last, id)
@@ -45,52 +45,53 @@ func (p *pacer) wait(ctx context.Context, eventID string) error {
 }
 
 const (
-	// backlogMost is how long an assign may have to wait; above it the visitor is told when to come again, instead of waiting for an
-	// answer that comes too late (the gateway waits for 3 s).
-	backlogMost = 2 * time.Second
-	// backlogSample is the least size of a group that tells what an assign costs; in smaller ones the fixed part of a group counts most.
-	backlogSample = 50
+	// maxBacklogWait bounds the estimated wait of an assign. Above it the visitor is told when to
+	// retry, because the answer would come too late (the gateway waits for 3 s).
+	maxBacklogWait = 2 * time.Second
+	// minSampleSize is the minimum group size for measuring the cost of an assign. In smaller
+	// groups the fixed cost dominates.
+	minSampleSize = 50
 )
 
-// backlogsKeep is how many events' estimates are kept before those of events for which nobody waits
-// are forgotten.
-const backlogsKeep = 1000
+// maxBacklogs is the number of backlogs above which idle ones are removed.
+const maxBacklogs = 1000
 
-// backlogs are those of the events, apart: a slow one refuses only its own visitors.
+// backlogs holds one backlog per event, so that a slow event refuses only its own visitors.
 type backlogs struct {
-	mu sync.Mutex
-	by map[string]*backlog
+	mu      sync.Mutex
+	byEvent map[string]*backlog
 }
 
-func (q *backlogs) of(eventID string) *backlog {
+func (q *backlogs) forEvent(eventID string) *backlog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if b := q.by[eventID]; b != nil {
+	if b := q.byEvent[eventID]; b != nil {
 		return b
 	}
-	if len(q.by) >= backlogsKeep {
-		maps.DeleteFunc(q.by, func(_ string, b *backlog) bool { return b.idle() })
+	if len(q.byEvent) >= maxBacklogs {
+		maps.DeleteFunc(q.byEvent, func(_ string, b *backlog) bool { return b.idle() })
 	}
-	if q.by == nil {
-		q.by = make(map[string]*backlog)
+	if q.byEvent == nil {
+		q.byEvent = make(map[string]*backlog)
 	}
 	b := &backlog{}
-	q.by[eventID] = b
+	q.byEvent[eventID] = b
 	return b
 }
 
-// backlog estimates how long an assign would wait, from those before it and what one has cost lately.
+// backlog estimates the wait of an assign from the number of waiting assigns and their recent cost.
 type backlog struct {
-	mu      sync.Mutex
-	waiting int
-	each    time.Duration
+	mu        sync.Mutex
+	waiting   int
+	perAssign time.Duration
 }
 
-// enter counts one more, or refuses it with errs.ErrOverloaded. Who was let in must leave.
+// enter adds one waiting assign, or fails with errs.ErrOverloaded. After a successful enter the
+// caller must call leave.
 func (b *backlog) enter() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if wait := time.Duration(b.waiting) * b.each; wait > backlogMost {
+	if wait := time.Duration(b.waiting) * b.perAssign; wait > maxBacklogWait {
 		return errs.ErrOverloaded.WithRetry(wait.Round(time.Second))
 	}
 	b.waiting++
@@ -109,14 +110,15 @@ func (b *backlog) idle() bool {
 	return b.waiting == 0
 }
 
-// served learns from a group of n that took so long. A small group can only lower the estimate.
-func (b *backlog) served(n int, took time.Duration) {
+// observeGroup updates the estimate from the duration of a group of n. A small group can only lower
+// it.
+func (b *backlog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	each := took / time.Duration(n)
-	if n >= backlogSample {
-		b.each = (b.each + each) / 2
+	if n >= minSampleSize {
+		b.perAssign = (b.perAssign + each) / 2
 	} else {
-		b.each = min(b.each, each)
+		b.perAssign = min(b.perAssign, each)
 	}
 }

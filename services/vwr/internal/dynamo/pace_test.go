@@ -14,14 +14,14 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-func TestBacklogRefusesWhatWouldWaitTooLong(t *testing.T) {
+func TestBacklogRefusesLongWaits(t *testing.T) {
 	t.Parallel()
 	var b backlog
-	for range 10_000 { // nothing is known yet
+	for range 10_000 { // there is no estimate yet
 		require.NoError(t, b.enter())
 	}
 	for range 5 {
-		b.served(500, 5*time.Second) // 10 ms each
+		b.observeGroup(500, 5*time.Second) // 10 ms each
 	}
 	err := b.enter()
 	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 10,000 of 10 ms")
@@ -32,56 +32,56 @@ func TestBacklogRefusesWhatWouldWaitTooLong(t *testing.T) {
 	require.NoError(t, b.enter(), "behind 150 of 10 ms")
 }
 
-func TestBacklogLearnsLittleFromSmallGroups(t *testing.T) {
+func TestBacklogSmallGroupsOnlyLowerEstimate(t *testing.T) {
 	t.Parallel()
 	var b backlog
-	b.served(1, 40*time.Millisecond) // the gap between writes, not the cost of one
+	b.observeGroup(1, 40*time.Millisecond) // the interval between writes, not the cost of one
 	for range 5_000 {
 		require.NoError(t, b.enter(), "after a small group")
 	}
-	b.served(100, 10*time.Second)
+	b.observeGroup(100, 10*time.Second)
 	require.ErrorIs(t, b.enter(), errs.ErrOverloaded, "the store is slow")
-	b.served(1, 100*time.Microsecond) // it has recovered
+	b.observeGroup(1, 100*time.Microsecond) // it has recovered
 	require.NoError(t, b.enter(), "the store is fast again")
 }
 
-func TestPacerKeepsWritesApart(t *testing.T) {
+func TestPacerKeepsMinimumInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := pacer{gap: counterGap, last: make(map[string]time.Time)}
+		p := pacer{gap: minCounterInterval, last: make(map[string]time.Time)}
 		start := time.Now()
 		for range 5 {
 			require.NoError(t, p.wait(t.Context(), "a"))
 		}
-		require.Equal(t, 4*counterGap, time.Since(start), "five writes")
+		require.Equal(t, 4*minCounterInterval, time.Since(start), "five writes")
 		require.NoError(t, p.wait(t.Context(), "b"))
-		require.Equal(t, 4*counterGap, time.Since(start), "another event does not wait for the first")
-		for i := range 2 * pacerKeep {
+		require.Equal(t, 4*minCounterInterval, time.Since(start), "another event does not wait for the first")
+		for i := range 2 * maxPacerEntries {
 			require.NoError(t, p.wait(t.Context(), string(rune(i))))
-			<-time.After(counterGap + 1)
+			<-time.After(minCounterInterval + 1)
 		}
-		require.LessOrEqual(t, len(p.last), pacerKeep)
+		require.LessOrEqual(t, len(p.last), maxPacerEntries)
 	})
 }
 
-func TestBacklogsAreApartAndForgotten(t *testing.T) {
+func TestBacklogsAreIsolatedAndBounded(t *testing.T) {
 	t.Parallel()
 	var q backlogs
-	require.NoError(t, q.of("busy").enter())
-	q.of("busy").served(500, 5000*time.Second)
-	require.ErrorIs(t, q.of("busy").enter(), errs.ErrOverloaded)
-	for i := range 3 * backlogsKeep {
-		require.NoError(t, q.of(strconv.Itoa(i)).enter(), "another event is not slow")
-		q.of(strconv.Itoa(i)).leave()
+	require.NoError(t, q.forEvent("busy").enter())
+	q.forEvent("busy").observeGroup(500, 5000*time.Second)
+	require.ErrorIs(t, q.forEvent("busy").enter(), errs.ErrOverloaded)
+	for i := range 3 * maxBacklogs {
+		require.NoError(t, q.forEvent(strconv.Itoa(i)).enter(), "another event is not slow")
+		q.forEvent(strconv.Itoa(i)).leave()
 	}
-	require.LessOrEqual(t, len(q.by), backlogsKeep)
-	require.ErrorIs(t, q.of("busy").enter(), errs.ErrOverloaded, "somebody waits for it, so it is kept")
+	require.LessOrEqual(t, len(q.byEvent), maxBacklogs)
+	require.ErrorIs(t, q.forEvent("busy").enter(), errs.ErrOverloaded, "somebody waits for it, so it is kept")
 }
 
 const busy, busyRound = "busy", room.Round(1)
 
-// opened is a store with a round, for what only its insides tell.
-func opened(t *testing.T) *Store {
+// openStore returns a store with an active round, for tests of unexported fields.
+func openStore(t *testing.T) *Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, Migrate(t.Context(), db, cfg))
@@ -96,17 +96,17 @@ func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	return s.Take(t.Context(), busy, busyRound, "v", []uuid.UUID{uuid.New()})
 }
 
-// Who would wait too long is told so at once, and the store is not asked.
-func TestTakeRefusesWhatWouldWaitTooLong(t *testing.T) {
+// A call that would wait too long fails at once, without a call to DynamoDB.
+func TestTakeRefusesLongWaits(t *testing.T) {
 	t.Parallel()
-	s := opened(t)
-	queue := s.queue.of(busy)
-	queue.each, queue.waiting = 10*time.Millisecond, 500
+	s := openStore(t)
+	b := s.backlogs.forEvent(busy)
+	b.perAssign, b.waiting = 10*time.Millisecond, 500
 	_, err := s.takeOne(t)
 	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 5 s of work")
-	queue.waiting = 0
+	b.waiting = 0
 	r, err := s.takeOne(t)
 	require.NoError(t, err, "behind nobody")
 	require.Equal(t, int64(1), r.Position)
-	require.Zero(t, queue.waiting, "after the last has gone")
+	require.Zero(t, b.waiting, "after the last has gone")
 }

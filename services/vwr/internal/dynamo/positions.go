@@ -18,43 +18,43 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// take is one visitor's wish for a position.
-type take struct {
+// takeRequest is one visitor's request for a position.
+type takeRequest struct {
 	eventID string
 	round   room.Round
 	visitor string
 	ids     []uuid.UUID
 }
 
-// found is a record, if there is one.
-type found struct {
+// findResult is a record; ok is false when there is none.
+type findResult struct {
 	record room.Record
 	ok     bool
 }
 
-// Take returns the visitor's record, or gives out the next position and stores it. It fails with errs.ErrOverloaded at once when the
-// answer would come too late. Who gives up before the group begins costs nothing;
-// once it has begun, the position is stored all the same, and the visitor finds it again.
+// Take returns the visitor's record, or issues the next position and stores it. It fails at once
+// with errs.ErrOverloaded when the answer would come too late. A call cancelled before its group
+// starts is dropped. After that, the position is stored, and the visitor's next call returns it.
 func (s *Store) Take(ctx context.Context, eventID string, round room.Round, visitor string, ids []uuid.UUID) (room.Record, error) {
-	queue := s.queue.of(eventID)
-	if err := queue.enter(); err != nil {
+	backlog := s.backlogs.forEvent(eventID)
+	if err := backlog.enter(); err != nil {
 		return room.Record{}, err
 	}
-	defer queue.leave()
-	return s.takes.Do(ctx, eventID, take{eventID: eventID, round: round, visitor: visitor, ids: ids})
+	defer backlog.leave()
+	return s.takes.Do(ctx, eventID, takeRequest{eventID: eventID, round: round, visitor: visitor, ids: ids})
 }
 
-// groupKey is what one counter write can serve.
+// groupKey identifies the requests that one counter write can serve.
 type groupKey struct {
 	eventID string
 	round   room.Round
 }
 
-// takeGroup answers the wishes of an event's group, each round by itself. The next group forms
+// takeGroup handles the requests of an event's group, each round separately. The next group forms
 // meanwhile.
-func (s *Store) takeGroup(ctx context.Context, eventID string, in []take) ([]batch.Result[room.Record], error) {
+func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
 	start := time.Now()
-	defer func() { s.queue.of(eventID).served(len(in), time.Since(start)) }()
+	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
 	out := make([]batch.Result[room.Record], len(in))
 	groups := make(map[groupKey][]int, 1)
 	for i, t := range in {
@@ -69,17 +69,18 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []take) ([]bat
 	return out, nil
 }
 
-// takeRound answers in[members], which are all of one round: one consistent read for those known, one write of the counter for the
-// others, in the order of arrival, then their records in parallel. A crash between the two writes leaves gaps in the positions and
-// nothing else.
-func (s *Store) takeRound(ctx context.Context, k groupKey, in []take, members []int, out []batch.Result[room.Record]) {
+// takeRound handles in[members], all of one round: one consistent read finds stored records, one
+// write of the counter issues positions to the others in order of arrival, then their records are
+// written in parallel. A crash between the two writes leaves only gaps in the positions.
+func (s *Store) takeRound(ctx context.Context, k groupKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
 	known, err := s.lookup(ctx, in, members)
 	var (
-		fresh   []take                        // one per visitor, in the order of arrival
-		wanting = make(map[uuid.UUID][]int)   // requestId → who wants it: more than one after a double click
-		fail    = func(is []int, err error) { // every one of them
-			for _, i := range is {
+		unassigned []takeRequest // one per visitor, in order of arrival
+		// waiters are indexes by request id; a double click gives two.
+		waiters = make(map[uuid.UUID][]int)
+		fail    = func(indexes []int, err error) { // fails all of them
+			for _, i := range indexes {
 				out[i].Err = err
 			}
 		}
@@ -94,47 +95,47 @@ func (s *Store) takeRound(ctx context.Context, k groupKey, in []take, members []
 			continue
 		}
 		id := in[i].ids[0]
-		if wanting[id] == nil {
-			fresh = append(fresh, in[i])
+		if waiters[id] == nil {
+			unassigned = append(unassigned, in[i])
 		}
-		wanting[id] = append(wanting[id], i)
+		waiters[id] = append(waiters[id], i)
 	}
-	if len(fresh) == 0 {
+	if len(unassigned) == 0 {
 		return
 	}
-	first, err := s.issue(ctx, k, int64(len(fresh)))
+	first, err := s.issue(ctx, k, int64(len(unassigned)))
 	if err != nil {
-		for _, is := range wanting {
-			fail(is, err)
+		for _, indexes := range waiters {
+			fail(indexes, err)
 		}
 		return
 	}
 	failpoint.Hit("vwr.after_counter")
-	s.putAll(ctx, first, fresh, func(id uuid.UUID, rec room.Record, err error) {
-		for _, i := range wanting[id] {
+	s.putAll(ctx, first, unassigned, func(id uuid.UUID, rec room.Record, err error) {
+		for _, i := range waiters[id] {
 			out[i] = batch.Result[room.Record]{Value: rec, Err: err}
 		}
 	})
 }
 
-// putAll stores the records of those who got the positions from first on, and reports each.
-func (s *Store) putAll(ctx context.Context, first int64, fresh []take, done func(uuid.UUID, room.Record, error)) {
-	records := make([]room.Record, len(fresh))
-	for n, t := range fresh {
+// putAll stores records with consecutive positions from first on, and calls done for each.
+func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
+	records := make([]room.Record, len(unassigned))
+	for n, t := range unassigned {
 		records[n] = room.Record{
 			EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Position: first + int64(n), Visitor: t.visitor,
 		}
 	}
 	var work sync.WaitGroup
-	puts := make(chan struct{}, putsAtOnce)
+	puts := make(chan struct{}, maxParallelPuts)
 	for part := range slices.Chunk(records, s.perWrite) {
 		puts <- struct{}{}
 		work.Go(func() {
 			defer func() { <-puts }()
-			together := len(part) > 1 && s.putTogether(ctx, part) == nil
+			stored := len(part) > 1 && s.putInTransaction(ctx, part) == nil
 			for _, rec := range part {
 				id, err := rec.RequestID, error(nil)
-				if !together {
+				if !stored {
 					rec, err = s.put(ctx, rec)
 				}
 				done(id, rec, err)
@@ -144,36 +145,37 @@ func (s *Store) putAll(ctx context.Context, first int64, fresh []take, done func
 	work.Wait()
 }
 
-// putTogether stores new records in one transaction. When it fails, for whatever reason, each must be put by itself: one of them may
-// have a twin, or all of them may be stored without our having heard of it.
-func (s *Store) putTogether(ctx context.Context, records []room.Record) error {
+// putInTransaction stores new records in one transaction. After a failure the caller must put each
+// record separately: one of them may exist already, or all may be stored and the response lost.
+func (s *Store) putInTransaction(ctx context.Context, records []room.Record) error {
 	items := make([]types.TransactWriteItem, len(records))
 	for i, rec := range records {
 		items[i].Put = &types.Put{
-			TableName: &s.positions, Item: fromRecord(rec, s.now()), ConditionExpression: aws.String(isNew),
+			TableName: &s.positions, Item: fromRecord(rec, s.now()), ConditionExpression: aws.String(isAbsent),
 		}
 	}
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
 	return err
 }
 
-// isNew is the condition of a record that must not be there yet.
-const isNew = "attribute_not_exists(" + attrEvent + ")"
+// isAbsent is the condition that a record does not exist yet.
+const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
-// put stores a new record. Of two that race for one visitor at two replicas the first wins, and both return it.
+// put stores a new record. When two replicas race for one visitor, the first record wins and both
+// return it.
 func (s *Store) put(ctx context.Context, rec room.Record) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,
 		Item:                                fromRecord(rec, s.now()),
-		ConditionExpression:                 aws.String(isNew),
+		ConditionExpression:                 aws.String(isAbsent),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	if err == nil {
 		return rec, nil
 	}
-	if twin, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		stored, err := toRecord(twin.Item)
-		if stored != rec { // else it is our own, from an attempt that we did not hear of
+	if existing, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		stored, err := toRecord(existing.Item)
+		if stored != rec { // else it is our own, from an attempt whose response was lost
 			gaps.Inc()
 		}
 		return stored, unavailable(err)
@@ -182,7 +184,7 @@ func (s *Store) put(ctx context.Context, rec room.Record) (room.Record, error) {
 	return room.Record{}, unavailable(err)
 }
 
-// issue gives out n positions and returns the first.
+// issue issues n positions and returns the first.
 func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 	if err := s.pacer.wait(ctx, k.eventID); err != nil {
 		return 0, unavailable(err)
@@ -191,7 +193,7 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 		TableName:           &s.counters,
 		Key:                 counterKey(k.eventID),
 		UpdateExpression:    aws.String("ADD " + attrIssued + " :n SET " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(inRound),
+		ConditionExpression: aws.String(isActiveRound),
 		ExpressionAttributeValues: item{
 			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)), ":true": boolean(true),
 		},
@@ -209,7 +211,7 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 	return last - n + 1, nil
 }
 
-func storedFor(known map[uuid.UUID]room.Record, t take) (room.Record, bool) {
+func storedFor(known map[uuid.UUID]room.Record, t takeRequest) (room.Record, bool) {
 	for _, id := range t.ids {
 		if rec, ok := known[id]; ok {
 			return rec, true
@@ -218,7 +220,7 @@ func storedFor(known map[uuid.UUID]room.Record, t take) (room.Record, bool) {
 	return room.Record{}, false
 }
 
-func (s *Store) lookup(ctx context.Context, in []take, members []int) (map[uuid.UUID]room.Record, error) {
+func (s *Store) lookup(ctx context.Context, in []takeRequest, members []int) (map[uuid.UUID]room.Record, error) {
 	var ids []positionID
 	for _, i := range members {
 		for _, id := range in[i].ids {
@@ -236,18 +238,18 @@ func (s *Store) lookup(ctx context.Context, in []take, members []int) (map[uuid.
 	return known, nil
 }
 
-// Find is a consistent read of one record; concurrent calls share reads.
+// Find reads one record consistently; concurrent calls share reads.
 func (s *Store) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
 	got, err := s.finds.Do(ctx, positionID{eventID, id})
 	return got.record, got.ok, err
 }
 
-func (s *Store) findGroup(ctx context.Context, ids []positionID) ([]found, error) {
+func (s *Store) findGroup(ctx context.Context, ids []positionID) ([]findResult, error) {
 	records, err := s.positionsOf(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]found, len(ids))
+	out := make([]findResult, len(ids))
 	for i, id := range ids {
 		out[i].record, out[i].ok = records[id]
 	}

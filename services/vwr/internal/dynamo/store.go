@@ -1,5 +1,6 @@
-// Package dynamo keeps tier 1 in two DynamoDB tables: `{prefix}-vwr-counters`, an item per event and the registry of active events, and
-// `{prefix}-vwr-positions`, an item per visitor. Calls that arrive together are written together.
+// Package dynamo stores tier 1 in two DynamoDB tables: `{prefix}-vwr-counters` with an item per
+// event and the registry of active events, and `{prefix}-vwr-positions` with an item per visitor.
+// Concurrent calls are batched.
 package dynamo
 
 import (
@@ -20,34 +21,33 @@ import (
 )
 
 const (
-	// counterGap is the least time between two of a replica's writes that give out positions of one event: an item takes 1,000 writes/s,
-	// which many replicas share.
-	counterGap = 25 * time.Millisecond
-	// readsMax is the most calls that share one read.
-	readsMax = 1000
-	// readTimeout bounds a shared read; its callers may give up sooner.
+	// minCounterInterval is the minimum time between two writes of a replica that issue positions
+	// of one event: all replicas share the item's limit of 1,000 writes/s.
+	minCounterInterval = 25 * time.Millisecond
+	// maxReadsPerBatch is the maximum number of calls that share one read.
+	maxReadsPerBatch = 1000
+	// readTimeout bounds a shared read; its callers may have shorter deadlines.
 	readTimeout = 3 * time.Second
-	// takesMax is the most assigns that are answered by one counter write.
-	takesMax = 500
-	// takesTimeout bounds a group of assigns. It is longer than its callers wait: a position that was given out is better stored late,
-	// for its visitor to find, than lost.
+	// maxTakesPerGroup is the maximum number of assigns that share one counter write.
+	maxTakesPerGroup = 500
+	// takesTimeout bounds a group of assigns. It exceeds the callers' deadlines, so that an issued
+	// position is stored late rather than lost; the visitor finds it by the next call.
 	takesTimeout = 10 * time.Second
-	// putsAtOnce bounds the writes of records that a replica has under way for an event.
-	putsAtOnce = 128
-	// eventsMost bounds the events for which visitors are assigned positions at once; only active
-	// ones get that far.
-	eventsMost = 4096
-	// MaxPerWrite is how many records a transaction takes.
+	// maxParallelPuts bounds a replica's parallel writes of records of one event.
+	maxParallelPuts = 128
+	// maxEvents bounds the events with assigns in progress. Only active events count.
+	maxEvents = 4096
+	// MaxPerWrite is DynamoDB's limit of items in a transaction.
 	MaxPerWrite = 100
 )
 
 var (
-	_ room.Rooms     = (*Store)(nil)
-	_ room.Source    = (*Store)(nil)
-	_ room.Positions = (*Store)(nil)
+	_ room.RoomStore     = (*Store)(nil)
+	_ room.CounterSource = (*Store)(nil)
+	_ room.Positions     = (*Store)(nil)
 )
 
-// Store is both tables. It is safe for concurrent use.
+// Store accesses both tables. It is safe for concurrent use.
 type Store struct {
 	db        *dynamodb.Client
 	counters  string
@@ -55,32 +55,33 @@ type Store struct {
 	now       func() time.Time
 	perWrite  int
 
-	reads *batch.Coalescer[string, counted]
-	finds *batch.Coalescer[positionID, found]
-	takes *batch.Groups[string, take, room.Record]
-	pacer pacer
-	queue backlogs
+	reads    *batch.Coalescer[string, readResult]
+	finds    *batch.Coalescer[positionID, findResult]
+	takes    *batch.Groups[string, takeRequest, room.Record]
+	pacer    pacer
+	backlogs backlogs
 }
 
-// counted is an event's counters, if it has any.
-type counted struct {
+// readResult is an event's counters; ok is false when it has none.
+type readResult struct {
 	counters room.Counters
 	ok       bool
 }
 
-// New makes a store over the tables that cfg names. perWrite is how many new records are written together (1–100, what DynamoDB takes in
-// a transaction): with 1 each is a conditional PutItem; more are fewer calls at twice the write units.
+// New returns a store over the tables that cfg names. perWrite is how many new records one call
+// writes (1–100, DynamoDB's limit for a transaction). With 1 each is a conditional PutItem; with
+// more there are fewer calls, at twice the write units.
 func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.Time) *Store {
 	s := &Store{
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,
 		perWrite: max(1, min(perWrite, MaxPerWrite)),
-		pacer:    pacer{gap: counterGap, last: make(map[string]time.Time)},
+		pacer:    pacer{gap: minCounterInterval, last: make(map[string]time.Time)},
 	}
-	s.reads = batch.NewCoalescer(batch.Config{Max: readsMax, Inflight: 2, Timeout: readTimeout}, s.readGroup)
-	s.finds = batch.NewCoalescer(batch.Config{Max: readsMax, Inflight: 4, Timeout: readTimeout}, s.findGroup)
-	// One group of an event at a time: positions are given out in the order of arrival, and a slow
-	// store is met by larger groups.
-	s.takes = batch.NewGroups(batch.Config{Max: takesMax, Inflight: 1, Timeout: takesTimeout}, eventsMost, s.takeGroup)
+	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readGroup)
+	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findGroup)
+	// An event has one group in flight: positions are issued in order of arrival, and a slow store
+	// leads to larger groups.
+	s.takes = batch.NewGroups(batch.Config{Max: maxTakesPerGroup, Inflight: 1, Timeout: takesTimeout}, maxEvents, s.takeGroup)
 	return s
 }
 
@@ -89,7 +90,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }
 
-// unavailable turns a failure of the store into the one that visitors get; the cause stays for the log.
+// unavailable converts an error of the store to ErrUnavailable and keeps the cause for the log.
 func unavailable(err error) error {
 	switch {
 	case err == nil:
@@ -101,8 +102,9 @@ func unavailable(err error) error {
 	}
 }
 
-// conditional is unavailable, but for a condition that does not hold: ErrStale. A conflict with a transaction on the same item (an
-// activation) is the same: nothing was written, the state changes.
+// conditional is like unavailable, but returns ErrStale for a failed condition. A conflict with a
+// transaction on the same item (an activation) is ErrStale too: nothing was written, and the state
+// is changing.
 func conditional(err error) error {
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return room.ErrStale
@@ -120,13 +122,14 @@ func conditional(err error) error {
 	return unavailable(err)
 }
 
-// Limits of BatchGetItem, and how often what it left out is asked for again.
+// Limit of keys per BatchGetItem, and of attempts to read unprocessed keys.
 const (
 	batchGetMax   = 100
 	batchGetTries = 6
 )
 
-// batchGet reads items consistently, in parallel calls of 100 keys; keys must differ. The order is undefined, absent items are left out.
+// batchGet reads items consistently, in parallel calls of 100 keys. keys must be unique. The result
+// has no order and omits absent items.
 func (s *Store) batchGet(ctx context.Context, table string, keys []item) ([]item, error) {
 	var (
 		mu    sync.Mutex

@@ -25,12 +25,13 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// tables makes fresh tables and returns a way to open stores over them that write perWrite records together.
-func tables(t *testing.T, perWrite int) func(tap) *dynamo.Store {
+// tables creates tables and returns a function that opens stores over them, which write perWrite
+// records per call.
+func tables(t *testing.T, perWrite int) func(sdkHook) *dynamo.Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	return func(p tap) *dynamo.Store {
+	return func(p sdkHook) *dynamo.Store {
 		s := dynamo.New(awsdynamo.New(db.Options(), p.options), cfg, perWrite, time.Now)
 		t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 		return s
@@ -43,25 +44,25 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := tables(t, perWrite)
-			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(tap{}) })
+			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(sdkHook{}) })
 		})
 	}
 }
 
-// A replica that dies between the counter's write and the records' leaves gaps; nobody is told a position that is not stored, nobody
-// gets another's, and who asks again gets one behind.
+// Failed writes of records leave gaps. No visitor gets a position that is not stored or is
+// another's, and a retry gets a later position.
 func TestLostPutsLeaveGaps(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var down atomic.Bool
-	dying, other := open(tap{before: func(in any) error {
+	dying, other := open(sdkHook{before: func(in any) error {
 		if isPut(in) && down.Load() {
-			return errCut
+			return errConnReset
 		}
 		return nil
-	}}), open(tap{})
+	}}), open(sdkHook{})
 	const event = "gaps"
-	c := roomtest.Open(t, other, event, room.DefaultSettings())
+	c := roomtest.StartRound(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
 		return s.Take(t.Context(), event, c.Round, id.String(), []uuid.UUID{id})
 	}
@@ -89,13 +90,13 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	}
 }
 
-// Visitors who arrive one after the other at one replica get positions in that order, though they are written in groups, and the
-// counter is written far less often than they come.
+// Visitors who arrive in sequence at one replica get positions in that order, although they are
+// written in groups.
 func TestGroupsKeepOrder(t *testing.T) {
 	t.Parallel()
-	s := tables(t, dynamo.MaxPerWrite)(tap{})
+	s := tables(t, dynamo.MaxPerWrite)(sdkHook{})
 	const event, visitors = "order", 200
-	c := roomtest.Open(t, s, event, room.DefaultSettings())
+	c := roomtest.StartRound(t, s, event, room.DefaultSettings())
 	positions, failures := make([]int64, visitors), make([]error, visitors)
 	var work sync.WaitGroup
 	for i := range visitors {
@@ -107,7 +108,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 			positions[i] = r.Position
 		})
 		<-arrived
-		if i%20 == 19 { // what has arrived together has no order; the next twenty come later
+		if i%20 == 19 { // concurrent visitors have no order; the next twenty come later
 			waittest.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
 		}
 	}
@@ -119,29 +120,30 @@ func TestGroupsKeepOrder(t *testing.T) {
 	}
 }
 
-// Those who arrive while a group is written are the next group, and cost one write of the counter.
-func TestGroupsShareACounterWrite(t *testing.T) {
+// Visitors who arrive while a group is written form the next group, which costs one write of the
+// counter.
+func TestGroupsShareCounterWrite(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int64
-	s := tables(t, dynamo.MaxPerWrite)(tap{before: func(in any) error {
+	s := tables(t, dynamo.MaxPerWrite)(sdkHook{before: func(in any) error {
 		if isUpdate(in) {
 			writes.Add(1)
 		}
 		return nil
 	}})
-	c := roomtest.Open(t, s, "groups", room.DefaultSettings())
-	const crowd = 500
-	roomtest.Crowd(t, s, c, crowd)
-	require.LessOrEqual(t, writes.Load(), int64(crowd/10))
+	c := roomtest.StartRound(t, s, "groups", room.DefaultSettings())
+	const visitors = 500
+	roomtest.TakeMany(t, s, c, visitors)
+	require.LessOrEqual(t, writes.Load(), int64(visitors/10))
 }
 
-// Two writes of a counter are a gap apart, however fast the store is.
-func TestCounterWritesAreApart(t *testing.T) {
+// Two writes of a counter keep the minimum interval, however fast the store is.
+func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var written []time.Duration
-		fast := tap{answer: func(in any) any {
+		fast := sdkHook{answer: func(in any) any {
 			switch in.(type) {
 			case *awsdynamo.BatchGetItemInput:
 				return &awsdynamo.BatchGetItemOutput{}
@@ -165,16 +167,17 @@ func TestCounterWritesAreApart(t *testing.T) {
 	})
 }
 
-// A position counts as claimed once, however often and wherever its visitor fetches a token.
+// A position counts as claimed once, however often and at whichever replica its visitor fetches a
+// token.
 func TestClaimsCountOnce(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
-	a, b := open(tap{}), open(tap{})
+	a, b := open(sdkHook{}), open(sdkHook{})
 	const event, visitors = "claims", 30
-	c := roomtest.Open(t, a, event, room.DefaultSettings())
+	c := roomtest.StartRound(t, a, event, room.DefaultSettings())
 	counters := []*dynamo.Claims{dynamo.NewClaims(a), dynamo.NewClaims(b)}
-	stop := counting(t, counters...)
-	for _, r := range roomtest.Crowd(t, a, c, visitors) {
+	stop := runClaims(t, counters...)
+	for _, r := range roomtest.TakeMany(t, a, c, visitors) {
 		for range 3 {
 			counters[0].Claim(r)
 			counters[1].Claim(r)
@@ -182,19 +185,19 @@ func TestClaimsCountOnce(t *testing.T) {
 	}
 	// The same position under another key, as after a change of secrets, is still one position.
 	counters[0].Claim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
-	// What comes after the end of a round does not count for the next.
+	// A late claim of an earlier round does not count for the next.
 	counters[1].Claim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
-	stop() // what waits is written all the same
+	stop() // queued claims are flushed
 	require.Equal(t, int64(visitors), roomtest.Read(t, a, event).Claimed)
 }
 
-// counting runs counters of claims until the returned function stops them. All that waits is written by then.
-func counting(t *testing.T, counters ...*dynamo.Claims) (stop func()) {
+// runClaims runs counters until the returned function stops them and flushes their queues.
+func runClaims(t *testing.T, counters ...*dynamo.Claims) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, len(counters))
 	for _, claims := range counters {
-		claims.SetFlushTimeout(time.Minute) // on a busy machine three seconds may not be enough
+		claims.SetFlushTimeout(time.Minute) // three seconds may be too short on a busy machine
 		go func() { done <- claims.Run(ctx) }()
 	}
 	return func() {

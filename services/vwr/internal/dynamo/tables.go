@@ -9,16 +9,16 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// Names of the tables behind the installation's prefix.
+// Names of the tables, after the installation's prefix.
 const (
 	countersTable  = "vwr-counters"
 	positionsTable = "vwr-positions"
 )
 
-// positionIndex finds the visitor of a position; operators use it, no code of the service.
+// positionIndex finds the visitor of a position. Only operators use it, not the service.
 const positionIndex = "eventId-position-index"
 
-// Migrate makes both tables unless they exist. It may run any number of times, also at once.
+// Migrate creates both tables unless they exist. It is idempotent and may run concurrently.
 func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
 	event := dynamo.Key{Name: attrEvent, Type: types.ScalarAttributeTypeS}
 	if err := dynamo.EnsureTable(ctx, db, dynamo.Table{

@@ -1,5 +1,5 @@
-// Package pass makes and opens what visitors carry: the ids of their positions, signed tickets and tier-1 tokens. All keys come from
-// VWR_TOKEN_SECRET.
+// Package pass derives the ids of visitors' positions, and signs and verifies tickets and tier-1
+// tokens. All keys are derived from VWR_TOKEN_SECRET.
 package pass
 
 import (
@@ -16,17 +16,17 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// labelRequest names the keys that request ids are made with.
+// labelRequest is the derivation label of the keys for request ids.
 const labelRequest = "urr/vwr-request"
 
 var _ room.Passes = (*Passes)(nil)
 
-// Passes holds the keys. It is safe for concurrent use.
+// Passes holds the keys and implements room.Passes. It is safe for concurrent use.
 type Passes struct {
-	inForce atomic.Pointer[keys]
+	current atomic.Pointer[keys]
 }
 
-// keys are what is made of one set of secrets.
+// keys are derived from one set of secrets.
 type keys struct {
 	tokens   token.KeySet
 	tickets  token.MACSet
@@ -39,21 +39,21 @@ func New(secret config.Secret) (*Passes, error) {
 	return p, p.Rekey(secret)
 }
 
-// Rekey makes and opens everything with the keys of another secret from now on. What it refuses
-// changes nothing.
+// Rekey replaces the secret. If it fails, the old one stays in use.
 func (p *Passes) Rekey(secret config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
 		return fmt.Errorf("VWR_TOKEN_SECRET: %w", err)
 	}
-	p.inForce.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelVwrTicket), requests: set.Derive(labelRequest)})
+	p.current.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelVwrTicket), requests: set.Derive(labelRequest)})
 	return nil
 }
 
-// RequestIDs are the keys under which a visitor's record of a round is found without a search: one per secret of the set, so that a
-// change of secrets gives nobody a second position. An id tells nothing about its visitor and cannot be guessed.
+// RequestIDs returns the keys of a visitor's record in a round, one per secret, so that a rotation
+// of secrets gives nobody a second position. An id does not reveal its visitor and cannot be
+// guessed.
 func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
-	requests := p.inForce.Load().requests
+	requests := p.current.Load().requests
 	kids := requests.Kids()
 	ids := make([]uuid.UUID, 0, len(kids))
 	var at [8]byte
@@ -75,12 +75,12 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 // Seal signs the ticket of a record.
 func (p *Passes) Seal(r room.Record) string {
 	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
-	return t.Seal(p.inForce.Load().tickets, r.EventID, r.Visitor)
+	return t.Seal(p.current.Load().tickets, r.EventID, r.Visitor)
 }
 
 // Open verifies a ticket of this event and visitor.
 func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
-	t, err := claims.OpenVwrTicket(p.inForce.Load().tickets, eventID, visitor, ticket)
+	t, err := claims.OpenVwrTicket(p.current.Load().tickets, eventID, visitor, ticket)
 	if err != nil {
 		return room.Record{}, false
 	}
@@ -89,10 +89,10 @@ func (p *Passes) Open(eventID, visitor, ticket string) (room.Record, bool) {
 	}, true
 }
 
-// Token signs the tier-1 token of a record, good for ten minutes.
+// Token signs the tier-1 token of a record, valid for ten minutes.
 func (p *Passes) Token(r room.Record, now time.Time) (string, time.Time, error) {
 	c := claims.NewTier1(r.EventID, r.Visitor, r.RequestID.String(), int64(r.Round), r.Position, now)
-	signed, err := p.inForce.Load().tokens.Sign(c)
+	signed, err := p.current.Load().tokens.Sign(c)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("tier-1 token: %w", err)
 	}

@@ -33,8 +33,8 @@ func record(p *pass.Passes) room.Record {
 	}
 }
 
-// The tests of pkg/claims hold the other tickets that are refused.
-func TestTicketIsForItsEventAndVisitor(t *testing.T) {
+// Other invalid tickets are tested in pkg/claims.
+func TestTicketIsBoundToEventAndVisitor(t *testing.T) {
 	t.Parallel()
 	p := open(t, keyA)
 	want := record(p)
@@ -63,8 +63,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// While secrets are being replaced, what was made with the old one is still found and opened.
-func TestRotation(t *testing.T) {
+// During a key rotation, ids and tickets of the old secret stay valid.
+func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	before, after := open(t, "a:"+keyA), open(t, "b:"+keyB+",a:"+keyA)
 	rec := record(before)
@@ -91,13 +91,13 @@ func TestToken(t *testing.T) {
 	require.Equal(t, claims.NewTier1("demo", "visitor", rec.RequestID.String(), int64(rec.Round), 4711, now), &c)
 }
 
-func TestASecretThatIsTooShortIsNamed(t *testing.T) {
+func TestShortSecretIsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := pass.New("short")
 	require.ErrorContains(t, err, "VWR_TOKEN_SECRET")
 }
 
-func TestSecretsAreReplacedInPlace(t *testing.T) {
+func TestRekey(t *testing.T) {
 	t.Parallel()
 	p := open(t, "a:"+keyA)
 	rec := record(p)

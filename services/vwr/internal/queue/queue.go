@@ -1,4 +1,4 @@
-// Package queue asks the queue service how full tier 2 is, and which events there are.
+// Package queue is the client of the queue service, for the load of tier 2 and the state of sales.
 package queue
 
 import (
@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	_ room.Loads = (*Client)(nil)
-	_ room.Sales = (*Client)(nil)
+	_ room.LoadSource = (*Client)(nil)
+	_ room.Sales      = (*Client)(nil)
 )
 
-// Client asks queue; without a connection it answers that queue cannot be reached.
+// Client calls queue. Without a connection its methods fail with errs.ErrUnavailable.
 type Client struct {
 	rpc queuev1.QueueServiceClient // nil without a connection
 }
 
-// New makes a Client. A nil conn is no error: then no event can be advanced by load.
+// New returns a Client. conn may be nil; then no event can be advanced by load.
 func New(conn grpc.ClientConnInterface) *Client {
 	if conn == nil {
 		return &Client{}
@@ -29,7 +29,8 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
-// Load is how many are in tier 2 of an event, and how many have arrived there since the round began.
+// Load returns how many are in tier 2 of an event, and how many have arrived there since the round
+// began.
 func (c *Client) Load(ctx context.Context, eventID string) (room.Load, error) {
 	if c.rpc == nil {
 		return room.Load{}, errs.ErrUnavailable

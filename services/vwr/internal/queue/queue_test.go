@@ -15,19 +15,19 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// line answers GetLoad as queue does; its other methods are not there.
-type line struct {
+// fakeQueue implements GetLoad and GetSale; its other methods are unimplemented.
+type fakeQueue struct {
 	queuev1.UnimplementedQueueServiceServer
 }
 
-func (line) GetLoad(_ context.Context, req *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error) {
+func (fakeQueue) GetLoad(_ context.Context, req *queuev1.GetLoadRequest) (*queuev1.GetLoadResponse, error) {
 	if req.GetEventId() != "demo" {
 		return nil, errs.ErrUnavailable
 	}
 	return &queuev1.GetLoadResponse{Waiting: 3, Active: 5, Parked: 7, Arrived: 11}, nil
 }
 
-func (line) GetSale(_ context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
+func (fakeQueue) GetSale(_ context.Context, req *queuev1.GetSaleRequest) (*queuev1.GetSaleResponse, error) {
 	if req.GetEventId() == "unknown" {
 		return nil, errs.ErrEventNotFound
 	}
@@ -36,8 +36,9 @@ func (line) GetSale(_ context.Context, req *queuev1.GetSaleRequest) (*queuev1.Ge
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	c := queue.New(rpctest.Serve(t, func(s grpc.ServiceRegistrar) { queuev1.RegisterQueueServiceServer(s, line{}) }, rpctest.As("vwr")))
-	ctx, cancel := waittest.Context(t) // the call's own limit would be that of a server which answers soon
+	c := queue.New(rpctest.Serve(t, func(s grpc.ServiceRegistrar) { queuev1.RegisterQueueServiceServer(s, fakeQueue{}) }, rpctest.As("vwr")))
+	// The default timeout of a call may be too short on a busy machine.
+	ctx, cancel := waittest.Context(t)
 	defer cancel()
 	got, err := c.Load(ctx, "demo")
 	require.NoError(t, err)

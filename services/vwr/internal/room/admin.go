@@ -6,47 +6,51 @@ import (
 	"time"
 )
 
-// Rooms are the conditional writes of an operator. Each fails with ErrStale when the event is not as expected any more.
-type Rooms interface {
+// RoomStore has the conditional writes of an operator. Each fails with ErrStale when the stored
+// state differs from the expected one.
+type RoomStore interface {
 	Reader
-	Server
-	// Start opens a new round with all counters at 0, if the event still is in the given earlier round (0 = none) and inactive, and
-	// enters the event in the registry of active events, both or neither.
+	ServingWriter
+	// Start opens a new round with all counters at 0 and adds the event to the registry of active
+	// events, in one transaction. The event must be inactive and in the given earlier round (0 =
+	// none).
 	Start(ctx context.Context, next Counters, earlier Round) error
 	// Configure changes the settings of an active round.
 	Configure(ctx context.Context, eventID string, round Round, s Settings) error
-	// Stop ends a round and takes the event out of the registry, both or neither.
+	// Stop ends a round and removes the event from the registry, in one transaction.
 	Stop(ctx context.Context, eventID string, round Round) error
 }
 
-// Server advances serving counters.
-type Server interface {
-	// Serve writes serving = to, if it still is c.Serving, in c's round, and the room is active; else ErrStale.
+// ServingWriter advances serving counters.
+type ServingWriter interface {
+	// Serve sets the serving counter to `to`. It fails with ErrStale unless the stored counter
+	// equals c.Serving, the round is c's and the room is active.
 	Serve(ctx context.Context, c Counters, to int64) error
 }
 
-// Admin carries out what operators ask for. It is safe for concurrent use.
+// Admin implements the operators' calls. It is safe for concurrent use.
 type Admin struct {
-	board *Board
-	rooms Rooms
+	cache *StateCache
+	rooms RoomStore
 	sales Sales
 	now   func() time.Time
 }
 
-// NewAdmin wires the operators' side.
-func NewAdmin(b *Board, r Rooms, s Sales, now func() time.Time) *Admin {
-	return &Admin{board: b, rooms: r, sales: s, now: now}
+// NewAdmin returns an Admin.
+func NewAdmin(sc *StateCache, r RoomStore, s Sales, now func() time.Time) *Admin {
+	return &Admin{cache: sc, rooms: r, sales: s, now: now}
 }
 
-// maxTries is how often an operator's act is tried again when the state it was decided on has changed: visitors and the advancing
-// replicas write the same item.
-const maxTries = 8
+// maxAttempts bounds the attempts of an operator's write. Visitors and the advancing replicas write
+// the same item, so its condition may fail.
+const maxAttempts = 8
 
-// Activate starts a new round on an inactive event, with the default settings where none are given; on an active one it only changes
-// the given settings. A new round needs an event: ErrNoEvent. While nobody can say whether there is one it starts all the same, since an
-// operator must be able to shut the door just when everything else is overrun.
+// Activate starts a new round for an inactive event, with default settings where none are given.
+// For an active event it only changes the given settings. A new round fails with ErrNoEvent when no
+// such event exists. When that cannot be checked, the round starts: an operator must be able to
+// open a waiting room while other services are overloaded.
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
-	return a.act(ctx, eventID, func(c Counters, found bool) (bool, error) {
+	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if found && c.Active {
 			s, err := c.Settings.With(change)
 			if err != nil || s == c.Settings {
@@ -61,16 +65,17 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		if err != nil {
 			return false, err
 		}
-		// Later than every earlier round, also of a replica whose clock was ahead.
+		// The round must exceed every earlier one, including one started by a replica whose clock
+		// was ahead.
 		round := max(Round(a.now().UnixMicro()), c.Round+1)
 		return true, a.rooms.Start(ctx, Counters{EventID: eventID, Active: true, Round: round, Settings: s}, c.Round)
 	})
 }
 
-// Deactivate ends the round: everyone passes. Doing it again changes nothing. It fails with ErrInactive for an event that never had a
-// waiting room.
+// Deactivate ends the round: everyone is admitted. It is idempotent. It fails with ErrInactive for
+// an event that never had a waiting room.
 func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
-	return a.act(ctx, eventID, func(c Counters, found bool) (bool, error) {
+	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		switch {
 		case !found:
 			return false, ErrInactive
@@ -81,9 +86,10 @@ func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// Advance moves the serving counter by hand, by n positions (0 = one batch), never past the last position given out.
+// Advance moves the serving counter by n positions (0 = one batch), never past the last issued
+// position.
 func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, error) {
-	return a.act(ctx, eventID, func(c Counters, found bool) (bool, error) {
+	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
 			return false, ErrInactive
 		}
@@ -99,9 +105,10 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 	})
 }
 
-// Status reads the event's state. It fails with ErrInactive for an event that never had a waiting room.
+// Status returns the event's state. It fails with ErrInactive for an event that never had a waiting
+// room.
 func (a *Admin) Status(ctx context.Context, eventID string) (State, error) {
-	return a.act(ctx, eventID, func(_ Counters, found bool) (bool, error) {
+	return a.readModifyWrite(ctx, eventID, func(_ Counters, found bool) (bool, error) {
 		if !found {
 			return false, ErrInactive
 		}
@@ -109,10 +116,10 @@ func (a *Admin) Status(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// act reads the event and lets step decide and write: once, unless the state it decided on has changed by then. The answer is what the
-// store holds after the write.
-func (a *Admin) act(ctx context.Context, eventID string, step func(c Counters, found bool) (wrote bool, err error)) (State, error) {
-	for range maxTries {
+// readModifyWrite reads the event and calls step, which may write. It starts again when step fails
+// with ErrStale. It returns the stored state after the write.
+func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c Counters, found bool) (wrote bool, err error)) (State, error) {
+	for range maxAttempts {
 		c, found, err := a.rooms.Read(ctx, eventID)
 		if err != nil {
 			return State{}, err
@@ -129,7 +136,7 @@ func (a *Admin) act(ctx context.Context, eventID string, step func(c Counters, f
 				return State{}, err
 			}
 		}
-		return a.board.Apply(c), nil
+		return a.cache.Merge(c), nil
 	}
 	return State{}, ErrUnavailable
 }

@@ -13,92 +13,96 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ReadEvery is how often a replica reads the counters, and so what a takeover costs.
-const ReadEvery = 400 * time.Millisecond
+// ReadInterval is the time between two reads of the counters by a replica. A takeover takes as
+// long.
+const ReadInterval = 400 * time.Millisecond
 
 const (
-	// stepTimeout bounds one step, so that a store that hangs does not silence the replica for longer than it takes to notice.
+	// stepTimeout bounds one step, so that a store that hangs does not block the replica.
 	stepTimeout = 2 * time.Second
-	// loadTimeout bounds the question to tier 2, claimsTimeout the read of the claims. All events
-	// wait for the slowest of a step.
+	// loadTimeout bounds the call to tier 2, claimsTimeout the read of the claims. A step takes as
+	// long as its slowest event.
 	loadTimeout   = 300 * time.Millisecond
 	claimsTimeout = 300 * time.Millisecond
-	// claimsEvery is the least time between two successful reads of an event's claims.
-	claimsEvery = time.Second
-	// LoadGrace is how long tier 2 may leave questions unanswered before an event goes by the
-	// configured rate. Until then nobody is served: tier 2 may be full.
+	// claimsInterval is the minimum time between two successful reads of an event's claims.
+	claimsInterval = time.Second
+	// LoadGrace is how long calls to tier 2 may fail before an event falls back to the configured
+	// rate. Until then nobody is served: tier 2 may be full.
 	LoadGrace = 5 * time.Second
-	// stepsAtOnce bounds the events that are advanced in parallel.
-	stepsAtOnce = 32
+	// maxParallelSteps bounds the events advanced in parallel.
+	maxParallelSteps = 32
 )
 
-// Source is the store as the advancing replicas see it.
-type Source interface {
-	Server
-	// Active is a consistent read of the events in the registry and of those named (which may have left it).
+// CounterSource is what the Advancer needs of the store.
+type CounterSource interface {
+	ServingWriter
+	// Active reads, consistently, the events in the registry and those in also, which may have left
+	// it.
 	Active(ctx context.Context, also []string) ([]Counters, error)
 }
 
-// Loads asks how full tier 2 is.
-type Loads interface {
+// LoadSource returns the load of tier 2.
+type LoadSource interface {
 	Load(ctx context.Context, eventID string) (Load, error)
 }
 
-// Tally counts the claims of a round.
-type Tally interface {
-	// Claimed is the number of claims that are written. It fails when claims cannot be written, by
-	// this replica at least: the number would be too small.
+// ClaimCounter counts the claims of a round.
+type ClaimCounter interface {
+	// Claimed returns the number of stored claims. It fails when this replica cannot write claims,
+	// because the number would be too small.
 	Claimed(ctx context.Context, eventID string, round Round) (int64, error)
 }
 
-// Advancer moves the serving counters of all active events. Every replica runs one; there is no leader. Each reads the counters every
-// ReadEvery, and writes `serving = s + n` on condition that it still is s: who wins goes on winning, since the others see the counter
-// move and start their measurement anew.
+// Advancer moves the serving counters of all active events. Every replica runs one; there is no
+// leader. Each reads the counters every ReadInterval and writes `serving = s + n` on condition that
+// the counter still is s. The replica that wins keeps winning, because the others see the counter
+// move and restart their measurement.
 type Advancer struct {
-	board  *Board
-	source Source
-	tally  Tally
-	loads  Loads
-	now    func() time.Time
-	log    *slog.Logger
+	cache        *StateCache
+	source       CounterSource
+	claimCounter ClaimCounter
+	loads        LoadSource
+	now          func() time.Time
+	log          *slog.Logger
 
-	lanes map[string]*lane // only touched by Step
-	stats AdvancerStats
+	trackers map[string]*tracker // only touched by Step
+	stats    AdvancerStats
 }
 
-// AdvancerStats counts the writes of this replica.
+// AdvancerStats counts the writes and fallbacks of this replica.
 type AdvancerStats struct {
 	Won, Lost, Failed atomic.Int64
-	// Fallbacks counts steps of an event with the inlet MaxInFlight that went by the rate, because
-	// tier 2 had not answered for LoadGrace.
+	// Fallbacks counts steps of events with the inlet MaxInFlight that used the configured rate,
+	// because tier 2 had not answered for LoadGrace.
 	Fallbacks atomic.Int64
-	// ClaimsMissed counts the reads of claims that failed: the share of the event stays as it is.
+	// ClaimsMissed counts failed reads of claims. They leave the event's claim share unchanged.
 	ClaimsMissed atomic.Int64
 }
 
-// lane is what a replica has measured of one event.
-type lane struct {
-	pace   Pace
-	share  Share
-	flight Flight
-	meter  Meter
-	// missed is when tier 2 left the first question unanswered since its last answer; zero when it
-	// has answered the last one.
-	missed time.Time
+// tracker holds a replica's measurements of one event.
+type tracker struct {
+	limiter  RateLimiter
+	share    ClaimShare
+	inFlight InFlightLimiter
+	meter    RateMeter
+	// unansweredSince is the time of the first failed call to tier 2 since the last successful one;
+	// zero if the last call succeeded.
+	unansweredSince time.Time
 }
 
-// NewAdvancer wires a replica's advancer. now must be monotonic (time.Now is).
-func NewAdvancer(b *Board, s Source, t Tally, l Loads, now func() time.Time, log *slog.Logger) *Advancer {
-	return &Advancer{board: b, source: s, tally: t, loads: l, now: now, log: log, lanes: make(map[string]*lane)}
+// NewAdvancer returns an Advancer. now must be monotonic (time.Now is).
+func NewAdvancer(sc *StateCache, s CounterSource, cc ClaimCounter, l LoadSource, now func() time.Time, log *slog.Logger) *Advancer {
+	return &Advancer{cache: sc, source: s, claimCounter: cc, loads: l, now: now, log: log, trackers: make(map[string]*tracker)}
 }
 
-// Stats are the counts since the start.
+// Stats returns the counts since the start.
 func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
 
-// Run steps until ctx ends. A store that fails is logged once when it begins and once when it is over.
+// Run calls Step periodically until ctx ends. A store outage is logged once when it begins and once
+// when it ends.
 func (a *Advancer) Run(ctx context.Context) error {
 	failing := false
-	return loop.Every(ctx, ReadEvery, func(ctx context.Context) {
+	return loop.Every(ctx, ReadInterval, func(ctx context.Context) {
 		switch err := a.Step(ctx); {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
@@ -111,118 +115,118 @@ func (a *Advancer) Run(ctx context.Context) error {
 	})
 }
 
-// Step reads the counters once, and advances every active event by what it is due.
+// Step reads the counters once and advances every active event by its allowance.
 func (a *Advancer) Step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	known := a.board.Active()
+	known := a.cache.ActiveIDs()
 	counters, err := a.source.Active(ctx, known)
 	if err != nil {
 		return err
 	}
 	now := a.now()
-	a.forget(known, counters)
-	lanes := make(map[string]*lane, len(counters))
+	a.closeDeleted(known, counters)
+	trackers := make(map[string]*tracker, len(counters))
 	var work sync.WaitGroup
-	free := make(chan struct{}, stepsAtOnce)
+	slots := make(chan struct{}, maxParallelSteps)
 	for _, c := range counters {
-		a.board.Apply(c)
+		a.cache.Merge(c)
 		if !c.Active {
 			continue
 		}
-		l := a.lanes[c.EventID]
-		if l == nil {
-			l = new(lane)
+		tr := a.trackers[c.EventID]
+		if tr == nil {
+			tr = new(tracker)
 		}
-		lanes[c.EventID] = l
-		l.observe(c, now)
-		a.board.Measured(c.EventID, c.Round, math.Round(l.meter.Rate()*100)/100)
-		free <- struct{}{}
+		trackers[c.EventID] = tr
+		tr.observe(c, now)
+		a.cache.SetRate(c.EventID, c.Round, math.Round(tr.meter.Rate()*100)/100)
+		slots <- struct{}{}
 		work.Go(func() {
-			defer func() { <-free }()
-			a.advance(ctx, l, c)
+			defer func() { <-slots }()
+			a.advance(ctx, tr, c)
 		})
 	}
 	work.Wait()
-	a.lanes = lanes
-	a.board.Loaded()
+	a.trackers = trackers
+	a.cache.MarkLoaded()
 	return nil
 }
 
-// forget closes the events that were known and are not in the store any more.
-func (a *Advancer) forget(known []string, counters []Counters) {
+// closeDeleted closes the known events that the store no longer has.
+func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 	for _, id := range known {
 		if !slices.ContainsFunc(counters, func(c Counters) bool { return c.EventID == id }) {
-			a.board.Gone(id)
+			a.cache.MarkDeleted(id)
 		}
 	}
 }
 
-func (l *lane) observe(c Counters, now time.Time) {
-	l.pace.Observe(c, now)
-	l.meter.Observe(c, now)
+func (tr *tracker) observe(c Counters, now time.Time) {
+	tr.limiter.Observe(c, now)
+	tr.meter.Observe(c, now)
 }
 
-func (a *Advancer) advance(ctx context.Context, l *lane, c Counters) {
-	a.countClaims(ctx, l, c)
-	rate := c.Settings.Rate() / l.share.Value()
-	n, start := a.allowance(ctx, l, c, rate)
+func (a *Advancer) advance(ctx context.Context, tr *tracker, c Counters) {
+	a.countClaims(ctx, tr, c)
+	rate := c.Settings.Rate() / tr.share.Value()
+	n, start := a.allowance(ctx, tr, c, rate)
 	if n <= 0 {
 		return
 	}
 	switch err := a.source.Serve(ctx, c, c.Serving+n); {
 	case err == nil:
-		l.pace.Advanced(n, rate, start)
+		tr.limiter.RecordAdvance(n, rate, start)
 		c.Serving += n
-		a.board.Apply(c)
+		a.cache.Merge(c)
 		a.stats.Won.Add(1)
 	case errors.Is(err, ErrStale):
 		a.stats.Lost.Add(1)
-	default: // whether it took effect is seen by the next read
+	default: // the next read shows whether the write took effect
 		a.stats.Failed.Add(1)
 	}
 }
 
-// countClaims brings the share up to date. Without the claims the last share stays: claims that
+// countClaims updates the claim share. If the read fails, the share stays unchanged: claims that
 // cannot be written look like visitors who have left, and would raise the rate.
-func (a *Advancer) countClaims(ctx context.Context, l *lane, c Counters) {
-	if !l.share.Due(c, a.now()) {
+func (a *Advancer) countClaims(ctx context.Context, tr *tracker, c Counters) {
+	if !tr.share.Due(c, a.now()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
-	claimed, err := a.tally.Claimed(ctx, c.EventID, c.Round)
+	claimed, err := a.claimCounter.Claimed(ctx, c.EventID, c.Round)
 	if err != nil {
 		a.stats.ClaimsMissed.Add(1)
 		return
 	}
-	l.share.Observe(c, claimed, a.now())
+	tr.share.Observe(c, claimed, a.now())
 	c.Claimed = max(c.Claimed, claimed)
-	a.board.Apply(c)
+	a.cache.Merge(c)
 }
 
-// allowance is the number of positions by which the counter of an event may advance at start.
-func (a *Advancer) allowance(ctx context.Context, l *lane, c Counters, rate float64) (n int64, start time.Time) {
+// allowance returns by how many positions the counter of an event may advance at start.
+func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate float64) (n int64, start time.Time) {
 	if c.Settings.Inlet != MaxInFlight {
 		start = a.now()
-		return l.pace.Allowance(c, rate, start), start
+		return tr.limiter.Allowance(c, rate, start), start
 	}
 	load, err := a.load(ctx, c)
 	start = a.now()
 	if err == nil {
-		l.missed = time.Time{}
-		l.flight.Observe(c, load, start)
-		return l.flight.Allowance(c, load), start
+		tr.unansweredSince = time.Time{}
+		tr.inFlight.Observe(c, load, start)
+		return tr.inFlight.Allowance(c, load), start
 	}
-	if l.missed.IsZero() {
-		l.missed = start
+	if tr.unansweredSince.IsZero() {
+		tr.unansweredSince = start
 	}
-	if start.Sub(l.missed) < LoadGrace {
+	if start.Sub(tr.unansweredSince) < LoadGrace {
 		return 0, start
 	}
 	a.stats.Fallbacks.Add(1)
-	l.pace.NotBefore(l.missed.Add(LoadGrace))
-	return l.pace.Allowance(c, rate, start), start
+	tr.limiter.NotBefore(tr.unansweredSince.Add(LoadGrace))
+	return tr.limiter.Allowance(c, rate, start), start
 }
 
 func (a *Advancer) load(ctx context.Context, c Counters) (Load, error) {

@@ -17,34 +17,35 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// hall is a simulated event: one store, replicas whose clocks are apart, and time that passes when the test says so.
-type hall struct {
+// simulation is one event on one store, with replicas whose clocks differ and time that the test
+// advances.
+type simulation struct {
 	t        *testing.T
 	store    *roomtest.Memory
 	clock    *clocktest.Clock
 	replicas []*room.Advancer
-	boards   []*room.Board
-	loads    *loads
+	caches   []*room.StateCache
+	loads    *fakeLoads
 	round    room.Round
-	came     int64 // of those served
+	claimed  int64 // served positions that were claimed
 }
 
-type loads struct {
+type fakeLoads struct {
 	load room.Load
 	err  error
 }
 
-func (l *loads) Load(context.Context, string) (room.Load, error) { return l.load, l.err }
+func (l *fakeLoads) Load(context.Context, string) (room.Load, error) { return l.load, l.err }
 
-func newHall(t *testing.T, replicas int, settings room.Settings) *hall {
+func newSimulation(t *testing.T, replicas int, settings room.Settings) *simulation {
 	t.Helper()
-	h := &hall{t: t, clock: clocktest.New(epoch), loads: &loads{err: errors.New("nobody there")}}
+	h := &simulation{t: t, clock: clocktest.New(epoch), loads: &fakeLoads{err: errors.New("nobody there")}}
 	h.store = roomtest.NewMemory(h.clock.Now)
-	h.round = roomtest.Open(t, h.store, "e", settings).Round
+	h.round = roomtest.StartRound(t, h.store, "e", settings).Round
 	for i := range replicas {
 		skew := time.Duration(i) * time.Hour
-		b := room.NewBoard()
-		h.boards = append(h.boards, b)
+		b := room.NewStateCache()
+		h.caches = append(h.caches, b)
 		h.replicas = append(h.replicas, room.NewAdvancer(b, h.store, h.store, h.loads, func() time.Time {
 			return h.clock.Now().Add(-skew)
 		}, slog.New(slog.DiscardHandler)))
@@ -52,22 +53,22 @@ func newHall(t *testing.T, replicas int, settings room.Settings) *hall {
 	return h
 }
 
-func (h *hall) step(replica int) {
+func (h *simulation) step(replica int) {
 	h.t.Helper()
 	require.NoError(h.t, h.replicas[replica].Step(h.t.Context()))
 }
 
-func (h *hall) arrive(n int) {
+func (h *simulation) issueAndClaim(n int) {
 	for range n {
 		id := uuid.New()
 		r, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
 		require.NoError(h.t, err)
-		h.store.Claim(r) // everybody comes: the share stays 1
+		h.store.Claim(r) // all are claimed: the share stays 1
 	}
 }
 
-// issue gives positions out to visitors of whom the test says later who comes.
-func (h *hall) issue(n int) {
+// issue issues positions without claiming them.
+func (h *simulation) issue(n int) {
 	for range n {
 		id := uuid.New()
 		_, err := h.store.Take(h.t.Context(), "e", h.round, id.String(), []uuid.UUID{id})
@@ -75,18 +76,18 @@ func (h *hall) issue(n int) {
 	}
 }
 
-func (h *hall) serving() int64 { return roomtest.Read(h.t, h.store, "e").Serving }
+func (h *simulation) serving() int64 { return roomtest.Read(h.t, h.store, "e").Serving }
 
-// However many replicas step, and whenever, the counter keeps to the configured rate, never goes back, and never passes the last
-// position. The clocks of the replicas are hours apart.
-func TestAdvancersKeepTheRate(t *testing.T) {
+// With any number of replicas and any timing of their steps, the counter keeps the configured rate,
+// never decreases, and never passes the last position. The clocks of the replicas are hours apart.
+func TestAdvancersKeepConfiguredRate(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 2, 3, 7} {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			settings := room.DefaultSettings()
-			h := newHall(t, replicas, settings)
-			h.arrive(600)
+			h := newSimulation(t, replicas, settings)
+			h.issueAndClaim(600)
 			ticks := newTicks(rng, replicas)
 			last := int64(0)
 			elapsed := time.Duration(0)
@@ -105,13 +106,14 @@ func TestAdvancersKeepTheRate(t *testing.T) {
 	}
 }
 
-// ticks are the replicas' steps: each has a phase of its own and is off by up to a tenth of a read interval.
+// ticks are the times of the replicas' next steps. Each replica has its own phase and a jitter of
+// up to a tenth of a read interval.
 type ticks []time.Duration
 
 func newTicks(rng *rand.Rand, replicas int) ticks {
 	ts := make(ticks, replicas)
 	for i := range ts {
-		ts[i] = time.Duration(rng.Int64N(int64(room.ReadEvery)))
+		ts[i] = time.Duration(rng.Int64N(int64(room.ReadInterval)))
 	}
 	return ts
 }
@@ -119,16 +121,16 @@ func newTicks(rng *rand.Rand, replicas int) ticks {
 func (ts ticks) next(rng *rand.Rand) (int, time.Duration) {
 	i := slices.Index(ts, slices.Min(ts))
 	now := ts[i]
-	ts[i] += room.ReadEvery*9/10 + time.Duration(rng.Int64N(int64(room.ReadEvery/5)))
+	ts[i] += room.ReadInterval*9/10 + time.Duration(rng.Int64N(int64(room.ReadInterval/5)))
 	return i, now
 }
 
-func TestAdvancersStopAtTheLastPosition(t *testing.T) {
+func TestAdvancersStopAtLastPosition(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 3, room.DefaultSettings())
+	h := newSimulation(t, 3, room.DefaultSettings())
 	for range 60 {
-		h.arrive(3)
-		h.clock.Advance(room.ReadEvery)
+		h.issueAndClaim(3)
+		h.clock.Advance(room.ReadInterval)
 		for i := range h.replicas {
 			h.step(i)
 		}
@@ -138,15 +140,15 @@ func TestAdvancersStopAtTheLastPosition(t *testing.T) {
 	require.Equal(t, int64(180), h.serving())
 }
 
-// An idle hour is worth one batch at the most.
-func TestAdvancersAfterAnIdleSpell(t *testing.T) {
+// After an idle hour at most one batch is served at once.
+func TestAdvancersAfterIdlePeriod(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 2, room.DefaultSettings())
+	h := newSimulation(t, 2, room.DefaultSettings())
 	for i := range h.replicas {
 		h.step(i)
 	}
 	h.clock.Advance(time.Hour)
-	h.arrive(5000)
+	h.issueAndClaim(5000)
 	for i := range h.replicas {
 		h.step(i)
 		h.step(i)
@@ -154,34 +156,34 @@ func TestAdvancersAfterAnIdleSpell(t *testing.T) {
 	require.Equal(t, int64(500), h.serving(), "one batch at once")
 }
 
-// When the winner dies, another replica goes on after one read interval.
+// When the winning replica dies, another takes over after one read interval.
 func TestAdvancerTakeover(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 2, room.DefaultSettings())
-	h.arrive(2000)
+	h := newSimulation(t, 2, room.DefaultSettings())
+	h.issueAndClaim(2000)
 	for range 10 {
-		h.clock.Advance(room.ReadEvery / 2)
+		h.clock.Advance(room.ReadInterval / 2)
 		h.step(0)
-		h.clock.Advance(room.ReadEvery / 2)
+		h.clock.Advance(room.ReadInterval / 2)
 		h.step(1)
 	}
 	require.GreaterOrEqual(t, h.replicas[0].Stats().Won.Load(), int64(8), "one replica goes on winning")
 	require.LessOrEqual(t, h.replicas[1].Stats().Won.Load(), int64(1))
 	before := h.serving()
-	for range 10 { // replica 0 is dead
-		h.clock.Advance(room.ReadEvery)
+	for range 10 { // replica 0 has died
+		h.clock.Advance(room.ReadInterval)
 		h.step(1)
 	}
 	require.InDelta(t, 190, h.serving()-before, 10, "served in 4 s after the takeover")
 }
 
-func TestAdvancerDividesByTheShare(t *testing.T) {
+func TestAdvancerDividesRateByClaimShare(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 1, room.DefaultSettings())
+	h := newSimulation(t, 1, room.DefaultSettings())
 	h.issue(6000)
-	h.live(40*time.Second, 0.5) // every second one has left
+	h.run(40*time.Second, 0.5) // half of the visitors have left
 	before := h.serving()
-	h.live(10*time.Second, 0.5)
+	h.run(10*time.Second, 0.5)
 	require.InDelta(t, 1000, h.serving()-before, 50, "so that 500 come through")
 }
 
@@ -189,44 +191,45 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 	t.Parallel()
 	settings := room.DefaultSettings()
 	settings.Inlet, settings.MaxInFlight = room.MaxInFlight, 120
-	h := newHall(t, 2, settings)
-	h.arrive(1000)
+	h := newSimulation(t, 2, settings)
+	h.issueAndClaim(1000)
 	h.loads.err = nil
 	for range 5 {
-		h.clock.Advance(room.ReadEvery)
+		h.clock.Advance(room.ReadInterval)
 		h.step(0)
 		h.step(1)
 	}
 	require.Equal(t, int64(120), h.serving(), "into an empty tier 2")
-	h.loads.load = room.Load{Active: 100, Waiting: 10, Arrived: 115} // five have been and gone, five are on the way
-	h.clock.Advance(room.ReadEvery)
+	// Five have left, five are in transit.
+	h.loads.load = room.Load{Active: 100, Waiting: 10, Arrived: 115}
+	h.clock.Advance(room.ReadInterval)
 	h.step(0)
 	h.step(1)
 	require.Equal(t, int64(125), h.serving())
 	h.loads.err = errors.New("queue is gone")
 	before := h.serving()
 	for range 23 {
-		h.clock.Advance(room.ReadEvery)
+		h.clock.Advance(room.ReadInterval)
 		h.step(0)
 	}
 	require.InDelta(t, 190, h.serving()-before, 10, "what the rate gives in the 3.8 s after 5 s without an answer from tier 2")
 	require.NotZero(t, h.replicas[0].Stats().Fallbacks.Load())
 }
 
-func TestAdvancerBoard(t *testing.T) {
+func TestAdvancerUpdatesStateCache(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 2, room.DefaultSettings())
-	require.False(t, h.boards[0].Ready(), "before the first read")
-	h.store.Fail(true)
+	h := newSimulation(t, 2, room.DefaultSettings())
+	require.False(t, h.caches[0].Ready(), "before the first read")
+	h.store.SetDown(true)
 	require.ErrorIs(t, h.replicas[0].Step(t.Context()), roomtest.ErrDown)
-	require.False(t, h.boards[0].Ready(), "after a failed read")
-	h.store.Fail(false)
+	require.False(t, h.caches[0].Ready(), "after a failed read")
+	h.store.SetDown(false)
 	h.step(0)
 	h.step(1)
-	st, ok := h.boards[1].Get("e")
-	require.True(t, ok && st.Active && h.boards[1].Ready(), "after the first read: %v, %+v", ok, st)
+	st, ok := h.caches[1].Get("e")
+	require.True(t, ok && st.Active && h.caches[1].Ready(), "after the first read: %v, %+v", ok, st)
 	require.NoError(t, h.store.Stop(t.Context(), "e", h.round))
 	h.step(1)
-	st, _ = h.boards[1].Get("e")
+	st, _ = h.caches[1].Get("e")
 	require.False(t, st.Active, "another replica's deactivation is seen within a read")
 }

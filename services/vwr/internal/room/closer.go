@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// closeEvery is how often a replica asks whether the sales of active rooms have ended.
-	closeEvery = 30 * time.Second
-	// saleTimeout bounds one such question.
+	// closeInterval is the time between two checks whether the sales of active rooms have ended.
+	closeInterval = 30 * time.Second
+	// saleTimeout bounds one such check.
 	saleTimeout = time.Second
-	// stopTimeout bounds the end of one room.
+	// stopTimeout bounds the write that ends one room.
 	stopTimeout = 5 * time.Second
-	// salesAtOnce bounds how many are asked in parallel.
-	salesAtOnce = 8
+	// maxParallelSaleQueries bounds the checks in parallel.
+	maxParallelSaleQueries = 8
 )
 
-// Sales knows which events there are.
+// Sales tells which events exist and whether their sales have ended.
 type Sales interface {
-	// Closed reports whether an event's sale has ended; ErrNoEvent when there is no such event. What is no sale never ends.
+	// Closed reports whether an event's sale has ended. It fails with ErrNoEvent when no such event
+	// exists. An id without a sale never ends.
 	Closed(ctx context.Context, eventID string) (bool, error)
 }
 
@@ -33,29 +34,29 @@ func saleClosed(ctx context.Context, s Sales, eventID string) (bool, error) {
 	return s.Closed(ctx, eventID)
 }
 
-// Closer ends the rooms of sales that have ended, so that nobody waits for what can no longer be had: whoever is in the room passes and is
-// told by tier 2. Every replica runs one.
+// Closer ends the rooms of sales that have ended, so that nobody waits in vain: visitors of the
+// room are admitted, and tier 2 tells them. Every replica runs one.
 type Closer struct {
-	board *Board
-	rooms Rooms
+	cache *StateCache
+	rooms RoomStore
 	sales Sales
 	log   *slog.Logger
 }
 
-// NewCloser wires a replica's closer.
-func NewCloser(b *Board, r Rooms, s Sales, log *slog.Logger) *Closer {
-	return &Closer{board: b, rooms: r, sales: s, log: log}
+// NewCloser returns a Closer.
+func NewCloser(sc *StateCache, r RoomStore, s Sales, log *slog.Logger) *Closer {
+	return &Closer{cache: sc, rooms: r, sales: s, log: log}
 }
 
-// Run closes until ctx ends.
-func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeEvery, c.Step) }
+// Run calls Step periodically until ctx ends.
+func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeInterval, c.Step) }
 
-// Step looks at every active room once, several at a time: an event that nobody answers for must not hold up the others. A sale of which
-// nothing can be learnt is asked about the next time.
+// Step checks every active room once, several in parallel, so that an event whose check hangs does
+// not delay the others. A failed check is repeated by the next step.
 func (c *Closer) Step(ctx context.Context) {
 	var work sync.WaitGroup
-	slots := make(chan struct{}, salesAtOnce)
-	for _, id := range c.board.Active() {
+	slots := make(chan struct{}, maxParallelSaleQueries)
+	for _, id := range c.cache.ActiveIDs() {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
@@ -65,9 +66,10 @@ func (c *Closer) Step(ctx context.Context) {
 	work.Wait()
 }
 
-// close ends the round that was active before the question: one that an operator has started since is for a sale that goes on.
+// close ends the round that was active before the check. A round that an operator has started since
+// is not ended, because its sale goes on.
 func (c *Closer) close(ctx context.Context, eventID string) {
-	st, ok := c.board.Get(eventID)
+	st, ok := c.cache.Get(eventID)
 	if !ok || !st.Active {
 		return
 	}
@@ -79,7 +81,7 @@ func (c *Closer) close(ctx context.Context, eventID string) {
 	switch err := c.rooms.Stop(stopping, eventID, st.Round); {
 	case err == nil:
 		c.log.InfoContext(ctx, "the sale has ended, and with it its waiting room", "event", eventID)
-	case errors.Is(err, ErrStale): // another replica was faster, or an operator
+	case errors.Is(err, ErrStale): // another replica or an operator has changed the room
 	default:
 		c.log.WarnContext(ctx, "room of a sale that has ended not closed, trying again", "event", eventID, "error", err)
 	}

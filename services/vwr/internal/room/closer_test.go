@@ -16,72 +16,73 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// house is an operator's desk over a store in memory, with sales that do as they are told.
-type house struct {
+// adminFixture has an Admin and a Closer over an in-memory store and fake sales.
+type adminFixture struct {
 	*room.Admin
 
 	t      *testing.T
 	store  *roomtest.Memory
-	board  *room.Board
+	cache  *room.StateCache
 	sales  *roomtest.Sales
 	closer *room.Closer
 }
 
-func newHouse(t *testing.T) *house {
+func newAdminFixture(t *testing.T) *adminFixture {
 	t.Helper()
 	now := clocktest.New(epoch).Now
-	h := &house{t: t, store: roomtest.NewMemory(now), board: room.NewBoard(), sales: roomtest.NewSales()}
-	h.Admin = room.NewAdmin(h.board, h.store, h.sales, now)
-	h.closer = room.NewCloser(h.board, h.store, h.sales, slog.New(slog.DiscardHandler))
+	h := &adminFixture{t: t, store: roomtest.NewMemory(now), cache: room.NewStateCache(), sales: roomtest.NewSales()}
+	h.Admin = room.NewAdmin(h.cache, h.store, h.sales, now)
+	h.closer = room.NewCloser(h.cache, h.store, h.sales, slog.New(slog.DiscardHandler))
 	return h
 }
 
-func (h *house) activate(eventID string) room.Round {
+func (h *adminFixture) activate(eventID string) room.Round {
 	h.t.Helper()
 	st, err := h.Activate(h.t.Context(), eventID, room.Change{})
 	require.NoError(h.t, err)
 	return st.Round
 }
 
-func (h *house) active(eventID string) bool {
+func (h *adminFixture) active(eventID string) bool {
 	h.t.Helper()
 	c, _, err := h.store.Read(h.t.Context(), eventID)
 	require.NoError(h.t, err)
 	return c.Active
 }
 
-// A mistyped id must not make a room that nobody ever comes to; but the door can be shut when nobody can say what there is.
-func TestOnlyEventsGetARoom(t *testing.T) {
+// A mistyped id gets no waiting room. When the existence of an event cannot be checked, it gets
+// one.
+func TestActivateRequiresKnownEvent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.sales.Answer("mistyped", false, errs.ErrEventNotFound)
-	_, err := h.Activate(t.Context(), "mistyped", room.Change{})
+	h := newAdminFixture(t)
+	h.sales.SetAnswer("unknown", false, errs.ErrEventNotFound)
+	_, err := h.Activate(t.Context(), "unknown", room.Change{})
 	require.ErrorIs(t, err, room.ErrNoEvent)
-	_, err = h.Status(t.Context(), "mistyped")
+	_, err = h.Status(t.Context(), "unknown")
 	require.ErrorIs(t, err, room.ErrInactive, "nothing was written")
 
-	h.sales.Answer("overrun", false, errs.ErrUnavailable)
-	h.activate("overrun")
-	h.sales.Answer("older release", false, errs.ErrInternal) // which does not know the question
+	h.sales.SetAnswer("overloaded", false, errs.ErrUnavailable)
+	h.activate("overloaded")
+	h.sales.SetAnswer("older release", false, errs.ErrInternal) // which does not implement the call
 	h.activate("older release")
 
 	h.activate("e")
-	h.sales.Answer("e", false, errs.ErrEventNotFound)
+	h.sales.SetAnswer("e", false, errs.ErrEventNotFound)
 	batch := int64(7)
 	st, err := h.Activate(t.Context(), "e", room.Change{Batch: &batch})
 	require.NoError(t, err, "a room that is active can be changed whatever else is away")
 	require.Equal(t, batch, st.Settings.Batch)
 }
 
-func TestTheRoomOfAClosedSaleEnds(t *testing.T) {
+func TestCloserEndsRoomOfClosedSale(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newAdminFixture(t)
 	for _, id := range []string{"over", "on", "unanswered", "gone"} {
 		h.activate(id)
 	}
-	h.sales.Answer("over", true, nil)
-	h.sales.Answer("unanswered", true, errs.ErrUnavailable)
-	h.sales.Answer("gone", false, errs.ErrEventNotFound)
+	h.sales.SetAnswer("over", true, nil)
+	h.sales.SetAnswer("unanswered", true, errs.ErrUnavailable)
+	h.sales.SetAnswer("gone", false, errs.ErrEventNotFound)
 	h.closer.Step(t.Context())
 	require.False(t, h.active("over"))
 	require.True(t, h.active("on"))
@@ -91,14 +92,15 @@ func TestTheRoomOfAClosedSaleEnds(t *testing.T) {
 	require.False(t, h.active("over"))
 }
 
-// The sale goes on, and an operator has opened its room again, while a replica still has the word that it is over.
-func TestANewRoundIsNotEndedForTheOldOne(t *testing.T) {
+// An operator has reopened the room of a sale that goes on, while a replica still acts on the
+// answer that the sale has ended.
+func TestCloserKeepsNewRound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newAdminFixture(t)
 	first := h.activate("e")
-	h.sales.Answer("e", true, nil)
+	h.sales.SetAnswer("e", true, nil)
 	asked := false
-	h.sales.Asked(func(string) {
+	h.sales.OnQuery(func(string) {
 		if asked {
 			return
 		}
@@ -111,21 +113,21 @@ func TestANewRoundIsNotEndedForTheOldOne(t *testing.T) {
 	require.True(t, h.active("e"))
 }
 
-// One event whose answer takes its time holds up nobody for longer than that, and the closer looks again and again.
-func TestTheCloserGoesOn(t *testing.T) {
+// A slow check delays the closer only for its own duration, and the closer repeats its steps.
+func TestCloserToleratesSlowChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newAdminFixture(t)
 		for i := range 20 {
 			h.activate(fmt.Sprint(i))
 		}
-		h.sales.Asked(func(string) { time.Sleep(time.Second) })
+		h.sales.OnQuery(func(string) { time.Sleep(time.Second) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.closer.Run(ctx) }()
 		time.Sleep(31 * time.Second)
 		for i := range 20 {
-			h.sales.Answer(fmt.Sprint(i), true, nil)
+			h.sales.SetAnswer(fmt.Sprint(i), true, nil)
 		}
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
@@ -137,33 +139,33 @@ func TestTheCloserGoesOn(t *testing.T) {
 	})
 }
 
-// stuck is a store in which the end of one room is never written.
-type stuck struct {
-	room.Rooms
+// stuckStore is a store in which Stop hangs for one event.
+type stuckStore struct {
+	room.RoomStore
 
 	event string
 }
 
-func (s stuck) Stop(ctx context.Context, eventID string, round room.Round) error {
+func (s stuckStore) Stop(ctx context.Context, eventID string, round room.Round) error {
 	if eventID == s.event {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return s.Rooms.Stop(ctx, eventID, round)
+	return s.RoomStore.Stop(ctx, eventID, round)
 }
 
-// A store that does not answer for one room ends the others, now and later.
-func TestARoomThatCannotBeEndedHoldsUpNoOther(t *testing.T) {
+// When Stop hangs for one room, the other rooms are ended in this step and in later ones.
+func TestCloserIsolatesFailingRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.closer = room.NewCloser(h.board, stuck{h.store, "stuck"}, h.sales, slog.New(slog.DiscardHandler))
+		h := newAdminFixture(t)
+		h.closer = room.NewCloser(h.cache, stuckStore{h.store, "stuck"}, h.sales, slog.New(slog.DiscardHandler))
 		for _, id := range []string{"stuck", "first", "second"} {
 			h.activate(id)
 		}
-		h.sales.Answer("stuck", true, nil)
+		h.sales.SetAnswer("stuck", true, nil)
 		for _, id := range []string{"first", "second"} {
-			h.sales.Answer(id, true, nil)
+			h.sales.SetAnswer(id, true, nil)
 			h.closer.Step(t.Context())
 			require.False(t, h.active(id))
 		}

@@ -6,23 +6,26 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// What visitors and operators are told.
+// Errors returned to visitors and operators.
 var (
-	// ErrInactive: the event has no active waiting room; visitors go to the event's page.
+	// ErrInactive means that the event has no active waiting room; visitors go to the event's page.
 	ErrInactive = errs.ErrVWRInactive
-	// ErrUnknown: no position of the present round by that id and for that visitor; the page assigns again.
+	// ErrUnknown means that this visitor has no position with that id in the current round; the
+	// page assigns again.
 	ErrUnknown = errs.ErrVWRRequestUnknown
-	// ErrVisitorRequired: the caller has no visitor id.
+	// ErrVisitorRequired means that the caller has no visitor id.
 	ErrVisitorRequired = errs.ErrVisitorRequired
-	// ErrInvalidSettings: the settings make no sense together.
+	// ErrInvalidSettings means that the settings contradict each other.
 	ErrInvalidSettings = errs.ErrInvalidRequest
-	// ErrNoEvent: nobody has made an event, a promotion or a campaign of that id.
+	// ErrNoEvent means that no event, promotion or campaign has that id.
 	ErrNoEvent = errs.ErrEventNotFound
-	// ErrUnavailable: the store does not answer, or the event changes too fast; trying again is right.
+	// ErrUnavailable means that the store does not answer, or that the event changes too often; the
+	// caller may retry.
 	ErrUnavailable = errs.ErrUnavailable
 )
 
-// ErrStale is the answer of a conditional write whose condition does not hold any more: the caller reads again and decides anew.
+// ErrStale means that the condition of a conditional write failed: the caller reads again and
+// decides anew.
 var ErrStale = errors.New("room: the event's state has changed")
 
 func invalid(path, message string) error {

@@ -1,5 +1,6 @@
-// Package room holds the rules of tier 1: visitors of an event get positions in the order in which they arrive, a serving counter
-// moves over the positions at a configured rate, and whoever the counter has reached may go on to tier 2.
+// Package room has the rules of tier 1. Visitors of an event get positions in order of arrival. A
+// serving counter advances over the positions at a configured rate. A visitor whose position the
+// counter has reached may proceed to tier 2.
 package room
 
 import (
@@ -9,38 +10,39 @@ import (
 	"github.com/google/uuid"
 )
 
-// Round names one activation of an event's waiting room: the instant at which it started, in µs since the epoch. Positions, tickets and
-// tokens belong to a round; those of another are unknown, so that an old position 1 jumps no line. A later round is a greater number.
+// Round identifies one activation of an event's waiting room by its start, in µs since the Unix
+// epoch. Positions, tickets and tokens belong to a round. Those of another round are rejected, so
+// that an old low position gives no advantage. Later rounds have greater numbers.
 type Round int64
 
 // Inlet is the rule by which the serving counter advances.
 type Inlet string
 
-// The inlets.
+// Inlets.
 const (
 	// Periodic serves Batch positions per Interval.
 	Periodic Inlet = "PERIODIC"
-	// MaxInFlight keeps at most Settings.MaxInFlight people in or on the way to tier 2.
+	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or in transit to it.
 	MaxInFlight Inlet = "MAX_IN_FLIGHT"
 )
 
-// Settings are what an operator chooses for an event.
+// Settings are an operator's settings for an event.
 type Settings struct {
-	Batch       int64         // positions per Interval, and the most by which one step may advance; from 1
-	Interval    time.Duration // from 1 s, whole seconds
+	Batch       int64         // positions per Interval, the maximum per step; at least 1
+	Interval    time.Duration // at least 1 s, in whole seconds
 	Inlet       Inlet
-	MaxInFlight int64 // from 1 with the inlet MaxInFlight, else unused
+	MaxInFlight int64 // at least 1 with the inlet MaxInFlight, else unused
 }
 
-// DefaultSettings are those of a round that was started without any: 500 positions per 10 s.
+// DefaultSettings are used for a round started without settings: 500 positions per 10 s.
 func DefaultSettings() Settings {
 	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic}
 }
 
-// Rate is the configured number of positions per second.
+// Rate returns the configured positions per second.
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
-// Change is a set of settings to be changed; nil members stay as they are.
+// Change lists the settings to change; nil members stay unchanged.
 type Change struct {
 	Batch       *int64
 	Interval    *time.Duration
@@ -48,7 +50,8 @@ type Change struct {
 	MaxInFlight *int64
 }
 
-// With returns the settings after a change. It fails with ErrInvalidSettings, naming the member, when they make no sense together.
+// With returns the settings after a change. It fails with ErrInvalidSettings, which names the
+// member, when the result is invalid.
 func (s Settings) With(c Change) (Settings, error) {
 	set(&s.Batch, c.Batch)
 	set(&s.Interval, c.Interval)
@@ -78,28 +81,28 @@ type Counters struct {
 	EventID   string
 	Active    bool
 	Round     Round
-	Issued    int64 // positions given out: the last one's number (nextPosition)
+	Issued    int64 // the last issued position (nextPosition)
 	Serving   int64 // the last position served; at most Issued
-	Claimed   int64 // served positions whose visitor has fetched a token
+	Claimed   int64 // served positions whose visitors have fetched a token
 	Settings  Settings
 	UpdatedAt time.Time
 }
 
-// Waiting is the number of positions that are not served yet.
+// Waiting returns the number of positions not served yet.
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
 
-// Record is one visitor's position, durable before the visitor hears of it.
+// Record is one visitor's position. It is stored durably before the visitor gets it.
 type Record struct {
 	EventID   string
 	Round     Round
 	RequestID uuid.UUID
 	Position  int64  // from 1
-	Visitor   string // the id inside the visitor's signed cookie
+	Visitor   string // the id in the visitor's signed cookie
 }
 
-// Load is how full tier 2 is.
+// Load is the load of tier 2.
 type Load struct {
 	Waiting int64
 	Active  int64
-	Arrived int64 // in all, since the round began
+	Arrived int64 // total since the round began
 }

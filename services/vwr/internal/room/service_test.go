@@ -15,101 +15,101 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// desk is one replica over a shared store.
-type desk struct {
+// testReplica is one replica on a shared store.
+type testReplica struct {
 	*room.Service
 	*room.Admin
 
-	board *room.Board
+	cache *room.StateCache
 }
 
-// desks are replicas whose clocks all stand at epoch.
-func desks(t *testing.T, n int) (*roomtest.Memory, []desk) {
+// newReplicas returns n replicas on one store, with their clocks fixed at epoch.
+func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 	t.Helper()
 	now := clocktest.New(epoch).Now
 	m := roomtest.NewMemory(now)
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
-	out := make([]desk, n)
+	out := make([]testReplica, n)
 	for i := range out {
-		b := room.NewBoard()
-		out[i] = desk{
+		b := room.NewStateCache()
+		out[i] = testReplica{
 			Service: room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 }),
-			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), now), board: b,
+			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), now), cache: b,
 		}
 	}
 	return m, out
 }
 
-func (d desk) activate(t *testing.T) room.State {
+func (d testReplica) activate(t *testing.T) room.State {
 	t.Helper()
 	st, err := d.Activate(t.Context(), "e", room.Change{})
 	require.NoError(t, err)
 	return st
 }
 
-func (d desk) deactivate(t *testing.T) room.State {
+func (d testReplica) deactivate(t *testing.T) room.State {
 	t.Helper()
 	st, err := d.Deactivate(t.Context(), "e")
 	require.NoError(t, err)
 	return st
 }
 
-func (d desk) advance(t *testing.T, n int64) room.State {
+func (d testReplica) advance(t *testing.T, n int64) room.State {
 	t.Helper()
 	st, err := d.Advance(t.Context(), "e", n)
 	require.NoError(t, err)
 	return st
 }
 
-func (d desk) assign(t *testing.T, visitor string) room.Assigned {
+func (d testReplica) assign(t *testing.T, visitor string) room.Assigned {
 	t.Helper()
 	a, err := d.Assign(t.Context(), "e", visitor)
 	require.NoError(t, err, visitor)
 	return a
 }
 
-func (d desk) check(t *testing.T, visitor string, a room.Assigned, ticket string) room.Checked {
+func (d testReplica) check(t *testing.T, visitor string, a room.Assigned, ticket string) room.Checked {
 	t.Helper()
 	c, err := d.Check(t.Context(), "e", visitor, a.RequestID, ticket)
 	require.NoError(t, err, visitor)
 	return c
 }
 
-func TestAssignIsTheSameAtEveryReplica(t *testing.T) {
+func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	_, d := newReplicas(t, 2)
 	_, err := d[0].Assign(t.Context(), "e", "a")
 	require.ErrorIs(t, err, room.ErrInactive, "before the activation")
 	d[0].activate(t)
 	first := d[0].assign(t, "a")
 	require.Equal(t, []int64{1, 1, 2}, []int64{first.Position, first.EstimatedWait, first.NextPoll})
 	require.NotEmpty(t, first.Ticket)
-	// The other replica has not read since the activation.
+	// The other replica has not read the counters since the activation.
 	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
 	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
 	_, err = d[0].Assign(t.Context(), "e", "")
 	require.ErrorIs(t, err, room.ErrVisitorRequired)
 }
 
-func TestCheckAdmitsTheServed(t *testing.T) {
+func TestCheckAdmitsServedPositions(t *testing.T) {
 	t.Parallel()
-	m, d := desks(t, 2)
+	m, d := newReplicas(t, 2)
 	d[0].activate(t)
 	a, b := d[0].assign(t, "a"), d[0].assign(t, "b")
 	require.Equal(t, room.Checked{Position: 2, Ahead: 2, EstimatedWait: 1, NextPoll: 2}, d[0].check(t, "b", b, b.Ticket))
 	d[0].advance(t, 1)
-	// The other replica's memory is older than the counter that the visitor has seen.
+	// The other replica's cache is older than the counter that the visitor has seen.
 	c := d[1].check(t, "a", a, a.Ticket)
 	require.True(t, c.Admitted)
 	require.NotEmpty(t, c.Token)
 	require.Zero(t, c.Ahead)
-	require.Equal(t, epoch.Add(10*time.Minute).Unix(), c.TokenEnds.Unix())
+	require.Equal(t, epoch.Add(10*time.Minute).Unix(), c.TokenExpiresAt.Unix())
 	require.False(t, d[1].check(t, "b", b, b.Ticket).Admitted, "the second is not admitted with the first")
 	d[0].check(t, "a", a, a.Ticket)
 	require.Equal(t, int64(1), roomtest.Read(t, m, "e").Claimed)
-	// Memory is enough for who is served.
-	m.Fail(true)
+	// The cache suffices for served positions.
+	m.SetDown(true)
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
 	_, err := d[1].Check(t.Context(), "e", "b", b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
@@ -117,7 +117,7 @@ func TestCheckAdmitsTheServed(t *testing.T) {
 
 func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	_, d := newReplicas(t, 2)
 	d[0].activate(t)
 	a := d[0].assign(t, "a")
 	c := d[1].check(t, "a", a, "")
@@ -140,9 +140,9 @@ func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 	}
 }
 
-func TestAnotherRoundIsUnknown(t *testing.T) {
+func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 	t.Parallel()
-	m, d := desks(t, 2)
+	m, d := newReplicas(t, 2)
 	one := d[0].activate(t)
 	a := d[0].assign(t, "a")
 	d[0].deactivate(t)
@@ -159,7 +159,7 @@ func TestAnotherRoundIsUnknown(t *testing.T) {
 		_, err := d[1].Check(t.Context(), "e", "a", a.RequestID, ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, "a position of the first round")
 	}
-	// This replica remembers the first round; it must not give out its positions.
+	// This replica's cache has the first round; it must not issue positions of it.
 	b := d[1].assign(t, "b")
 	require.Equal(t, two.Round, b.Round)
 	require.Equal(t, int64(1), b.Position)
@@ -168,10 +168,10 @@ func TestAnotherRoundIsUnknown(t *testing.T) {
 	require.NotEqual(t, a.RequestID, again.RequestID)
 }
 
-// A replica that still remembers an earlier round as active notices when it writes.
-func TestAssignFollowsARoundThatChangedElsewhere(t *testing.T) {
+// A replica whose cache has an earlier round as active detects the change when it writes.
+func TestAssignDetectsRoundStartedElsewhere(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	_, d := newReplicas(t, 2)
 	d[1].activate(t)
 	d[1].assign(t, "a")
 	d[0].deactivate(t)
@@ -181,10 +181,11 @@ func TestAssignFollowsARoundThatChangedElsewhere(t *testing.T) {
 	require.Equal(t, int64(1), b.Position)
 }
 
-// A replica that remembers an event as closed asks before it turns a visitor away: another may just have opened it.
-func TestAssignFollowsAnActivationElsewhere(t *testing.T) {
+// A replica whose cache has an event as closed reads the store before it refuses a visitor: another
+// replica may have just activated it.
+func TestAssignDetectsActivationElsewhere(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	_, d := newReplicas(t, 2)
 	d[1].activate(t)
 	d[1].deactivate(t)
 	two := d[0].activate(t)
@@ -193,24 +194,25 @@ func TestAssignFollowsAnActivationElsewhere(t *testing.T) {
 	require.Equal(t, int64(1), a.Position)
 }
 
-// The clock of a replica may be behind that of the one which opened the last round: rounds grow all the same.
-func TestRoundsGrowWhateverTheClocksSay(t *testing.T) {
+// Rounds increase even if a replica's clock is behind that of the replica that started the last
+// round.
+func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	t.Parallel()
-	m, d := desks(t, 1)
+	m, d := newReplicas(t, 1)
 	one := d[0].activate(t)
-	behind := desk{Admin: room.NewAdmin(room.NewBoard(), m, roomtest.NewSales(), clocktest.New(epoch.Add(-time.Hour)).Now)}
+	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), clocktest.New(epoch.Add(-time.Hour)).Now)}
 	behind.deactivate(t)
 	require.Greater(t, behind.activate(t).Round, one.Round)
 }
 
-// contested is a store whose counter others have always just moved, for a while.
-type contested struct {
+// contendedStore is a store whose next `left` Serve calls fail with ErrStale.
+type contendedStore struct {
 	*roomtest.Memory
 
 	left int
 }
 
-func (c *contested) Serve(ctx context.Context, seen room.Counters, to int64) error {
+func (c *contendedStore) Serve(ctx context.Context, seen room.Counters, to int64) error {
 	if c.left > 0 {
 		c.left--
 		return room.ErrStale
@@ -218,14 +220,15 @@ func (c *contested) Serve(ctx context.Context, seen room.Counters, to int64) err
 	return c.Memory.Serve(ctx, seen, to)
 }
 
-// The advancing replicas write the counter that an operator moves: the act is decided anew on what they wrote, and given up some time.
-func TestOperatorsInsist(t *testing.T) {
+// The advancing replicas write the counter that an operator moves. The operator's write is retried
+// on the new state, a bounded number of times.
+func TestAdminRetriesStaleWrites(t *testing.T) {
 	t.Parallel()
-	m, d := desks(t, 1)
+	m, d := newReplicas(t, 1)
 	d[0].activate(t)
 	d[0].assign(t, "a")
-	c := &contested{Memory: m, left: 5}
-	admin := room.NewAdmin(room.NewBoard(), c, roomtest.NewSales(), clocktest.New(epoch).Now)
+	c := &contendedStore{Memory: m, left: 5}
+	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), clocktest.New(epoch).Now)
 	st, err := admin.Advance(t.Context(), "e", 1)
 	require.NoError(t, err, "behind five others")
 	require.Equal(t, int64(1), st.Serving)
@@ -235,9 +238,9 @@ func TestOperatorsInsist(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrUnavailable, "behind a thousand")
 }
 
-func TestActivateChangesOnlyWhatIsGiven(t *testing.T) {
+func TestActivateChangesOnlyGivenSettings(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 1)
+	_, d := newReplicas(t, 1)
 	one := d[0].activate(t)
 	require.Equal(t, room.DefaultSettings(), one.Settings, "a round without settings")
 	d[0].assign(t, "a")
@@ -259,7 +262,7 @@ func TestActivateChangesOnlyWhatIsGiven(t *testing.T) {
 
 func TestOperators(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 1)
+	_, d := newReplicas(t, 1)
 	ctx := t.Context()
 	for name, act := range map[string]func() (room.State, error){
 		"deactivate": func() (room.State, error) { return d[0].Deactivate(ctx, "e") },
@@ -289,7 +292,7 @@ func TestOperators(t *testing.T) {
 
 func TestCounters(t *testing.T) {
 	t.Parallel()
-	_, d := desks(t, 2)
+	_, d := newReplicas(t, 2)
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	got, err := d[1].Counters(t.Context(), []string{"e", "unknown"})
@@ -299,29 +302,29 @@ func TestCounters(t *testing.T) {
 	require.True(t, got[0].Active)
 }
 
-// counted counts the reads of records.
-type counted struct {
+// findCounter counts calls of Find.
+type findCounter struct {
 	room.Positions
 
 	finds int
 }
 
-func (c *counted) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
+func (c *findCounter) Find(ctx context.Context, eventID string, id uuid.UUID) (room.Record, bool, error) {
 	c.finds++
 	return c.Positions.Find(ctx, eventID, id)
 }
 
-// An id is made of the event, the round and the visitor, so that one which is not the visitor's own
-// is known without a read.
-func TestAnIDOfNobodyCostsNoRead(t *testing.T) {
+// An id is derived from the event, the round and the visitor, so that another visitor's id is
+// rejected without a read.
+func TestForeignIDCostsNoRead(t *testing.T) {
 	t.Parallel()
 	now := clocktest.New(epoch).Now
-	m, board := roomtest.NewMemory(now), room.NewBoard()
+	m, cache := roomtest.NewMemory(now), room.NewStateCache()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
-	store := &counted{Positions: m}
-	d := desk{
-		Service: room.NewService(board, m, store, passes, m, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(board, m, roomtest.NewSales(), now), board: board,
+	store := &findCounter{Positions: m}
+	d := testReplica{
+		Service: room.NewService(cache, m, store, passes, m, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales(), now), cache: cache,
 	}
 	d.activate(t)
 	mine, theirs := d.assign(t, "a"), d.assign(t, "b")

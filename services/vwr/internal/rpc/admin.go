@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// roleAdmin is what every operator's call needs; the gateway has checked it too.
+// roleAdmin is required by every operator's call; the gateway checks it too.
 const roleAdmin = "admin"
 
 // Operators implements VwrAdminService.
@@ -19,7 +19,7 @@ type Operators struct {
 	admin *room.Admin
 }
 
-// NewOperators serves the operators' side.
+// NewOperators returns the server of the operators' calls.
 func NewOperators(a *room.Admin) *Operators { return &Operators{admin: a} }
 
 // Activate starts a round, or changes the settings of the running one.
@@ -30,7 +30,7 @@ func (o *Operators) Activate(ctx context.Context, req *vwrv1.ActivateRequest) (*
 	return answer(o.admin.Activate(ctx, req.GetEventId(), change(req)))
 }
 
-// Deactivate lets everyone pass.
+// Deactivate ends the round: everyone is admitted.
 func (o *Operators) Deactivate(ctx context.Context, req *vwrv1.DeactivateRequest) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (o *Operators) Deactivate(ctx context.Context, req *vwrv1.DeactivateRequest
 	return answer(o.admin.Deactivate(ctx, req.GetEventId()))
 }
 
-// Advance moves the serving counter by hand.
+// Advance moves the serving counter manually.
 func (o *Operators) Advance(ctx context.Context, req *vwrv1.AdvanceRequest) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err

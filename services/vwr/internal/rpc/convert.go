@@ -22,7 +22,7 @@ func checked(c room.Checked) *vwrv1.Checked {
 		EstimatedWait: c.EstimatedWait, NextPoll: c.NextPoll,
 	}
 	if c.Token != "" {
-		out.Token, out.ExpiresAt = proto.String(c.Token), proto.Int64(c.TokenEnds.Unix())
+		out.Token, out.ExpiresAt = proto.String(c.Token), proto.Int64(c.TokenExpiresAt.Unix())
 	}
 	if c.Ticket != "" {
 		out.Ticket = proto.String(c.Ticket)

@@ -23,25 +23,25 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// epoch is where the clock of a desk stands.
+// epoch is the fixed time of a fixture's clock.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// desk is the service over a store in memory, called as the gateway calls it.
-type desk struct {
+// fixture is the service over an in-memory store, called over gRPC as by the gateway.
+type fixture struct {
 	vwrv1.VwrServiceClient
 	vwrv1.VwrAdminServiceClient
 
 	store *roomtest.Memory
-	board *room.Board
+	cache *room.StateCache
 	log   *bytes.Buffer
 }
 
-func serve(t *testing.T) *desk {
+func serve(t *testing.T) *fixture {
 	t.Helper()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
 	now := clocktest.New(epoch).Now
-	m, b := roomtest.NewMemory(now), room.NewBoard()
+	m, b := roomtest.NewMemory(now), room.NewStateCache()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
 	service := room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 })
@@ -49,15 +49,15 @@ func serve(t *testing.T) *desk {
 		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, b, log))
 		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), now)))
 	})
-	b.Loaded()
-	return &desk{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
+	b.MarkLoaded()
+	return &fixture{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}
 }
 
 var admin = &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
 
 func visitor(id string) *commonv1.Caller { return &commonv1.Caller{AnonId: id} }
 
-func (d *desk) activate(t *testing.T, req *vwrv1.ActivateRequest) *vwrv1.VwrStatus {
+func (d *fixture) activate(t *testing.T, req *vwrv1.ActivateRequest) *vwrv1.VwrStatus {
 	t.Helper()
 	req.Caller, req.EventId = admin, "demo"
 	st, err := d.Activate(t.Context(), req)
@@ -65,7 +65,7 @@ func (d *desk) activate(t *testing.T, req *vwrv1.ActivateRequest) *vwrv1.VwrStat
 	return st
 }
 
-func (d *desk) assign(t *testing.T, visitors ...string) []*vwrv1.AssignResult {
+func (d *fixture) assign(t *testing.T, visitors ...string) []*vwrv1.AssignResult {
 	t.Helper()
 	req := &vwrv1.AssignRequest{}
 	for _, v := range visitors {
@@ -83,7 +83,7 @@ func reason(t *testing.T, what string, err error, want *errs.Error) {
 	require.Equal(t, want.Reason, errs.FromStatus(err).Reason, what)
 }
 
-func TestAssignAnswersItemByItem(t *testing.T) {
+func TestAssignReturnsResultPerItem(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	roomless := d.assign(t, "a")[0].GetProblem()
@@ -122,7 +122,7 @@ func TestCheck(t *testing.T) {
 	require.NotEmpty(t, served.GetToken())
 	require.Equal(t, epoch.Add(10*time.Minute).Unix(), served.GetExpiresAt())
 	require.Nil(t, served.Ticket)
-	waiting := got[1].GetChecked() // whose ticket was lost
+	waiting := got[1].GetChecked() // the request had no ticket
 	require.False(t, waiting.GetAdmitted())
 	require.Nil(t, waiting.Token)
 	require.Nil(t, waiting.ExpiresAt)
@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, errs.ErrVWRRequestUnknown.Reason, got[3].GetProblem().GetReason(), "a flipped bit")
 }
 
-func TestCheckRefusesBadIDs(t *testing.T) {
+func TestCheckRejectsInvalidIDs(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	_, err := d.Check(t.Context(), &vwrv1.CheckRequest{Items: []*vwrv1.CheckItem{{Caller: visitor("a"), EventId: "demo", RequestId: "1"}}})
@@ -183,14 +183,14 @@ func TestOperators(t *testing.T) {
 	require.False(t, st.GetIsActive())
 }
 
-// A store that is down fails every item of a call: that is one line in the log, and a refusal for each.
-func TestFaultsAreLoggedOncePerCall(t *testing.T) {
+// A store that is down fails every item of a call, and is logged once per call.
+func TestItemFailuresAreLoggedOncePerCall(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{})
 	d.assign(t, "a")
 	require.Empty(t, d.log.String(), "what went well")
-	d.store.Fail(true)
+	d.store.SetDown(true)
 	for _, r := range d.assign(t, "b", "c", "d") {
 		require.NotNil(t, r.GetProblem(), "without a store")
 	}
@@ -210,7 +210,7 @@ func TestGetCounters(t *testing.T) {
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
 		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50},
 	}, res.GetCounters(), protocmp.Transform()))
-	d.store.Fail(true)
+	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})
 	require.Error(t, err, "a store that is down")
 }

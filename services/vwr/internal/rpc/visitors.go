@@ -1,5 +1,5 @@
-// Package rpc serves tier 1 over gRPC: the visitors' calls that the gateway batches, the stream that its memory is filled from, and
-// the operators' calls.
+// Package rpc serves tier 1 over gRPC: the visitors' calls, which the gateway batches, the stream
+// of counters for its cache, and the operators' calls.
 package rpc
 
 import (
@@ -20,18 +20,19 @@ type Visitors struct {
 	vwrv1.UnimplementedVwrServiceServer
 
 	rooms *room.Service
-	board *room.Board
+	cache *room.StateCache
 	log   *slog.Logger
 }
 
-// NewVisitors serves the visitors' side of rooms, and the board's changes.
-func NewVisitors(s *room.Service, b *room.Board, log *slog.Logger) *Visitors {
-	return &Visitors{rooms: s, board: b, log: log}
+// NewVisitors returns the server of the visitors' calls and of the stream of counters.
+func NewVisitors(s *room.Service, sc *room.StateCache, log *slog.Logger) *Visitors {
+	return &Visitors{rooms: s, cache: sc, log: log}
 }
 
-// Assign gives each item's visitor a position. Items run side by side, so that their store calls form one group.
+// Assign issues a position to each item's visitor. Items run in parallel, so that their store calls
+// form one group.
 func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
-	failed := faults{call: "assign"}
+	failed := itemFailures{call: "assign"}
 	defer failed.log(ctx, v.log)
 	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.Assigned, err error) *vwrv1.AssignResult {
 		if err != nil {
@@ -46,9 +47,9 @@ func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.Assig
 	return v.rooms.Assign(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId())
 }
 
-// Check tells each item's visitor whether it is their turn.
+// Check tells each item's visitor whether they are admitted.
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
-	failed := faults{call: "check"}
+	failed := itemFailures{call: "check"}
 	defer failed.log(ctx, v.log)
 	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.Checked, err error) *vwrv1.CheckResult {
 		if err != nil {

@@ -10,36 +10,37 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// watchGap is the least time between two messages of a stream: an event changes at most five times a second for a gateway, however
-// many positions are given out.
-const watchGap = 200 * time.Millisecond
+// watchInterval is the minimum time between two messages of a stream. It limits updates of an event
+// to five per second.
+const watchInterval = 200 * time.Millisecond
 
-// watchBeat is the longest silence of a stream: after it a message without a change tells that the replica lives.
-const watchBeat = time.Second
+// heartbeatInterval is the maximum time without a message. After it an empty message shows that the
+// replica is alive.
+const heartbeatInterval = time.Second
 
-// WatchCounters sends every event, then what changes, until the gateway goes or the connection ends.
+// WatchCounters sends every event, then changes, until the stream ends.
 func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
 	ctx := stream.Context()
 	watchers.Inc()
 	defer watchers.Dec()
-	w := v.board.Watch()
-	states, err := w.Next(ctx) // however long it takes: a replica that knows nothing yet has nothing to say
+	w := v.cache.Watch()
+	states, err := w.Next(ctx) // blocks until the cache is loaded
 	for snapshot := true; err == nil; snapshot = false {
 		if err := stream.Send(&vwrv1.WatchCountersResponse{Counters: counters(states), Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {
-		case <-time.After(watchGap):
+		case <-time.After(watchInterval):
 		case <-ctx.Done():
 		}
 		states, err = changes(ctx, w)
 	}
-	return nil // the watcher has gone, which is how every stream ends
+	return nil // the client has closed the stream, the regular end
 }
 
-// changes waits for changes, or for a beat without any.
+// changes waits for changes, at most for heartbeatInterval.
 func changes(ctx context.Context, w *room.Watcher) ([]room.State, error) {
-	beat, cancel := context.WithTimeout(ctx, watchBeat)
+	beat, cancel := context.WithTimeout(ctx, heartbeatInterval)
 	defer cancel()
 	states, err := w.Next(beat)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// A stream begins with every event, then tells what changes, and never a lower value.
+// A stream sends a snapshot, then changes, and its values never decrease.
 func TestWatchCounters(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -43,7 +43,7 @@ func TestWatchCounters(t *testing.T) {
 		msg, err := stream.Recv()
 		require.NoError(t, err)
 		require.False(t, msg.GetSnapshot())
-		for _, c := range msg.GetCounters() { // none in a beat
+		for _, c := range msg.GetCounters() { // none in a heartbeat
 			require.GreaterOrEqual(t, c.GetIssued(), last)
 			last = c.GetIssued()
 		}
@@ -53,34 +53,34 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// sent is a message of a stream and when it was sent, from the stream's start.
+// sent is a message of a stream and its time since the stream's start.
 type sent struct {
 	*vwrv1.WatchCountersResponse
 
 	at time.Duration
 }
 
-// recorder is the server's end of a stream whose messages arrive at once.
-type recorder struct {
+// streamRecorder is a server stream that records messages without delay.
+type streamRecorder struct {
 	grpc.ServerStream
 
-	ctx   context.Context //nolint:containedctx // as a stream has it
+	ctx   context.Context //nolint:containedctx // grpc.ServerStream has a Context method
 	start time.Time
 	sent  chan sent
 }
 
-func (r recorder) Context() context.Context { return r.ctx }
+func (r streamRecorder) Context() context.Context { return r.ctx }
 
-func (r recorder) Send(msg *vwrv1.WatchCountersResponse) error {
+func (r streamRecorder) Send(msg *vwrv1.WatchCountersResponse) error {
 	r.sent <- sent{msg, time.Since(r.start)}
 	return nil
 }
 
-// watch runs a stream in a bubble of testing/synctest, until the test ends.
-func watch(t *testing.T, b *room.Board) <-chan sent {
+// startWatch runs a stream in a testing/synctest bubble until the test ends.
+func startWatch(t *testing.T, b *room.StateCache) <-chan sent {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	r := recorder{ctx: ctx, start: time.Now(), sent: make(chan sent, 1000)}
+	r := streamRecorder{ctx: ctx, start: time.Now(), sent: make(chan sent, 1000)}
 	done := make(chan error, 1)
 	go func() { done <- rpc.NewVisitors(nil, b, slog.New(slog.DiscardHandler)).WatchCounters(nil, r) }()
 	t.Cleanup(func() {
@@ -90,16 +90,16 @@ func watch(t *testing.T, b *room.Board) <-chan sent {
 	return r.sent
 }
 
-// An event changes at most five times a second for a gateway, however many positions are given out.
-func TestWatchCountersKeepsMessagesApart(t *testing.T) {
+// An event is sent at most five times a second, however many positions are issued.
+func TestWatchCountersLimitsMessageRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := room.NewBoard()
-		b.Loaded()
-		messages := watch(t, b)
+		b := room.NewStateCache()
+		b.MarkLoaded()
+		messages := startWatch(t, b)
 		require.True(t, (<-messages).GetSnapshot())
 		for i := range 100 { // one every 10 ms
-			b.Apply(room.Counters{EventID: "demo", Round: 1, Active: true, Issued: int64(i + 1)})
+			b.Merge(room.Counters{EventID: "demo", Round: 1, Active: true, Issued: int64(i + 1)})
 			<-time.After(10 * time.Millisecond)
 		}
 		for n := range 5 {
@@ -110,20 +110,21 @@ func TestWatchCountersKeepsMessagesApart(t *testing.T) {
 	})
 }
 
-// A stream that has nothing to tell says so, since a gateway takes silence for a replica that hangs.
-func TestWatchCountersIsNeverSilent(t *testing.T) {
+// A stream without changes sends empty messages, since a gateway treats silence as a hanging
+// replica.
+func TestWatchCountersSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := room.NewBoard()
-		b.Loaded()
-		messages := watch(t, b)
+		b := room.NewStateCache()
+		b.MarkLoaded()
+		messages := startWatch(t, b)
 		for i := range 3 {
 			msg := <-messages
 			require.Equal(t, i == 0, msg.GetSnapshot())
 			require.Empty(t, msg.GetCounters())
 			require.Equal(t, time.Duration(i)*1200*time.Millisecond, msg.at)
 		}
-		b.Apply(room.Counters{EventID: "demo", Round: 1, Active: true})
+		b.Merge(room.Counters{EventID: "demo", Round: 1, Active: true})
 		msg := <-messages
 		require.False(t, msg.GetSnapshot())
 		require.Len(t, msg.GetCounters(), 1)

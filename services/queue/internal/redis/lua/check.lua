@@ -1,14 +1,21 @@
--- check: N visitors ask for their place. Who holds a slot keeps (and claims) it, who waits is touched, who was parked or lost with an
--- earlier epoch comes back with the old score, and who is new joins, all of them entering at once when nobody is before them.
+-- check: N visitors ask for their places. A holder keeps (and claims) the slot. A waiter's contact
+-- is recorded. A visitor who was parked, or lost with an earlier epoch, returns with the old score.
+-- A newcomer joins. Anybody with nobody before them enters at once.
 --
--- KEYS  19.. t1:<round>:<page>, one for each page of positions among the items
--- ARGV  15 seed of slot ids · then 12 per item: user · join (1: a newcomer is enqueued) · required (1: a newcomer needs a position) ·
---       index of its t1 key (0 = no position) · round (µs) · position · ticket: score ('' = none), epoch, issued at (ms) ·
---       token: slot id ('' = none), epoch, slot's end (ms)
--- reply { head, { per item } }, one of
---       { 'A', slot id, slot's end (ms), 0 | 1 the first that its holder hears of it | 2 and it was given just now }
---       { 'Q', rank from 0, score } · { 'N' } in no set · { 'P' } the position is another user's · { 'V' } a position is needed ·
---       { 'B' } blocked
+-- KEYS   19.. t1:<round>:<page>, one for each page of positions among the items
+-- ARGV   15 seed of slot ids, then 12 per item:
+--          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position) ·
+--          index of its t1 key (0 = no position) · round (µs) · position ·
+--          ticket: score ('' = none), epoch, issued at (ms) ·
+--          token: slot id ('' = none), epoch, slot's end (ms)
+-- reply  { head, { per item } }, each item one of
+--          { 'A', slot id, slot's end (ms), n }: slot holder; n = 1 if this call claims the slot,
+--            2 if it also assigned it, else 0
+--          { 'Q', rank from 0, score }: waiter
+--          { 'N' }: in no set
+--          { 'P' }: the position is another user's
+--          { 'V' }: a position is required
+--          { 'B' }: blocked
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), call('ZCARD', kQueue)
 local anyBlocked = call('EXISTS', kBlocked) == 1
@@ -16,17 +23,17 @@ local wrote, arrived, last = false, 0, line.last
 local expiring = {}
 
 if active + old + waiting == 0 then
-  set({ tickAt = now }) -- nobody ticked an empty line, and nothing went wrong by that
+  set({ tickAt = now }) -- an empty line is not ticked, which is no outage
   for _, key in ipairs(lasting) do call('PERSIST', key) end
 end
 
--- holding: the user has a slot.
-local function holding(user)
+-- heldSlot returns the user's slot and claims it; nil without one.
+local function heldSlot(user)
   local x = call('ZSCORE', kActive, user)
   if not x then return nil end
-  local id, till = slotOf(user), ends(tonumber(x))
+  local id, till = slotOf(user), slotEnd(tonumber(x))
   if not id or till <= now then
-    drop(user)
+    endSlot(user)
     wrote = true
     return nil
   end
@@ -36,29 +43,30 @@ local function holding(user)
   return { 'A', id, till, first }
 end
 
--- adoptable: a genuine token of the last epoch whose slot did not survive. Its slot's id says when it was admitted.
-local function adoptable(item)
+-- isAdoptable reports whether the item has a valid token of the previous epoch whose slot was lost.
+-- The slot id has the time of the admission.
+local function isAdoptable(item)
   if item.slot == '' or now >= line['until'] then return false end
-  local epoch, till = tonumber(item.slotEpoch), ends(tonumber(item.slotEnd))
+  local epoch, till = tonumber(item.slotEpoch), slotEnd(tonumber(item.slotEnd))
   local hi, lo = string.match(item.slot, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
   if not hi or epoch >= line.epoch or epoch < line.prev or till <= now then return false end
   return tonumber(hi, 16) * 65536 + tonumber(lo, 16) >= line.survived
 end
 
--- retaking: the user held a slot in the epoch that ended. It is taken over while there is room; never above the threshold.
-local function retaking(user, item)
+-- takeOver takes over a slot of the ended epoch while there is room, never above the threshold.
+local function takeOver(user, item)
   local id, till
   local o = call('ZSCORE', kOld, user)
   if o then
     old, wrote = old - 1, true
     id, till = slotOf(user), tonumber(o)
-    if not id or ends(till) <= now or active >= limit then
-      drop(user)
+    if not id or slotEnd(till) <= now or active >= limit then
+      endSlot(user)
       return nil
     end
     call('ZREM', kOld, user)
-    once('s:' .. id) -- a token replayed after the slot was left must not bring it back
-  elseif active < limit and adoptable(item) and once('s:' .. item.slot) then
+    firstTime('s:' .. id) -- a token replayed after leaving must not restore the slot
+  elseif active < limit and isAdoptable(item) and firstTime('s:' .. item.slot) then
     wrote = true
     id, till = item.slot, tonumber(item.slotEnd)
     call('HSET', kSlot, user, id .. ' ' .. int(us) .. ' 0 0')
@@ -71,9 +79,9 @@ local function retaking(user, item)
   end
   call('ZADD', kActive, int(till), user)
   call('ZADD', kActiveSeen, int(now), user)
-  spend(int(now), user)
+  markSpent(int(now), user)
   active = active + 1
-  return { 'A', id, ends(till), 0 }
+  return { 'A', id, slotEnd(till), 0 }
 end
 
 local function waitingAt(user)
@@ -84,10 +92,9 @@ local function waitingAt(user)
   return { 'Q', rank, score }
 end
 
--- endOf is when (ms) an epoch before this one ended: with the beginning of the next that the line
--- knows.
+-- epochEnd returns when (ms) an earlier epoch ended: at the start of the next known one.
 local known
-local function endOf(epoch)
+local function epochEnd(epoch)
   if not known then
     known = { line.epoch, line.prev }
     for _, field in ipairs(call('HKEYS', kLine)) do known[#known + 1] = tonumber(string.match(field, '^b:(%d+)$')) end
@@ -99,42 +106,44 @@ local function endOf(epoch)
   return next / 1000
 end
 
--- restorable is whether a ticket shows a place that was lost with an earlier epoch and not used
--- since. What was spent is remembered for C.spent, so that no older ticket counts. The slack is for
--- tickets by a replica that had not heard yet that the place was used.
-local function restorable(user, item)
+-- isRestorable reports whether a ticket has a place that was lost with an earlier epoch and not
+-- used since. Used places are kept in `spent` for C.spent, so older tickets are rejected. C.slack
+-- covers tickets issued by a replica that did not know yet that the place was used.
+local function isRestorable(user, item)
   local epoch, issued = tonumber(item.ticketEpoch), tonumber(item.issued)
-  if not epoch or epoch >= line.epoch or now >= endOf(epoch) + C.parked or issued <= now - C.spent + C.slack then return false end
+  if not epoch or epoch >= line.epoch or now >= epochEnd(epoch) + C.parked or issued <= now - C.spent + C.slack then return false end
   if issued < tonumber(call('HGET', kLine, 'b:' .. item.ticketEpoch) or call('HGET', kLine, 'b0') or now) then return false end
   local spent = call('ZSCORE', kSpent, user)
   return not (spent and issued <= tonumber(spent) + C.slack)
 end
 
--- comeback is the old score of who was parked (then the second is true), or whose ticket gives a
--- place back.
-local function comeback(user, item)
+-- restoredScore returns the old score of a parked visitor (with true), or of a ticket that restores
+-- a place.
+local function restoredScore(user, item)
   local score = call('ZSCORE', kParked, user)
   if score then
     call('ZREM', kParked, user)
     call('ZREM', kParkedSeen, user)
     return score, true
   end
-  -- `spent` alone would do; `restored` is what the previous release looks at.
-  if item.ticket == '' or not restorable(user, item) or not once(user .. ':' .. item.ticketEpoch) then return nil end
-  spend(int(now), user)
+  -- `spent` would suffice; `restored` is for the previous release.
+  if item.ticket == '' or not isRestorable(user, item) or not firstTime(user .. ':' .. item.ticketEpoch) then return nil end
+  markSpent(int(now), user)
   return item.ticket
 end
 
--- arrival is the score of who comes now: behind everybody who came before, whatever the clock says.
-local function arrival(n)
+-- arrivalScore returns the score of a new arrival, behind all earlier ones even if the clock was
+-- set back.
+local function arrivalScore(n)
   line.last = math.max(us + n, line.last + 1)
   return line.last
 end
 
--- pass is the score of a tier-1 position, which belongs to the first user that joins with it. It has one turn: who comes again when one
--- at this score or behind it has been admitted has had it, or gave it up, and queues by arrival. Else whoever was early at tier 1 would
--- be in front again after every slot, and could keep one for ever.
-local function pass(user, item, n)
+-- positionScore returns the score of a tier-1 position, which belongs to the first user who joins
+-- with it. A position gives one turn: if a waiter with this score or a higher one was admitted, a
+-- returning user queues by arrival. Else early tier-1 positions would be in front again after every
+-- slot.
+local function positionScore(user, item, n)
   local key, field = KEYS[OWN_KEYS + item.t1], int(tonumber(item.position) % C.passPage)
   local score = tonumber(item.round) + tonumber(item.position)
   if call('HSETNX', key, field, user) == 1 then
@@ -147,41 +156,42 @@ local function pass(user, item, n)
   elseif call('HGET', key, field) ~= user then
     return nil
   elseif score <= line.high then
-    score = arrival(n)
+    score = arrivalScore(n)
   end
   return int(score)
 end
 
-local function newcomer(user, item, n)
+local function newcomerScore(user, item, n)
   if item.join ~= '1' then return nil, { 'N' } end
   if item.t1 > 0 then
-    local score = pass(user, item, n)
+    local score = positionScore(user, item, n)
     return score, { 'P' }
   end
   if item.required == '1' then return nil, { 'V' } end
-  return int(arrival(n)), nil
+  return int(arrivalScore(n)), nil
 end
 
--- keptFrom is how many free slots wait for those who are late, of whom the first to come takes one.
-local function keptFrom(user)
+-- slotsKeptFrom returns how many free slots are kept for other, late visitors; a late user may take
+-- one.
+local function slotsKeptFrom(user)
   if call('ZSCORE', kLate, user) then return 0 end
   return math.min(keptSlots())
 end
 
--- enter lets somebody with a score in at once if nobody in the queue is before them, else into the queue.
+-- enter assigns a slot if nobody in the queue is before the score, else enqueues the user.
 local function enter(user, score, n)
   wrote = true
-  if open and active + old < limit and active + old + keptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
+  if open and active + old < limit and active + old + slotsKeptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
     local id, till = slotId(seed, n), now + slotLength()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
     call('HSET', kSlot, user, id .. ' ' .. score .. ' 0 0')
-    spend(int(now), user)
+    markSpent(int(now), user)
     call('ZREM', kLate, user)
     active = active + 1
     record(id, user, score, since(score))
     set({ admitted = line.admitted + 1, high = math.max(line.high, tonumber(score)) })
-    return { 'A', id, ends(till), 2 }
+    return { 'A', id, slotEnd(till), 2 }
   end
   enqueue(user, score)
   waiting = waiting + 1
@@ -191,14 +201,14 @@ end
 local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
   if closed then return { 'N' } end
-  local found = holding(user) or retaking(user, item) or waitingAt(user)
+  local found = heldSlot(user) or takeOver(user, item) or waitingAt(user)
   if found then return found end
-  local score, parked = comeback(user, item)
+  local score, parked = restoredScore(user, item)
   local refusal
-  if not score then score, refusal = newcomer(user, item, n) end
+  if not score then score, refusal = newcomerScore(user, item, n) end
   if not score then return refusal end
   found = enter(user, int(tonumber(score)), n)
-  if parked and status() ~= C.scheduled and found[1] == 'Q' then beLate(user, 0) end
+  if parked and status() ~= C.scheduled and found[1] == 'Q' then markLate(user, 0) end
   return found
 end
 

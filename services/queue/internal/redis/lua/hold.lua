@@ -1,17 +1,17 @@
--- hold: seats are held in a slot until some time, or are not any more. The first hold that outlives
--- the slot extends it, once, to the hold's end; while a hold lives, its owner's absence does not
--- end the slot. A slot that is over stays over, though no tick has ended it yet: its place may be
--- the next one's already.
+-- hold: records that a slot holder holds seats until a time, or no longer. The first hold that ends
+-- after the slot extends the slot, once, to the hold's end. While a hold is in force, absence does
+-- not end the slot. An expired slot stays expired even if no tick has ended it yet, since another
+-- visitor may have its place.
 --
--- KEYS  none of its own
--- ARGV  15 user · 16 slot id · 17 end of the hold (ms), 0 when it has ended before that · 18 reservation
--- reply { head, 1 when the slot is the user's }
+-- KEYS   none of its own
+-- ARGV   15 user · 16 slot id · 17 end of the hold (ms), 0 when it was ended early · 18 reservation
+-- reply  { head, 1 when the slot is the user's }
 local user, wanted, till, reservation = ARGV[OWN], ARGV[OWN + 1], tonumber(ARGV[OWN + 2]), ARGV[OWN + 3]
 local id, score, hold, extended = slotOf(user)
 if id ~= wanted then return { head(), 0 } end
 
--- holds is the slot's holds that live, by reservation; `own` what the reservation had, `last` the
--- latest end of the others.
+-- holds returns the slot's holds in force by reservation, the end of this reservation's hold, and
+-- the latest end of the others.
 local function holds()
   local found, own, last = {}, 0, 0
   local slot, list = string.match(call('HGET', kHolds, user) or '', '^(%S+)(.*)$')
@@ -42,7 +42,7 @@ if till > 0 then
   extend()
   hold = math.max(hold, till)
 elseif own > 0 and hold == own then
-  hold = last -- one that the previous release noted is not listed, and then another end than this one's stays
+  hold = last -- holds recorded by the previous release are not listed; their end differs and stays
 end
 local list = id
 for name, ends in pairs(live) do list = list .. ' ' .. name .. ':' .. int(ends) end

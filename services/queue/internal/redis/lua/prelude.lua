@@ -1,25 +1,32 @@
--- What every script begins with: the line's state, the loss of Redis, and the helpers that all share. The loader puts the table C
--- (the rules: durations in ms, counts, the poll table) before it and one script behind it; prelude and script are one chunk.
+-- The common start of every script: the line's state, the detection of lost data, and helpers. The
+-- loader puts the table C (the rules: durations in ms, counts, the poll table) before it and one
+-- script after it, as one chunk.
 --
--- KEYS  1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen · 8 unclaimed · 9 slot · 10 old ·
---       11 restored · 12 blocked · 13 threshold · 14 admitted · 15 since · 16 spent · 17 late ·
---       18 holds; the script's own follow.
--- ARGV  1 the time in µs ('' = Redis TIME; tests set it) · 2..9 what the caller remembers of the line: epoch, rev, its last answer
---       (ms, 0 = none), when its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms), closing time (ms, 0 =
---       none) · 10 whether this call may begin a line that nobody remembers ('1'); without it the reply is then {} ·
---       11..14 ticket's last word on the sale: when it was measured (ms, 0 = never), the status (its number), when the sale opens and
---       closes (ms). The script's own follow from 15.
--- reply { head, … }, head = { epoch, rev, now (ms), pause until (ms), fresh (0|1), waiting, active, old, parked, threshold,
---       paused (0|1), settings read at (ms, 0 = not yet), slot length (ms), closing time (ms, 0 = none), admitted in all,
---       newcomers with a position of the latest tier-1 round, the epoch before this one (0 = not known),
---       the sale's status as ticket said it last (its number), when it opens (ms), when that was measured (ms, 0 = never) }
+-- KEYS   1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen ·
+--        8 unclaimed · 9 slot · 10 old · 11 restored · 12 blocked · 13 threshold · 14 admitted ·
+--        15 since · 16 spent · 17 late · 18 holds; the script's own follow
+-- ARGV   1 the time in µs ('' = Redis TIME; tests set it) ·
+--        2..9 what the caller knows of the line: epoch, rev, its last answer (ms, 0 = none), when
+--          its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms),
+--          closing time (ms, 0 = none) ·
+--        10 whether this call may create a line that is missing and unknown to the caller ('1');
+--          without it the reply is then {} ·
+--        11..14 ticket's latest sale report: when it was measured (ms, 0 = never), the status (its
+--          number), when the sale opens and closes (ms); the script's own follow from 15
+-- reply  { head, … }, where head is
+--          { epoch, rev, now (ms), pause until (ms), fresh (0|1), waiting, active, old, parked,
+--            threshold, paused (0|1), settings read at (ms, 0 = not yet), slot length (ms),
+--            closing time (ms, 0 = none), total admitted, newcomers with a position of the latest
+--            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
+--            number), when the sale opens (ms), when the report was measured (ms, 0 = never) }
 --
--- Numbers cross as numbers (the conversion to an integer reply is exact below 2^53) or by int(): tostring loses digits of µs.
+-- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
+-- tostring loses digits of µs.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
   kAdmitted, kSince, kSpent, kLate, kHolds = unpack(KEYS, 1, 18)
 local OWN, OWN_KEYS = 15, 18
-local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- what is left of a line that is empty
+local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%.0f', x) end
 
@@ -31,8 +38,8 @@ end
 local now = math.floor(us / 1000)
 
 local knownEpoch, knownRev, alive = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local recalled = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
-local word = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
+local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
+local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt' }
@@ -46,7 +53,7 @@ local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
 
 if line.epoch == 0 and knownEpoch == 0 and ARGV[10] ~= '1' then return {} end
 
--- set changes fields of the line, here and in Redis.
+-- set updates fields of the line, locally and in Redis.
 local function set(fields)
   local flat = {}
   for name, v in pairs(fields) do
@@ -57,8 +64,9 @@ local function set(fields)
   call('HSET', kLine, unpack(flat))
 end
 
--- since is from when on somebody counts as present who comes into the line now. It is kept only where it matters: when somebody behind
--- may have been admitted already (the score is not above the highest admitted). The next millisecond, since that may be in this one.
+-- since returns from when on (ms) a user who enters the line now counts as present. It is needed
+-- only when somebody behind may have been admitted already (the score is not above the highest
+-- admitted). It is the next millisecond, since that admission may be in this one.
 local function since(score)
   return tonumber(score) <= line.high and int(now + 1) or nil
 end
@@ -70,7 +78,8 @@ local function enqueue(user, score)
   if from then call('HSET', kSince, user, from) end
 end
 
--- The value of `slot`: id, original score, end of the hold made in it (ms, 0 = none), whether that hold extended it.
+-- slotOf parses the value in `slot`: id, original score, end of the hold (ms, 0 = none), whether a
+-- hold extended the slot.
 local function slotOf(user)
   local v = call('HGET', kSlot, user)
   if not v then return nil end
@@ -78,35 +87,36 @@ local function slotOf(user)
   return id, score, tonumber(hold), extended == '1'
 end
 
--- bound sets from when on tickets of ended epochs count: issued at most C.memory before the last answer that any replica had. Those
--- of the epoch whose data survived count only from the last surviving decision on: before it the data itself knows who has a place.
-local function bound(stored)
+-- setTicketBound sets the earliest issue time of valid tickets of ended epochs: C.memory before the
+-- last answer that any replica got. For the epoch whose data survived it is the last surviving
+-- decision: the data has all earlier places.
+local function setTicketBound(stored)
   set({ b0 = line.lostAt - C.memory })
   if stored > 0 then set({ ['b:' .. int(stored)] = math.max(line.survived, line.lostAt - C.memory) }) end
 end
 
-local function forgetOldBounds()
+local function removeOldBounds()
   for _, field in ipairs(call('HKEYS', kLine)) do
     local ended = string.match(field, '^b:(%d+)$')
     if ended and tonumber(ended) / 1000 < now - 48 * C.parked then call('HDEL', kLine, field) end
   end
 end
 
--- closing is the closing time of settings read at a time, or that of the word on the sale unless it
--- was measured before.
-local function closing(at, closes)
+-- closingTime returns the sale's closing time if its report is not older than the settings read at
+-- `at`, else the settings' closing time.
+local function closingTime(at, closes)
   if line.status ~= C.noSale and line.statusAt >= at then return line.closes end
   return closes
 end
 
-local function recall()
-  call('SET', kThreshold, recalled.threshold)
-  set({ settings = math.min(recalled.at, now), paused = tonumber(recalled.paused), slotMs = tonumber(recalled.slot),
-    closes = closing(recalled.at, tonumber(recalled.closes)) })
+local function restoreSettings()
+  call('SET', kThreshold, knownSettings.threshold)
+  set({ settings = math.min(knownSettings.at, now), paused = tonumber(knownSettings.paused), slotMs = tonumber(knownSettings.slot),
+    closes = closingTime(knownSettings.at, tonumber(knownSettings.closes)) })
 end
 
--- Who was admitted but had not fetched a token yet waits again, with the old score.
-local function unadmit()
+-- requeueUnclaimed returns admitted visitors without a token to the queue, with the old score.
+local function requeueUnclaimed()
   for _, user in ipairs(call('ZRANGE', kUnclaimed, 0, -1)) do
     local _, score = slotOf(user)
     call('ZREM', kActive, user)
@@ -117,18 +127,19 @@ local function unadmit()
   call('DEL', kUnclaimed)
 end
 
--- renew begins an epoch: Redis lost data (another server, a missing line, or less than a caller remembers), or the line is new.
-local function renew()
+-- beginEpoch begins an epoch: Redis lost data (another server, a missing line, or a state older
+-- than a caller knows), or the line is new.
+local function beginEpoch()
   local stored = line.epoch
-  if stored > 0 then forgetOldBounds() end
+  if stored > 0 then removeOldBounds() end
   set({
     epoch = math.max(us, knownEpoch + 1, stored + 1), rev = 0, run = run, ['until'] = now + C.pause, silent = 0, settings = 0,
     lostAt = alive > 0 and alive or now - C.parked + C.memory, survived = line.at - C.slack, opened = 0,
     prev = stored > 0 and stored or knownEpoch,
     resumed = (stored > 0 or knownEpoch > 0) and now or 0,
   })
-  bound(stored)
-  unadmit()
+  setTicketBound(stored)
+  requeueUnclaimed()
   if call('EXISTS', kActive) == 1 then
     call('ZUNIONSTORE', kOld, 2, kOld, kActive, 'AGGREGATE', 'MAX')
     call('DEL', kActive)
@@ -138,36 +149,34 @@ end
 local fresh = 0
 if line.epoch == 0 or line.epoch < knownEpoch or (line.epoch == knownEpoch and line.rev < knownRev) or run ~= line.run then
   fresh = 1
-  renew()
+  beginEpoch()
 elseif knownEpoch > 0 and knownEpoch < line.epoch then
-  -- A caller that has not heard of this epoch yet may remember more than the one that began it.
+  -- A caller with an earlier epoch may know more than the one that began this epoch.
   if line.opened == 1 then
     set({ ['until'] = now + C.pause, opened = 0, prev = knownEpoch, resumed = now })
   end
   if alive > line.lostAt and alive * 1000 <= line.epoch then
     set({ lostAt = alive })
-    bound(call('HEXISTS', kLine, 'b:' .. int(line.prev)) == 1 and line.prev or 0)
+    setTicketBound(call('HEXISTS', kLine, 'b:' .. int(line.prev)) == 1 and line.prev or 0)
   end
 end
-if line.settings == 0 and recalled.at > 0 then recall() end
+if line.settings == 0 and knownSettings.at > 0 then restoreSettings() end
 
--- Of two words on the sale the one that was measured later counts, whoever brings it: so all
--- replicas decide alike, also one that could not ask. One that is still to come was measured
--- before the clock was set back.
-if word.at > 0 and (word.at > line.statusAt or line.statusAt > now) then
-  set({ statusAt = math.min(word.at, now), status = word.status, opens = word.opens,
-    closes = word.status == C.noSale and line.closes or word.closes })
+-- Of two sale reports the later measurement counts, whichever replica passes it, so that all
+-- replicas decide alike. A report from the future was measured before the clock was set back.
+if saleReport.at > 0 and (saleReport.at > line.statusAt or line.statusAt > now) then
+  set({ statusAt = math.min(saleReport.at, now), status = saleReport.status, opens = saleReport.opens,
+    closes = saleReport.status == C.noSale and line.closes or saleReport.closes })
 end
 
--- A clock that was set back must not prolong what it began: the recovery, and what counts from a
--- time that has not come yet.
+-- A clock that was set back must not prolong the recovery, nor periods that start at a future time.
 if line['until'] > now + C.pause then set({ ['until'] = now + C.pause }) end
 line.resumed, line.silentAt = math.min(line.resumed, now), math.min(line.silentAt, now)
 
 local limit = tonumber(call('GET', kThreshold) or C.threshold)
 
--- status is where the sale stands: it opens and closes by this clock, without waiting for ticket to
--- say so. line.Sale.Stands in Go has the same rule.
+-- status returns the sale's current status. A sale opens and closes by this clock, without a new
+-- report of ticket. line.Sale.StatusAt in Go has the same rule.
 local function status()
   local s = line.status
   if s == C.cancelled then return s end
@@ -177,16 +186,17 @@ local function status()
   return s
 end
 
--- closed: the line has ended. selling: the sale lets it admit; without a word on it, too.
+-- sale returns whether the line has ended, and whether the sale allows admission (also without a
+-- report).
 local function sale()
   local s = status()
   return s == C.saleClosed or s == C.cancelled, s == C.noSale or s == C.onSale
 end
 local closed, selling = sale()
 
--- An end may be a mistake: an operator takes it back, or ticket's word was an old one. So the line
--- notes since when it has been over without a break. When it is not over after all, nobody has
--- missed anything: every age counts from now.
+-- The end of a sale may be a mistake: an operator reverts it, or ticket's report was outdated. So
+-- `endedAt` is the start of the uninterrupted end. When the sale goes on, all ages restart now, so
+-- that nobody counts as absent.
 if closed and (line.endedAt == 0 or line.endedAt > now) then
   set({ endedAt = now })
 elseif not closed and line.endedAt > 0 then
@@ -197,8 +207,9 @@ local open = line.paused == 0 and line.settings > 0 and now >= line['until'] and
 
 local function slotLength() return line.slotMs > 0 and line.slotMs or C.slot end
 
--- ends is when a slot really ends: with the sale, if that is sooner. Its own end is what is kept, since the sale may be made longer.
-local function ends(at)
+-- slotEnd returns the effective end of a slot: the sale's end, if that is earlier. Its own end is
+-- what is kept, since the sale may be made longer.
+local function slotEnd(at)
   if closed then return math.min(at, now) end
   if line.closes > 0 then return math.min(at, line.closes) end
   return at
@@ -209,24 +220,24 @@ local function activeCount()
   return call('ZCOUNT', kActive, '(' .. int(now), '+inf')
 end
 
--- spend notes that a user's place was used, given up or given back: no ticket issued before gives a
--- place any more. It is kept as long as tickets may count. Whoever calls it calls dirty.
-local spending = false
-local function spend(...)
+-- markSpent records that a user's place was used, given up or restored, so that earlier tickets
+-- restore nothing. The record lives as long as tickets may be valid. Callers must also call dirty.
+local spentChanged = false
+local function markSpent(...)
   call('ZADD', kSpent, ...)
-  spending = true
+  spentChanged = true
 end
 
--- dirty marks a decision: a Redis that comes back with a lower rev has lost it.
+-- dirty counts a decision in rev: a Redis that returns with a lower rev has lost it.
 local function dirty()
   set({ rev = line.rev + 1, at = now })
-  if spending then call('PEXPIRE', kSpent, C.spent) end
+  if spentChanged then call('PEXPIRE', kSpent, C.spent) end
 end
 
--- drop ends a user's slot. The place was spent at the admission; it is noted again for slots that
--- the previous release gave out, which notes nothing.
-local function drop(user)
-  spend(int(now), user)
+-- endSlot ends a user's slot. The admission has marked the place as spent; it is marked again for
+-- slots assigned by the previous release, which does not mark them.
+local function endSlot(user)
+  markSpent(int(now), user)
   call('ZREM', kActive, user)
   call('ZREM', kOld, user)
   call('ZREM', kActiveSeen, user)
@@ -235,28 +246,28 @@ local function drop(user)
   call('HDEL', kHolds, user)
 end
 
--- once is true the first time in an hour or more that something is given back.
-local function once(what)
+-- firstTime returns true when `what` is restored for the first time within 2 * C.parked.
+local function firstTime(what)
   if call('SADD', kRestored, what) == 0 then return false end
   call('PEXPIRE', kRestored, 2 * C.parked)
   return true
 end
 
--- unqueue takes a user out of the queue.
+-- unqueue removes a user from the queue.
 local function unqueue(user)
   call('ZREM', kSeen, user)
   call('HDEL', kSince, user)
   return call('ZREM', kQueue, user)
 end
 
--- beLate marks who came back from `parked` and found no free slot: they ask too seldom to hear of
--- one in time. `till` is until when (ms) a slot is kept free for them, 0 for none yet.
-local function beLate(user, till)
+-- markLate marks a user as late: one who returned from `parked` and found no free slot, and polls
+-- too rarely to claim one in time. A slot is kept until `till` (ms), 0 for none yet.
+local function markLate(user, till)
   call('ZADD', kLate, 'GT', int(till), user)
   call('PEXPIRE', kLate, C.parked)
 end
 
--- keptSlots is how many slots wait for those who are late, and how many may.
+-- keptSlots returns how many slots are kept for late users, and the maximum.
 local function keptSlots()
   return call('ZCOUNT', kLate, '(' .. int(now), '+inf'), math.ceil(limit / C.lateShare)
 end
@@ -266,7 +277,7 @@ local function park(user, score, lastSeen)
   call('ZADD', kParkedSeen, int(lastSeen), user)
 end
 
--- pollAt is the advised poll in seconds of who has `rank` people before them.
+-- pollAt returns the advised poll interval in seconds with `rank` people ahead.
 local function pollAt(rank)
   for i = 1, #C.polls, 2 do
     if rank < C.polls[i] then return C.polls[i + 1] end
@@ -274,13 +285,15 @@ local function pollAt(rank)
   return C.longestPoll
 end
 
--- pollIn reads the advised poll out of a score of `seen` or `unclaimed`: its fraction, in 1/128.
+-- pollIn returns the poll interval encoded in a score of `seen` or `unclaimed`: its fraction, in
+-- 1/128.
 local function pollIn(score) return math.floor((score - math.floor(score)) * 128 + 0.5) end
 
--- patience is how long one whose advised poll is p may be silent before counting as absent.
-local function patience(p) return math.max(C.absent, 2000 * p + 5000) end
+-- maxSilence returns how long (ms) a user with poll interval p may be without contact before
+-- counting as absent.
+local function maxSilence(p) return math.max(C.absent, 2000 * p + 5000) end
 
--- slotId is a UUIDv7 (RFC 9562) of this instant: its time is Redis's, its random bits come from the caller's seed.
+-- slotId returns a UUIDv7 (RFC 9562) with Redis's time and random bits from the caller's seed.
 local function slotId(seed, n)
   local h = redis.sha1hex(seed .. ':' .. n)
   local v = tonumber(string.sub(h, 4, 4), 16) % 4 + 1
@@ -288,8 +301,9 @@ local function slotId(seed, n)
     string.sub(h, 5, 7), string.sub(h, 8, 19))
 end
 
--- record writes an admission down: what the order is checked by. `from` is the user's entry in `since`; without one nobody behind had
--- been admitted when this one came, and the score's own time stands for it.
+-- record adds an admission to the stream, by which tests check the order. `from` is the user's
+-- entry in `since`; without one the score's time is used, since nobody behind was admitted before
+-- the user came.
 local function record(id, user, score, from)
   call('XADD', kAdmitted, 'MAXLEN', '~', C.stream, '*', 'slot', id, 'user', user, 'score', score, 'tick', int(math.floor(now / 1000)),
     'since', from or int(math.floor(tonumber(score) / 1000)), 'at', int(now))

@@ -1,14 +1,16 @@
--- set: opens a line that was never opened before, caches the settings of a line, or (with no act) only reads its state.
+-- set: opens a line that was never opened, stores a line's settings, or (without an action) only
+-- reads its state.
 --
--- KEYS  none of its own
--- ARGV  15 '' | 'open' | 'settings' · for 'settings': 16 when they were read (this line's time in ms, taken before the reading began) ·
---       17 threshold ('' = default) · 18 paused (0|1) · 19 slot length in ms (0 = default) · 20 closing time in ms (0 = none) ·
---       21.. blocked users
--- reply { head, 1 when something changed }
-local act, changed = ARGV[OWN], 0
+-- KEYS   none of its own
+-- ARGV   15 '' | 'open' | 'settings'; for 'settings' also
+--          16 when they were read (this line's time in ms, from before the read) ·
+--          17 threshold ('' = default) · 18 paused (0|1) · 19 slot length in ms (0 = default) ·
+--          20 closing time in ms (0 = none) · 21.. blocked users
+-- reply  { head, 1 when something changed }
+local action, changed = ARGV[OWN], 0
 
 local function evict(user)
-  drop(user)
+  endSlot(user)
   unqueue(user)
   call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)
@@ -26,30 +28,31 @@ local function block(from)
   end
 end
 
--- Of two readings the one that began later knows more, whichever arrives last. One that is still to
--- come was read before the clock was set back.
+-- Of two reads the one that began later wins. A read from the future was made before the clock was
+-- set back.
 local function settings(at, threshold, paused, slotMs, closes)
   if at < line.settings and line.settings <= now then return end
   if threshold == '' then call('DEL', kThreshold) else call('SET', kThreshold, threshold) end
   limit = tonumber(threshold) or C.threshold
-  set({ settings = at, paused = paused, slotMs = slotMs, closes = closing(at, closes) })
+  set({ settings = at, paused = paused, slotMs = slotMs, closes = closingTime(at, closes) })
   closed, selling = sale()
   block(OWN + 6)
   changed = 1
 end
 
--- unused is true of a line in its first epoch in which nobody had a slot or a place before: nobody was admitted, and no ticket or token of
--- an earlier epoch was redeemed. Another replica may have begun it, as one that recovers, since the caller recorded that it opens it.
+-- unused reports whether the line is in its first epoch, with no admission and no redeemed ticket
+-- or token of an earlier epoch. Another replica may have created it, in recovery, since the caller
+-- recorded the opening.
 local function unused()
   return line.prev == 0 and (knownEpoch == 0 or knownEpoch == line.epoch) and line.admitted == 0 and call('EXISTS', kRestored) == 0
 end
 
-if act == 'open' then
+if action == 'open' then
   if now < line['until'] and unused() then
     set({ ['until'] = now, opened = 1 })
     changed = 1
   end
-elseif act == 'settings' then
+elseif action == 'settings' then
   settings(tonumber(ARGV[OWN + 1]), ARGV[OWN + 2], tonumber(ARGV[OWN + 3]), tonumber(ARGV[OWN + 4]), tonumber(ARGV[OWN + 5]))
 end
 if changed == 1 then dirty() end

@@ -1,4 +1,4 @@
-// Package roomtest has a store in memory for tests of the rules, and the suite that every store must pass.
+// Package roomtest has an in-memory store for tests, and the test suite for every store.
 package roomtest
 
 import (
@@ -13,30 +13,30 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Store is everything that a store of tier 1 does.
+// Store combines the interfaces of a store of tier 1.
 type Store interface {
-	room.Rooms
-	room.Source
+	room.RoomStore
+	room.CounterSource
 	room.Positions
 }
 
 var (
-	_ Store       = (*Memory)(nil)
-	_ room.Claims = (*Memory)(nil)
-	_ room.Tally  = (*Memory)(nil)
+	_ Store              = (*Memory)(nil)
+	_ room.ClaimRecorder = (*Memory)(nil)
+	_ room.ClaimCounter  = (*Memory)(nil)
 )
 
-// ErrDown is the answer of a Memory that Fail has switched off.
+// ErrDown is returned by a Memory after SetDown(true).
 var ErrDown = errors.New("roomtest: the store is down")
 
-// Memory is a store of one process.
+// Memory is an in-memory store.
 type Memory struct {
 	mu      sync.Mutex
 	events  map[string]room.Counters
 	records map[positionID]room.Record
 	claimed map[positionID]bool
 	down    bool
-	// claimsDown fails the claims alone.
+	// claimsDown makes only the claims fail.
 	claimsDown bool
 	now        func() time.Time
 }
@@ -46,29 +46,29 @@ type positionID struct {
 	id      uuid.UUID
 }
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		events: make(map[string]room.Counters), records: make(map[positionID]room.Record), claimed: make(map[positionID]bool), now: now,
 	}
 }
 
-// Fail switches the store off or on.
-func (m *Memory) Fail(down bool) {
+// SetDown makes all calls fail, or succeed again.
+func (m *Memory) SetDown(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = down
 }
 
-// FailClaims switches the writing of claims off or on; those made meanwhile are lost.
-func (m *Memory) FailClaims(down bool) {
+// SetClaimsDown makes claims fail, or succeed again. Claims made while down are lost.
+func (m *Memory) SetClaimsDown(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claimsDown = down
 }
 
-// Drop loses an event, as a table does that is made anew.
-func (m *Memory) Drop(eventID string) {
+// DeleteEvent removes an event, as after the table was recreated.
+func (m *Memory) DeleteEvent(eventID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.events, eventID)
@@ -90,7 +90,7 @@ func (m *Memory) ReadMany(_ context.Context, eventIDs []string) ([]room.Counters
 	return m.collect(func(c room.Counters) bool { return slices.Contains(eventIDs, c.EventID) })
 }
 
-// Active implements room.Source.
+// Active implements room.CounterSource.
 func (m *Memory) Active(_ context.Context, also []string) ([]room.Counters, error) {
 	return m.collect(func(c room.Counters) bool { return c.Active || slices.Contains(also, c.EventID) })
 }
@@ -127,26 +127,26 @@ func (m *Memory) change(eventID string, condition func(room.Counters, bool) bool
 	return nil
 }
 
-// Serve implements room.Server.
+// Serve implements room.ServingWriter.
 func (m *Memory) Serve(_ context.Context, seen room.Counters, to int64) error {
 	return m.change(seen.EventID, func(c room.Counters, _ bool) bool {
 		return c.Active && c.Round == seen.Round && c.Serving == seen.Serving && c.Issued >= to
 	}, func(c *room.Counters) { c.Serving = to })
 }
 
-// Start implements room.Rooms.
+// Start implements room.RoomStore.
 func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round) error {
 	return m.change(next.EventID, func(c room.Counters, _ bool) bool { return !c.Active && c.Round == earlier },
 		func(c *room.Counters) { *c = next })
 }
 
-// Configure implements room.Rooms.
+// Configure implements room.RoomStore.
 func (m *Memory) Configure(_ context.Context, eventID string, round room.Round, s room.Settings) error {
 	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
 		func(c *room.Counters) { c.Settings = s })
 }
 
-// Stop implements room.Rooms.
+// Stop implements room.RoomStore.
 func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error {
 	return m.change(eventID, func(c room.Counters, _ bool) bool { return c.Active && c.Round == round },
 		func(c *room.Counters) { c.Active = false })
@@ -186,7 +186,7 @@ func (m *Memory) Find(_ context.Context, eventID string, id uuid.UUID) (room.Rec
 	return r, ok, nil
 }
 
-// Claim implements room.Claims; it counts at once.
+// Claim implements room.ClaimRecorder without delay.
 func (m *Memory) Claim(r room.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +201,7 @@ func (m *Memory) Claim(r room.Record) {
 	}
 }
 
-// Claimed implements room.Tally.
+// Claimed implements room.ClaimCounter.
 func (m *Memory) Claimed(_ context.Context, eventID string, round room.Round) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

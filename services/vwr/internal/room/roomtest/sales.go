@@ -7,11 +7,11 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Sales are events whose sales go on, unless it is told otherwise.
+// Sales is a fake room.Sales. Sales are open unless SetAnswer says otherwise.
 type Sales struct {
 	mu      sync.Mutex
 	answers map[string]sale
-	asked   func(eventID string)
+	onQuery func(eventID string)
 }
 
 type sale struct {
@@ -21,30 +21,30 @@ type sale struct {
 
 var _ room.Sales = (*Sales)(nil)
 
-// NewSales makes Sales.
+// NewSales returns a Sales without answers.
 func NewSales() *Sales { return &Sales{answers: make(map[string]sale)} }
 
-// Answer is what it says of an event from now on.
-func (s *Sales) Answer(eventID string, closed bool, err error) {
+// SetAnswer sets the answer for an event.
+func (s *Sales) SetAnswer(eventID string, closed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[eventID] = sale{closed, err}
 }
 
-// Asked is called with each question, before the answer.
-func (s *Sales) Asked(fn func(eventID string)) {
+// OnQuery sets a function that is called before each answer.
+func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = fn
+	s.onQuery = fn
 }
 
 // Closed implements room.Sales.
 func (s *Sales) Closed(_ context.Context, eventID string) (bool, error) {
 	s.mu.Lock()
-	asked := s.asked
+	onQuery := s.onQuery
 	s.mu.Unlock()
-	if asked != nil {
-		asked(eventID)
+	if onQuery != nil {
+		onQuery(eventID)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

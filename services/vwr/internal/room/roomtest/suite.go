@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Suite is what every store must do. replica is called twice or more and returns stores over the same data.
+// Suite tests a store. replica is called at least twice and returns stores over the same data.
 func Suite(t *testing.T, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
@@ -26,15 +26,15 @@ func Suite(t *testing.T, replica func(t *testing.T) Store) {
 	t.Run("other round", func(t *testing.T) { otherRound(t, a) })
 }
 
-// Open starts a round of an event that had none.
-func Open(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
+// StartRound starts the first round of an event.
+func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
 	t.Helper()
 	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings}
 	require.NoError(t, s.Start(t.Context(), c, 0))
 	return Read(t, s, eventID)
 }
 
-// Read is the event as the store has it.
+// Read returns the stored state of an event.
 func Read(t *testing.T, s Store, eventID string) room.Counters {
 	t.Helper()
 	c, found, err := s.Read(t.Context(), eventID)
@@ -43,9 +43,9 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 	return c
 }
 
-// Insist takes a position as a page does: again while a slow store answers that it is unavailable or
-// too busy. It may be called by any goroutine of the test.
-func Insist(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
+// TakeWithRetry takes a position as a page does: it retries while the store is unavailable or
+// overloaded. It may be called by any goroutine of the test.
+func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
 	waittest.NoError(t, func() error {
 		r, err = s.Take(t.Context(), c.EventID, c.Round, id.String(), []uuid.UUID{id})
@@ -57,25 +57,25 @@ func Insist(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record
 	return r, err
 }
 
-// Crowd lets n new visitors take positions at once.
-func Crowd(t *testing.T, s Store, c room.Counters, n int) []room.Record {
+// TakeMany takes positions for n new visitors concurrently.
+func TakeMany(t *testing.T, s Store, c room.Counters, n int) []room.Record {
 	t.Helper()
 	records, failures := make([]room.Record, n), make([]error, n)
 	var work sync.WaitGroup
 	for i := range n {
-		work.Go(func() { records[i], failures[i] = Insist(t, s, c, uuid.New()) })
+		work.Go(func() { records[i], failures[i] = TakeWithRetry(t, s, c, uuid.New()) })
 	}
 	work.Wait()
 	require.NoError(t, errors.Join(failures...))
 	return records
 }
 
-func stale(t *testing.T, what string, err error) {
+func requireStale(t *testing.T, what string, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, room.ErrStale, what)
 }
 
-// active is an event as Active tells it; ok is false when it is left out.
+// active returns an event from the result of Active; ok is false when it is missing.
 func active(t *testing.T, s Store, eventID string, also ...string) (c room.Counters, ok bool) {
 	t.Helper()
 	cs, err := s.Active(t.Context(), also)
@@ -87,8 +87,8 @@ func active(t *testing.T, s Store, eventID string, also ...string) (c room.Count
 	return cs[i], true
 }
 
-// listed requires that the registry has or has not an event.
-func listed(t *testing.T, want bool, s Store, eventID, what string) {
+// requireListed requires that the registry has an event, or has not.
+func requireListed(t *testing.T, want bool, s Store, eventID, what string) {
 	t.Helper()
 	_, ok := active(t, s, eventID)
 	require.Equal(t, want, ok, what)
@@ -102,16 +102,16 @@ func rounds(t *testing.T, a, b Store) {
 	require.NoError(t, err)
 	require.False(t, found, "an event without a room")
 	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9}
-	c := Open(t, a, event, settings)
+	c := StartRound(t, a, event, settings)
 	require.True(t, c.Active)
 	require.Equal(t, settings, c.Settings)
 	require.Zero(t, c.Issued)
 	require.False(t, c.UpdatedAt.IsZero())
-	listed(t, true, b, event, "another replica finds the round in the registry")
-	stale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round))
-	stale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
-	stale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
-	listed(t, true, b, event, "a stop that failed leaves the event in the registry")
+	requireListed(t, true, b, event, "another replica finds the round in the registry")
+	requireStale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round))
+	requireStale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
+	requireStale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
+	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
 	_, err = a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
 	settings.Batch = 8
@@ -120,12 +120,12 @@ func rounds(t *testing.T, a, b Store) {
 	require.Equal(t, settings, c.Settings, "after the change")
 	require.Equal(t, int64(1), c.Issued, "after the change")
 	require.NoError(t, b.Stop(ctx, event, c.Round))
-	listed(t, false, a, event, "a stopped event leaves the registry")
+	requireListed(t, false, a, event, "a stopped event leaves the registry")
 	stopped, ok := active(t, a, event, event)
 	require.True(t, ok, "a stopped event that was asked for")
 	require.False(t, stopped.Active)
-	stale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0))
-	listed(t, false, a, event, "a start that failed does not enter the event in the registry")
+	requireStale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0))
+	requireListed(t, false, a, event, "a start that failed does not enter the event in the registry")
 	next := room.Counters{EventID: event, Active: true, Round: c.Round + 2, Settings: settings}
 	require.NoError(t, a.Start(ctx, next, c.Round))
 	second := Read(t, b, event)
@@ -138,19 +138,19 @@ func serving(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "serving"
-	c := Open(t, a, event, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	for range 5 {
 		_, err := a.Take(ctx, event, c.Round, "v", []uuid.UUID{uuid.New()})
 		require.NoError(t, err)
 	}
-	stale(t, "past the last position", a.Serve(ctx, c, 6))
+	requireStale(t, "past the last position", a.Serve(ctx, c, 6))
 	require.NoError(t, a.Serve(ctx, c, 3))
-	stale(t, "from a value that is gone", b.Serve(ctx, c, 4))
+	requireStale(t, "from a value that is gone", b.Serve(ctx, c, 4))
 	other := Read(t, b, event)
 	other.Round++
-	stale(t, "in another round", b.Serve(ctx, other, 4))
+	requireStale(t, "in another round", b.Serve(ctx, other, 4))
 	require.NoError(t, a.Stop(ctx, event, c.Round))
-	stale(t, "in a closed room", b.Serve(ctx, Read(t, b, event), 4))
+	requireStale(t, "in a closed room", b.Serve(ctx, Read(t, b, event), 4))
 	require.Equal(t, int64(3), Read(t, a, event).Serving)
 }
 
@@ -158,11 +158,11 @@ func samePosition(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "same"
-	c := Open(t, a, event, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
 	first, err := a.Take(ctx, event, c.Round, "v", ids[1:])
 	require.NoError(t, err)
-	again, err := b.Take(ctx, event, c.Round, "v", ids) // the second id is that of an older key
+	again, err := b.Take(ctx, event, c.Round, "v", ids) // the second id belongs to an older key
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	found, ok, err := b.Find(ctx, event, ids[1])
@@ -175,11 +175,11 @@ func samePosition(t *testing.T, a, b Store) {
 	require.Equal(t, int64(1), Read(t, a, event).Issued)
 }
 
-// unique lets many visitors come to two replicas at once, each twice: a double click.
+// unique lets many visitors call two replicas concurrently, as double clicks do.
 func unique(t *testing.T, a, b Store) {
 	t.Helper()
 	const event, visitors = "unique", 150
-	c := Open(t, a, event, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	var (
 		got      [2][visitors]room.Record
 		failures [2][visitors]error
@@ -188,7 +188,7 @@ func unique(t *testing.T, a, b Store) {
 	for i := range visitors {
 		id := uuid.New()
 		for click, s := range []Store{a, b} {
-			work.Go(func() { got[click][i], failures[click][i] = Insist(t, s, c, id) })
+			work.Go(func() { got[click][i], failures[click][i] = TakeWithRetry(t, s, c, id) })
 		}
 	}
 	work.Wait()
@@ -211,11 +211,11 @@ func otherRound(t *testing.T, s Store) {
 	t.Helper()
 	const event = "other-round"
 	_, err := s.Take(t.Context(), event, 1, "v", []uuid.UUID{uuid.New()})
-	stale(t, "no room", err)
-	c := Open(t, s, event, room.DefaultSettings())
+	requireStale(t, "no room", err)
+	c := StartRound(t, s, event, room.DefaultSettings())
 	_, err = s.Take(t.Context(), event, c.Round-1, "v", []uuid.UUID{uuid.New()})
-	stale(t, "an earlier round", err)
+	requireStale(t, "an earlier round", err)
 	require.NoError(t, s.Stop(t.Context(), event, c.Round))
 	_, err = s.Take(t.Context(), event, c.Round, "v", []uuid.UUID{uuid.New()})
-	stale(t, "a closed room", err)
+	requireStale(t, "a closed room", err)
 }

@@ -9,9 +9,10 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// faults collects the refusals of one call's items. The call itself succeeds, so what is our fault is logged here and nowhere else:
-// once per call, since a store that fails fails every item.
-type faults struct {
+// itemFailures collects the failed items of one call. The call itself succeeds, so no interceptor
+// logs their server errors. They are logged here, once per call, since a store that fails fails
+// every item.
+type itemFailures struct {
 	call string
 
 	mu    sync.Mutex
@@ -19,8 +20,8 @@ type faults struct {
 	first *errs.Error
 }
 
-// problem is an item's refusal as the caller gets it.
-func (f *faults) problem(err error) *commonv1.Problem {
+// problem converts an item's error for the caller.
+func (f *itemFailures) problem(err error) *commonv1.Problem {
 	e := errs.From(err)
 	answered.WithLabelValues(f.call, e.Reason).Inc()
 	if !e.Kind.Client() {
@@ -34,7 +35,7 @@ func (f *faults) problem(err error) *commonv1.Problem {
 	return errs.ToProblem(e)
 }
 
-func (f *faults) log(ctx context.Context, log *slog.Logger) {
+func (f *itemFailures) log(ctx context.Context, log *slog.Logger) {
 	if f.count > 0 {
 		log.ErrorContext(ctx, "visitors not served", "call", f.call, "count", f.count, "reason", f.first.Reason, "error", f.first)
 	}

@@ -13,25 +13,26 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-func view(round room.Round, active bool, issued, serving int64) room.Counters {
+func countersOf(round room.Round, active bool, issued, serving int64) room.Counters {
 	return room.Counters{EventID: "e", Round: round, Active: active, Issued: issued, Serving: serving, Settings: room.DefaultSettings()}
 }
 
-// In whatever order views of an event arrive, the board ends with the same, and never shows a lower number within a round.
-func TestBoardMergesInAnyOrder(t *testing.T) {
+// The order in which views of an event arrive does not change the result, and no number decreases
+// within a round.
+func TestStateCacheMergesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	views := []room.Counters{
-		view(1, true, 10, 0), view(1, true, 30, 10), view(1, true, 30, 20), view(1, false, 30, 20),
-		view(2, true, 0, 0), view(2, true, 5, 1), view(2, true, 6, 1),
+		countersOf(1, true, 10, 0), countersOf(1, true, 30, 10), countersOf(1, true, 30, 20), countersOf(1, false, 30, 20),
+		countersOf(2, true, 0, 0), countersOf(2, true, 5, 1), countersOf(2, true, 6, 1),
 	}
-	want := view(2, true, 6, 1)
+	want := countersOf(2, true, 6, 1)
 	for k := range len(views) * len(views) {
-		b := room.NewBoard()
+		b := room.NewStateCache()
 		order := slices.Clone(views)
 		order[k%len(order)], order[k/len(order)] = order[k/len(order)], order[k%len(order)]
 		last := map[room.Round]int64{}
 		for _, v := range order {
-			st := b.Apply(v)
+			st := b.Merge(v)
 			require.GreaterOrEqual(t, st.Serving, last[st.Round], "order %d", k)
 			last[st.Round] = st.Serving
 		}
@@ -40,39 +41,39 @@ func TestBoardMergesInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestBoardClosedRoundStaysClosed(t *testing.T) {
+func TestStateCacheClosedRoundStaysClosed(t *testing.T) {
 	t.Parallel()
-	b := room.NewBoard()
-	b.Apply(view(1, false, 10, 5))
-	st := b.Apply(view(1, true, 12, 5))
+	b := room.NewStateCache()
+	b.Merge(countersOf(1, false, 10, 5))
+	st := b.Merge(countersOf(1, true, 12, 5))
 	require.False(t, st.Active, "a late view does not open the round again")
 	require.Equal(t, int64(12), st.Issued)
-	b.Apply(view(2, true, 1, 0))
-	b.Gone("e")
-	b.Gone("unknown")
+	b.Merge(countersOf(2, true, 1, 0))
+	b.MarkDeleted("e")
+	b.MarkDeleted("unknown")
 	st, _ = b.Get("e")
 	require.False(t, st.Active, "the event is gone")
-	require.Empty(t, b.Active())
+	require.Empty(t, b.ActiveIDs())
 }
 
-func TestBoardRateBelongsToItsRound(t *testing.T) {
+func TestStateCacheResetsRateWithNewRound(t *testing.T) {
 	t.Parallel()
-	b := room.NewBoard()
-	b.Apply(view(1, true, 10, 0))
-	b.Measured("e", 1, 42)
-	b.Measured("e", 9, 99)
-	require.InDelta(t, 42, b.Apply(view(1, true, 11, 0)).Rate, 0)
-	require.Zero(t, b.Apply(view(2, true, 0, 0)).Rate, "a new round")
+	b := room.NewStateCache()
+	b.Merge(countersOf(1, true, 10, 0))
+	b.SetRate("e", 1, 42)
+	b.SetRate("e", 9, 99)
+	require.InDelta(t, 42, b.Merge(countersOf(1, true, 11, 0)).Rate, 0)
+	require.Zero(t, b.Merge(countersOf(2, true, 0, 0)).Rate, "a new round")
 }
 
-func TestBoardGave(t *testing.T) {
+func TestStateCacheRecordIssued(t *testing.T) {
 	t.Parallel()
-	b := room.NewBoard()
-	b.Apply(view(3, true, 10, 0))
+	b := room.NewStateCache()
+	b.Merge(countersOf(3, true, 10, 0))
 	for _, r := range []room.Record{
 		{EventID: "e", Round: 3, Position: 12}, {EventID: "e", Round: 3, Position: 11}, {EventID: "e", Round: 2, Position: 50}, {EventID: "x", Position: 9},
 	} {
-		b.Gave(r)
+		b.RecordIssued(r)
 	}
 	st, _ := b.Get("e")
 	require.Equal(t, int64(12), st.Issued)
@@ -81,7 +82,7 @@ func TestBoardGave(t *testing.T) {
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := room.NewBoard()
+		b := room.NewStateCache()
 		type update struct {
 			states []room.State
 			err    error
@@ -98,26 +99,26 @@ func TestWatcher(t *testing.T) {
 				}
 			}
 		}()
-		b.Apply(view(1, true, 1, 0))
+		b.Merge(countersOf(1, true, 1, 0))
 		synctest.Wait()
 		select {
 		case u := <-updates:
-			require.Fail(t, "a snapshot before the board was loaded", u)
+			require.Fail(t, "a snapshot before the cache was loaded", u)
 		default:
 		}
-		b.Loaded()
+		b.MarkLoaded()
 		snapshot := (<-updates).states
 		require.Len(t, snapshot, 1)
 		require.Equal(t, int64(1), snapshot[0].Issued)
-		for i := range int64(5) { // coalesced: the watcher sees the last of them
-			b.Apply(view(1, true, 2+i, 0))
+		for i := range int64(5) { // coalesced: the watcher gets the last one
+			b.Merge(countersOf(1, true, 2+i, 0))
 		}
 		synctest.Wait()
 		first := <-updates
 		for len(first.states) == 1 && first.states[0].Issued < 6 {
 			first = <-updates
 		}
-		b.Apply(view(1, true, 6, 0)) // nothing new
+		b.Merge(countersOf(1, true, 6, 0)) // no change
 		synctest.Wait()
 		select {
 		case u := <-updates:
@@ -129,15 +130,15 @@ func TestWatcher(t *testing.T) {
 	})
 }
 
-func TestWatcherStartsWithAnEmptySnapshot(t *testing.T) {
+func TestWatcherStartsWithSnapshot(t *testing.T) {
 	t.Parallel()
-	b := room.NewBoard()
-	b.Loaded()
+	b := room.NewStateCache()
+	b.MarkLoaded()
 	states, err := b.Watch().Next(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, states)
 	for i := range 3 {
-		b.Apply(room.Counters{EventID: fmt.Sprint("e", 2-i), Round: 1, Active: true})
+		b.Merge(room.Counters{EventID: fmt.Sprint("e", 2-i), Round: 1, Active: true})
 	}
 	states, err = b.Watch().Next(t.Context())
 	require.NoError(t, err)

@@ -18,24 +18,24 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// jam holds up every command on keys that contain a word, as a server does that hangs, until it is
+// blockingHook blocks every command whose keys contain a word, like a hanging server, until it is
 // opened.
-type jam struct {
+type blockingHook struct {
 	word  string
 	held  chan struct{}
 	open  chan struct{}
 	close func()
 }
 
-func newJam(t *testing.T, word string) *jam {
+func newBlockingHook(t *testing.T, word string) *blockingHook {
 	t.Helper()
-	j := &jam{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
+	j := &blockingHook{word: word, held: make(chan struct{}, 1000), open: make(chan struct{})}
 	j.close = sync.OnceFunc(func() { close(j.open) })
 	t.Cleanup(j.close)
 	return j
 }
 
-func (j *jam) wait(cmds ...goredis.Cmder) {
+func (j *blockingHook) wait(cmds ...goredis.Cmder) {
 	for _, cmd := range cmds {
 		for _, arg := range cmd.Args() {
 			if s, ok := arg.(string); ok && strings.Contains(s, j.word) {
@@ -47,34 +47,35 @@ func (j *jam) wait(cmds ...goredis.Cmder) {
 	}
 }
 
-func (j *jam) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+func (j *blockingHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		j.wait(cmd)
 		return next(ctx, cmd)
 	}
 }
 
-func (j *jam) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (j *blockingHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []goredis.Cmder) error {
 		j.wait(cmds...)
 		return next(ctx, cmds)
 	}
 }
 
-func (j *jam) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (j *blockingHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// jammed is a world in which Redis hangs for one event, and a replica in it that knows both events.
-func jammed(t *testing.T) (w *world, r *replica, stuck string, j *jam) {
+// newEnvWithHangingEvent returns an environment in which Redis hangs for one event, and a replica
+// that knows both events.
+func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string, j *blockingHook) {
 	t.Helper()
-	w = newWorld(t)
-	w.client = redistest.Open(t) // with a hook of its own
+	w = newTestEnv(t)
+	w.client = redistest.Open(t) // with its own hook
 	r = w.replica()
 	stuck = w.event + "-stuck"
 	for _, id := range []string{w.event, stuck} {
 		require.NoError(t, r.service.Open(t.Context(), id))
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 	}
-	j = newJam(t, "{"+stuck+"}")
+	j = newBlockingHook(t, "{"+stuck+"}")
 	w.client.AddHook(j)
 	return w, r, stuck, j
 }
@@ -91,13 +92,13 @@ func requests(event string, users ...string) []line.Request {
 	return out
 }
 
-// While Redis hangs for one event, every call about another is answered.
-func TestAHangingEventDelaysNoOther(t *testing.T) {
-	w, r, stuck, j := jammed(t)
+// While Redis hangs for one event, calls for other events succeed.
+func TestHangingEventDelaysNoOther(t *testing.T) {
+	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
 	token := line.Entry{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
 	var held sync.WaitGroup
-	for i := range 20 { // more than any number of batches under way
+	for i := range 20 { // more than the parallel batches
 		user := "u-" + strconv.Itoa(i)
 		held.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
 		held.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
@@ -126,9 +127,9 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 	return o.Epoch
 }
 
-// The ticks of other lines go on too.
-func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
-	w, r, _, j := jammed(t)
+// Ticks of other lines go on.
+func TestHangingLineDelaysNoOtherTick(t *testing.T) {
+	w, r, _, j := newEnvWithHangingEvent(t)
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	slot := slotOf(t, w, "in")
 	ctx, stop := context.WithCancel(t.Context())
@@ -153,9 +154,9 @@ func TestAHangingLineDelaysNoOtherTick(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// failing is a store in which all lines but one cannot be ticked: they fail at once, then hang. It
-// asks no server, which could fail the sound line too.
-type failing struct {
+// failingStore is a store in which all lines but one cannot be ticked: they fail at once, then
+// hang. It asks no server, which could fail the sound line too.
+type failingStore struct {
 	line.Store
 
 	sound  string
@@ -165,7 +166,7 @@ type failing struct {
 	open   chan struct{}
 }
 
-func (f *failing) Events(context.Context) ([]string, error) {
+func (f *failingStore) Events(context.Context) ([]string, error) {
 	ids := []string{f.sound}
 	for i := range 100 { // more than all rounds together take
 		ids = append(ids, f.sound+"-"+strconv.Itoa(i))
@@ -173,11 +174,11 @@ func (f *failing) Events(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-func (*failing) Add(context.Context, ...string) error { return nil }
+func (*failingStore) Add(context.Context, ...string) error { return nil }
 
-func (*failing) Remove(context.Context, string) error { return errs.ErrUnavailable }
+func (*failingStore) Remove(context.Context, string) error { return errs.ErrUnavailable }
 
-func (f *failing) Admit(_ context.Context, eventID string, _ line.Memory) (line.State, line.Tick, error) {
+func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.State, line.Tick, error) {
 	if eventID == f.sound {
 		f.ticked <- struct{}{}
 		return line.State{}, line.Tick{}, nil
@@ -189,10 +190,10 @@ func (f *failing) Admit(_ context.Context, eventID string, _ line.Memory) (line.
 	return line.State{}, line.Tick{}, errs.ErrUnavailable
 }
 
-// However many lines fail slowly, those that are sound are ticked.
-func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
-	w := newWorld(t)
-	store := &failing{
+// Healthy lines are ticked however many lines fail slowly.
+func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
+	w := newTestEnv(t)
+	store := &failingStore{
 		Store: w.store(), sound: w.event,
 		ticked: make(chan struct{}), hung: make(chan struct{}, 1000), open: make(chan struct{}),
 	}
@@ -219,7 +220,7 @@ func TestManyFailingLinesDelayNoSoundOne(t *testing.T) {
 	}
 }
 
-// slowDirectory does not say whether an event exists.
+// slowDirectory does not answer Exists.
 type slowDirectory struct {
 	*directory
 
@@ -233,10 +234,10 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 	return line.ErrEventUnknown
 }
 
-// Anybody can make ids up: whoever asks for the status of one is answered at once, and ticket is
-// asked behind.
-func TestStatusOfAnUnknownLineWaitsForNobody(t *testing.T) {
-	w := newWorld(t)
+// Ids may be made up: a status of an unknown line is answered immediately, and ticket is called in
+// the background.
+func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
+	w := newTestEnv(t)
 	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}
 	r := w.replicaWith(w.store(), events)
 	free := sync.OnceFunc(func() { close(events.release) })

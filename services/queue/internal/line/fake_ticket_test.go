@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// office is a ticket service that knows where sales stand.
-type office struct {
+// fakeTicket is a fake ticket service with sale statuses.
+type fakeTicket struct {
 	directory
 
 	mu    sync.Mutex
@@ -22,7 +22,7 @@ type office struct {
 	calls [][]string
 }
 
-func (o *office) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
+func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls = append(o.calls, ids)
@@ -39,13 +39,13 @@ func (o *office) Sales(_ context.Context, ids []string) (map[string]line.SaleRep
 	return found, o.age, nil
 }
 
-func (o *office) fail(err error) {
+func (o *fakeTicket) setError(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.err = err
 }
 
-func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
+func (o *fakeTicket) setStatus(event string, status line.SaleStatus, opens time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.words == nil {
@@ -57,7 +57,7 @@ func (o *office) says(event string, status line.SaleStatus, opens time.Time) {
 }
 
 // setThreshold changes the settings of the event's line.
-func (o *office) setThreshold(event string, threshold int64) {
+func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.directory.mu.Lock()
 	o.threshold = threshold
 	o.directory.mu.Unlock()
@@ -68,8 +68,8 @@ func (o *office) setThreshold(event string, threshold int64) {
 	o.words[event] = word
 }
 
-// asked forgets what was asked for so far and returns it.
-func (o *office) asked() [][]string {
+// asked returns the calls so far and clears them.
+func (o *fakeTicket) asked() [][]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	calls := o.calls
@@ -77,40 +77,40 @@ func (o *office) asked() [][]string {
 	return calls
 }
 
-// saleWorld is a world whose replicas ask one ticket service, which says where the event's sale stands.
-func saleWorld(t *testing.T, status line.SaleStatus) (*world, *office) {
+// newSaleEnv returns an environment with a ticket service that reports the event's sale status.
+func newSaleEnv(t *testing.T, status line.SaleStatus) (*testEnv, *fakeTicket) {
 	t.Helper()
-	w, tickets := newWorld(t), &office{}
-	tickets.says(w.event, status, w.clock.Now())
+	w, tickets := newTestEnv(t), &fakeTicket{}
+	tickets.setStatus(w.event, status, w.clock.Now())
 	return w, tickets
 }
 
-// asking is a replica that asks a ticket service about everything.
-func (w *world) asking(tickets *office) *replica {
+// replicaAsking returns a replica that uses a ticket service for all calls.
+func (w *testEnv) replicaAsking(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	return w.replicaOf(w.store(), tickets, tickets)
 }
 
-// opened is such a replica that has opened the event's line.
-func (w *world) opened(tickets *office) *replica {
+// opened returns such a replica that has opened the event's line.
+func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	w.t.Helper()
-	r := w.asking(tickets)
+	r := w.replicaAsking(tickets)
 	require.NoError(w.t, r.service.Open(w.t.Context(), w.event))
 	return r
 }
 
-// requirePlace compares a place's status, and where it says that the sale stands.
+// requirePlace compares a place's status and sale status.
 func requirePlace(t *testing.T, status string, sale line.SaleStatus, p line.Place, msg ...any) {
 	t.Helper()
 	require.Equal(t, []string{status, sale.String()}, []string{p.Status, p.Sale.String()}, msg...)
 }
 
-// second lets a second pass at a replica.
-func (w *world) second(rs ...*replica) {
+// second runs one second of replicas.
+func (w *testEnv) second(rs ...*replica) {
 	w.t.Helper()
 	w.clock.Advance(time.Second)
 	for _, r := range rs {
-		r.service.AskSales(w.t.Context())
+		r.service.RefreshSales(w.t.Context())
 		r.worker.Tick(w.t.Context())
 	}
 }
@@ -119,16 +119,16 @@ func (r *replica) status(ctx context.Context, event, user string) line.Place {
 	return r.service.Status(ctx, []line.Request{{EventID: event, Caller: line.Caller{UserID: user}}})[0].Place
 }
 
-// lines is what a gateway that connects now is told.
-func (r *replica) lines(t *testing.T) (told []line.Recovery) {
+// lines returns the snapshot that a new watcher gets.
+func (r *replica) lines(t *testing.T) (sent []line.Recovery) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, r.service.Watch(ctx, func(lines []line.Recovery, snapshot bool) error {
 		if snapshot {
-			told = lines
+			sent = lines
 		}
 		cancel()
 		return nil
 	}))
-	return told
+	return sent
 }

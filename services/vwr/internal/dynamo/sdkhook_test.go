@@ -15,44 +15,47 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// tap lets a test see, hold, change or lose what a store sends, attempt by attempt, as the SDK may send a call more than once.
-type tap struct {
-	// before runs ahead of an attempt; its error is the attempt's, and nothing is sent.
+// sdkHook intercepts each attempt of the store's calls, so that a test can observe, block or change
+// it, or lose its response. The SDK may make several attempts per call.
+type sdkHook struct {
+	// before runs before an attempt. If it fails, nothing is sent and the attempt fails with its
+	// error.
 	before func(in any) error
-	// after runs when DynamoDB has answered; it may change the answer, and its error is the attempt's: the answer is lost.
+	// after runs when DynamoDB has answered. It may change the response. If it fails, the response
+	// is lost and the attempt fails with its error.
 	after func(in, out any) error
-	// answer stands in for DynamoDB where it does not return nil.
+	// answer replaces DynamoDB's response unless it returns nil.
 	answer func(in any) any
 }
 
-// errCut is how a lost connection looks: the SDK sends such a call again, unless it is told not to.
-var errCut error = &smithyhttp.RequestSendError{Err: errors.New("connection reset by peer")}
+// errConnReset is the error of a lost connection. The SDK retries it unless retries are disabled.
+var errConnReset error = &smithyhttp.RequestSendError{Err: errors.New("connection reset by peer")}
 
-type tappedInput struct{}
+type inputKey struct{}
 
-// options also shorten the SDK's pauses between attempts, and lift the time limits of calls: a busy
-// machine makes a test slow, not red.
-func (p tap) options(o *awsdynamo.Options) {
+// options also shortens the SDK's backoff and removes the deadlines of calls, so that tests do not
+// fail on a busy machine.
+func (p sdkHook) options(o *awsdynamo.Options) {
 	if o.Retryer != nil {
 		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
 	}
 	o.APIOptions = append(slices.Clone(o.APIOptions), func(s *middleware.Stack) error {
 		return errors.Join(
-			s.Initialize.Add(middleware.InitializeMiddlewareFunc("tap input", p.note), middleware.Before),
+			s.Initialize.Add(middleware.InitializeMiddlewareFunc("sdkHook input", p.storeInput), middleware.Before),
 			s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("tap", p.attempt), middleware.Before))
 	})
 }
 
-func (tap) note(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+func (sdkHook) storeInput(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
-	return next.HandleInitialize(middleware.WithStackValue(context.WithoutCancel(ctx), tappedInput{}, in.Parameters), in)
+	return next.HandleInitialize(middleware.WithStackValue(context.WithoutCancel(ctx), inputKey{}, in.Parameters), in)
 }
 
-func (p tap) attempt(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+func (p sdkHook) attempt(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	middleware.DeserializeOutput, middleware.Metadata, error,
 ) {
-	input := middleware.GetStackValue(ctx, tappedInput{})
+	input := middleware.GetStackValue(ctx, inputKey{})
 	if p.before != nil {
 		if err := p.before(input); err != nil {
 			return middleware.DeserializeOutput{}, middleware.Metadata{}, err
@@ -70,12 +73,12 @@ func (p tap) attempt(ctx context.Context, in middleware.DeserializeInput, next m
 	return out, meta, err
 }
 
-// gate holds whoever passes until it is opened.
+// gate blocks callers until it is opened.
 type gate struct{ reached, open chan struct{} }
 
 func newGate() *gate { return &gate{reached: make(chan struct{}, 1), open: make(chan struct{})} }
 
-func (g *gate) pass() {
+func (g *gate) block() {
 	select {
 	case g.reached <- struct{}{}:
 	default:
@@ -83,8 +86,8 @@ func (g *gate) pass() {
 	<-g.open
 }
 
-// await returns when somebody stands before the gate.
-func (g *gate) await(t *testing.T) {
+// awaitBlocked waits until a caller is blocked.
+func (g *gate) awaitBlocked(t *testing.T) {
 	t.Helper()
 	waittest.Receive(t, g.reached, "somebody at the gate")
 }

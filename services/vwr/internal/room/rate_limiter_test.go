@@ -17,12 +17,12 @@ func counters(issued, serving int64) room.Counters {
 	return room.Counters{EventID: "e", Active: true, Round: 1, Issued: issued, Serving: serving, Settings: room.DefaultSettings()}
 }
 
-func TestPaceAllowance(t *testing.T) {
+func TestRateLimiterAllowance(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		counters room.Counters
 		rate     float64
-		after    float64 // s since the counter was first seen
+		after    float64 // seconds since the counter was first observed
 		want     int64
 	}{
 		"just seen":                     {counters(1000, 0), 50, 0, 0},
@@ -36,19 +36,19 @@ func TestPaceAllowance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var p room.Pace
+			var p room.RateLimiter
 			p.Observe(c.counters, at(0))
 			require.Equal(t, c.want, p.Allowance(c.counters, c.rate, at(c.after)))
 		})
 	}
 }
 
-func TestPaceStartsAnewWhenTheCounterMoves(t *testing.T) {
+func TestRateLimiterRestartsWhenCounterMoves(t *testing.T) {
 	t.Parallel()
-	var p room.Pace
+	var p room.RateLimiter
 	require.Zero(t, p.Allowance(counters(1000, 0), 50, at(100)), "nothing was seen yet")
 	p.Observe(counters(1000, 0), at(0))
-	p.Observe(counters(1000, 0), at(1)) // the same value does not
+	p.Observe(counters(1000, 0), at(1)) // the same value does not restart the measurement
 	require.Equal(t, int64(100), p.Allowance(counters(1000, 0), 50, at(2)), "after 2 s")
 	p.Observe(counters(1000, 40), at(2))
 	require.Equal(t, int64(25), p.Allowance(counters(1000, 40), 50, at(2.5)), "half a second after another replica moved it")
@@ -59,17 +59,18 @@ func TestPaceStartsAnewWhenTheCounterMoves(t *testing.T) {
 	require.Equal(t, int64(50), p.Allowance(next, 50, at(4)), "a second after the new round was seen")
 }
 
-// A winner that steps whenever a position is due reaches exactly the rate, also when a step is worth less than one position.
-func TestPaceKeepsFractions(t *testing.T) {
+// A winner that steps whenever a position is due reaches exactly the rate, even when a step earns
+// less than one position.
+func TestRateLimiterKeepsFractions(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.3, 1, 2.5, 7, 50, 333} {
 		c := counters(1_000_000, 0)
-		var p room.Pace
+		var p room.RateLimiter
 		p.Observe(c, at(0))
 		for s := 0.4; s <= 400.01; s += 0.4 {
 			p.Observe(c, at(s))
 			if n := p.Allowance(c, rate, at(s)); n > 0 {
-				p.Advanced(n, rate, at(s))
+				p.RecordAdvance(n, rate, at(s))
 				c.Serving += n
 			}
 		}
@@ -78,40 +79,41 @@ func TestPaceKeepsFractions(t *testing.T) {
 	}
 }
 
-// What the end of the line or the batch cut off is lost: time in which nobody waited earns nothing.
-func TestPaceDropsWhatWasCutOff(t *testing.T) {
+// The allowance that the batch or an empty queue cuts off is lost: time in which nobody waits earns
+// nothing.
+func TestRateLimiterDropsCutOffAllowance(t *testing.T) {
 	t.Parallel()
-	var p room.Pace
+	var p room.RateLimiter
 	c := counters(10, 0)
 	p.Observe(c, at(0))
 	n := p.Allowance(c, 50, at(60))
 	require.Equal(t, int64(10), n, "all who wait")
-	p.Advanced(n, 50, at(60))
+	p.RecordAdvance(n, 50, at(60))
 	c.Serving, c.Issued = 10, 10_000
 	require.Equal(t, int64(5), p.Allowance(c, 50, at(60.1)), "0.1 s later")
 }
 
-func TestShare(t *testing.T) {
+func TestClaimShare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		served, claimed int64 // per second
 		seconds         int
 		want            float64
 	}{
-		"nothing seen":            {0, 0, 0, 1},
-		"a young window":          {50, 0, 19, 1},
-		"everybody comes":         {50, 50, 30, 1},
-		"half of them come":       {50, 25, 30, 510.0 / 1010},
-		"nobody comes":            {50, 0, 30, room.MinShare},
-		"latecomers":              {50, 75, 30, 1510.0 / 1010},
-		"a crowd of latecomers":   {50, 500, 30, room.MaxShare},
-		"nobody is served":        {0, 0, 30, 1},
-		"few say little":          {1, 0, 30, 10.0 / 30},
-		"what was before is past": {50, 25, 120, 510.0 / 1010},
+		"nothing seen":             {0, 0, 0, 1},
+		"a young window":           {50, 0, 19, 1},
+		"everybody comes":          {50, 50, 30, 1},
+		"half of them come":        {50, 25, 30, 510.0 / 1010},
+		"nobody comes":             {50, 0, 30, room.MinShare},
+		"latecomers":               {50, 75, 30, 1510.0 / 1010},
+		"a visitors of latecomers": {50, 500, 30, room.MaxShare},
+		"nobody is served":         {0, 0, 30, 1},
+		"few say little":           {1, 0, 30, 10.0 / 30},
+		"what was before is past":  {50, 25, 120, 510.0 / 1010},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s room.Share
+			var s room.ClaimShare
 			for i := range c.seconds + 1 {
 				if c.seconds == 0 {
 					break
@@ -125,9 +127,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestShareForgetsTheLastRound(t *testing.T) {
+func TestClaimShareResetsWithNewRound(t *testing.T) {
 	t.Parallel()
-	var s room.Share
+	var s room.ClaimShare
 	for i := range 31 {
 		s.Observe(counters(10_000, int64(50*i)), 0, at(float64(i)))
 	}
@@ -138,9 +140,9 @@ func TestShareForgetsTheLastRound(t *testing.T) {
 	require.InDelta(t, 1, s.Value(), 0, "a new round")
 }
 
-// Replicas of the previous release write claims to the event's item alone, and an event's item that
+// Replicas of the previous release write claims to the event's item only, and an event's item that
 // is too busy gets none: the count that grew more is the complete one.
-func TestShareTakesTheCompleteCount(t *testing.T) {
+func TestClaimShareUsesGreaterCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ former, claimed int64 }{
 		"some come to the previous release":  {50, 20},
@@ -148,7 +150,7 @@ func TestShareTakesTheCompleteCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s room.Share
+			var s room.ClaimShare
 			for i := range int64(31) {
 				cs := counters(1_000_000, 50*i)
 				cs.Claimed = 9_000 + c.former*i

@@ -16,8 +16,8 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A store that does not answer for one event gives out the positions of all others.
-func TestAnEventWhoseWritesHangDelaysNoOther(t *testing.T) {
+// When writes of one event hang, the positions of all others are issued.
+func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
 	for name, isStuck := range map[string]func(in any, event string) bool{
 		"counter": func(in any, event string) bool {
@@ -31,23 +31,23 @@ func TestAnEventWhoseWritesHangDelaysNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := tables(t, 1)
-			plain := open(tap{})
-			slow := roomtest.Open(t, plain, "slow", room.DefaultSettings())
-			fast := roomtest.Open(t, plain, "fast", room.DefaultSettings())
+			plain := open(sdkHook{})
+			slow := roomtest.StartRound(t, plain, "slow", room.DefaultSettings())
+			fast := roomtest.StartRound(t, plain, "fast", room.DefaultSettings())
 			g := newGate()
-			s := open(tap{before: func(in any) error {
+			s := open(sdkHook{before: func(in any) error {
 				if isStuck(in, slow.EventID) {
-					g.pass()
+					g.block()
 				}
 				return nil
 			}})
 			var held sync.WaitGroup
-			for range 200 { // more than the writes that may be under way
-				held.Go(func() { _, _ = takeFor(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
+			for range 200 { // more than the parallel writes allowed
+				held.Go(func() { _, _ = takeWithID(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
 			}
-			g.await(t)
+			g.awaitBlocked(t)
 			for want := range int64(3) {
-				r, err := takeFor(t.Context(), s, fast, uuid.New())
+				r, err := takeWithID(t.Context(), s, fast, uuid.New())
 				require.NoError(t, err)
 				require.Equal(t, want+1, r.Position)
 			}
@@ -57,27 +57,27 @@ func TestAnEventWhoseWritesHangDelaysNoOther(t *testing.T) {
 	}
 }
 
-// Claims of an event whose sets cannot be written wait; those of all others are counted.
-func TestAnEventWhoseClaimsHangDelaysNoOther(t *testing.T) {
+// Claims of an event whose sets cannot be written stay queued; those of other events are counted.
+func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
-	plain := open(tap{})
-	slow := roomtest.Open(t, plain, "slow-claims", room.DefaultSettings())
-	fast := roomtest.Open(t, plain, "fast-claims", room.DefaultSettings())
+	plain := open(sdkHook{})
+	slow := roomtest.StartRound(t, plain, "slow-claims", room.DefaultSettings())
+	fast := roomtest.StartRound(t, plain, "fast-claims", room.DefaultSettings())
 	g := newGate()
-	s := open(tap{before: func(in any) error {
+	s := open(sdkHook{before: func(in any) error {
 		if _, positions := toClaims(in); positions && eventOf(in) == slow.EventID+"#claims" {
-			g.pass()
+			g.block()
 		}
 		return nil
 	}})
 	claims := dynamo.NewClaims(s)
-	stop := counting(t, claims)
+	stop := runClaims(t, claims)
 	claim := func(c room.Counters, position int64) {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: position})
 	}
 	claim(slow, 1)
-	g.await(t)
+	g.awaitBlocked(t)
 	claim(fast, 1)
 	waittest.Until(t, func() bool { return claimed(t, claims, fast) == 1 }, "the other event's claim")
 	close(g.open)
@@ -85,26 +85,26 @@ func TestAnEventWhoseClaimsHangDelaysNoOther(t *testing.T) {
 	require.Equal(t, int64(1), claimed(t, claims, slow))
 }
 
-// While more claims wait than a group takes, their number in the store is too small to tell who has
-// left: the share keeps its last value, and no rate rises because of a burst.
-func TestClaimedFailsWhileABurstWaits(t *testing.T) {
+// While more than one group of claims is queued, the stored count is too small. Claimed fails, so
+// that the share stays unchanged and a burst does not raise the rate.
+func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	g := newGate()
-	s := open(tap{before: func(in any) error {
+	s := open(sdkHook{before: func(in any) error {
 		if _, positions := toClaims(in); positions {
-			g.pass()
+			g.block()
 		}
 		return nil
 	}})
-	c := roomtest.Open(t, s, "burst", room.DefaultSettings())
+	c := roomtest.StartRound(t, s, "burst", room.DefaultSettings())
 	claims := dynamo.NewClaims(s)
-	stop := counting(t, claims)
+	stop := runClaims(t, claims)
 	const visitors = 700
 	for p := range int64(visitors) {
 		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 		if p == 0 {
-			g.await(t) // the others are not in the first group
+			g.awaitBlocked(t) // the following claims are not in the first group
 		}
 	}
 	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)

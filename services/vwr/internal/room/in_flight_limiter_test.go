@@ -14,7 +14,7 @@ func inFlight(issued, serving, limit int64) room.Counters {
 	return c
 }
 
-func TestFlight(t *testing.T) {
+func TestInFlightLimiter(t *testing.T) {
 	t.Parallel()
 	type seen struct {
 		at      float64
@@ -24,7 +24,7 @@ func TestFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		history []seen
 		issued  int64
-		want    int64 // of the last one
+		want    int64 // the last allowance
 	}{
 		"empty tier 2": {[]seen{{0, 0, room.Load{}}}, 1000, 100},
 		"some inside":  {[]seen{{0, 0, room.Load{Waiting: 30, Active: 20}}}, 1000, 50},
@@ -51,7 +51,7 @@ func TestFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var f room.Flight
+			var f room.InFlightLimiter
 			var got int64
 			for _, s := range c.history {
 				cs := inFlight(c.issued, s.serving, 100)
@@ -63,17 +63,17 @@ func TestFlight(t *testing.T) {
 	}
 }
 
-func TestFlightIsBoundedByTheBatch(t *testing.T) {
+func TestInFlightLimiterIsBoundedByBatch(t *testing.T) {
 	t.Parallel()
-	var f room.Flight
+	var f room.InFlightLimiter
 	c := inFlight(10_000, 0, 5_000)
 	f.Observe(c, room.Load{}, at(0))
 	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.Load{}))
 }
 
-func TestMeter(t *testing.T) {
+func TestRateMeter(t *testing.T) {
 	t.Parallel()
-	var m room.Meter
+	var m room.RateMeter
 	c := counters(100_000, 0)
 	for i := range 8 {
 		m.Observe(c, at(0.4*float64(i)))
@@ -88,7 +88,7 @@ func TestMeter(t *testing.T) {
 	c.Serving = c.Issued
 	m.Observe(c, at(20))
 	before := m.Rate()
-	for i := range 100 { // an empty line says nothing
+	for i := range 100 { // an empty queue is not measured
 		m.Observe(c, at(21+float64(i)))
 	}
 	require.InDelta(t, before, m.Rate(), 0, "an empty line")

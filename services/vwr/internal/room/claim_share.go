@@ -1,0 +1,80 @@
+package room
+
+import "time"
+
+// Window and bounds of the claim share.
+const (
+	ShareWindow = 20 * time.Second
+	MinShare    = 0.2
+	MaxShare    = 2.0
+	// sharePrior is added to the served and to the claimed positions, so that small numbers barely
+	// change the share.
+	sharePrior = 10
+)
+
+// maxShareGap is the longest time between two reads of the claims in the same window.
+const maxShareGap = 5 * time.Second
+
+// ClaimShare measures the share of the positions served in the last 20 s that were claimed. The
+// rate is divided by it, so that visitors who left do not use up the rate. Claims of positions
+// served earlier count too, so latecomers slow the counter down. While claims cannot be read, the
+// share stays unchanged. It is not safe for concurrent use.
+type ClaimShare struct {
+	round Round
+	value float64 // 0 until a whole window was observed
+	// samples are sorted by time. The first one is the newest that is at least ShareWindow old, if
+	// any.
+	samples []shareSample
+}
+
+// shareSample is one read of the counters. former is the claim count on the event's item, the only
+// one that replicas of the previous release write; claimed is the count on the claims item.
+type shareSample struct {
+	at                       time.Time
+	serving, former, claimed int64
+}
+
+// Due reports whether the claims must be read at now.
+func (s *ClaimShare) Due(c Counters, now time.Time) bool {
+	return s.round != c.Round || len(s.samples) == 0 || now.Sub(s.samples[len(s.samples)-1].at) >= claimsInterval
+}
+
+// Observe records a read of the counters and of the claims that completed at now. After a gap of
+// more than maxShareGap a new window begins, since claims made in the gap may arrive late or be
+// lost.
+func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
+	if s.round != c.Round {
+		*s = ClaimShare{round: c.Round}
+	}
+	if n := len(s.samples); n > 0 && now.Sub(s.samples[n-1].at) > maxShareGap {
+		s.samples = s.samples[:0]
+	}
+	s.samples = append(s.samples, shareSample{at: now, serving: c.Serving, former: c.Claimed, claimed: claimed})
+	drop := 0
+	for drop+1 < len(s.samples) && now.Sub(s.samples[drop+1].at) >= ShareWindow {
+		drop++
+	}
+	s.samples = append(s.samples[:0], s.samples[drop:]...)
+	s.measure()
+}
+
+// measure uses the claim count that grew more. While replicas of the previous release run, the
+// former count is the complete one; when the event's item is too busy to be written, the other.
+func (s *ClaimShare) measure() {
+	first, last := s.samples[0], s.samples[len(s.samples)-1]
+	if last.at.Sub(first.at) < ShareWindow {
+		return
+	}
+	served, claimed := last.serving-first.serving, max(last.former-first.former, last.claimed-first.claimed)
+	s.value = max(MinShare, min(MaxShare, float64(claimed+sharePrior)/float64(served+sharePrior)))
+}
+
+// Value returns the share, between MinShare and MaxShare. It is 1 until a whole window was
+// observed: claims follow the counter by one poll interval, so a short window would count visitors
+// who are about to poll as gone.
+func (s *ClaimShare) Value() float64 {
+	if s.value == 0 {
+		return 1
+	}
+	return s.value
+}

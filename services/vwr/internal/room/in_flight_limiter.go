@@ -1,0 +1,57 @@
+package room
+
+import "time"
+
+// ArrivalWindow is how long a served visitor counts as in transit to tier 2. A visitor who has not
+// arrived by then counts as gone.
+const ArrivalWindow = 60 * time.Second
+
+// InFlightLimiter implements the inlet MaxInFlight: it tracks how many were served and how many
+// arrived at tier 2 in the last 60 s. It is not safe for concurrent use.
+type InFlightLimiter struct {
+	round Round
+	// samples are sorted by time. The first one is the newest that is at least ArrivalWindow old,
+	// if any.
+	samples []inFlightSample
+}
+
+type inFlightSample struct {
+	at               time.Time
+	serving, arrived int64
+}
+
+// Observe records, at now, a read of the counters and the load read after it.
+func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
+	// A smaller count means that tier 2 has lost its counter.
+	restarted := len(f.samples) > 0 && l.Arrived < f.samples[len(f.samples)-1].arrived
+	if f.round != c.Round || restarted {
+		*f = InFlightLimiter{round: c.Round}
+	}
+	f.samples = append(f.samples, inFlightSample{at: now, serving: c.Serving, arrived: l.Arrived})
+	drop := 0
+	for drop+1 < len(f.samples) && now.Sub(f.samples[drop+1].at) >= ArrivalWindow {
+		drop++
+	}
+	f.samples = append(f.samples[:0], f.samples[drop:]...)
+}
+
+// Allowance returns how many positions may be served so that those waiting, active and in transit
+// stay within the maximum: at most one batch, never past the last issued position.
+func (f *InFlightLimiter) Allowance(c Counters, l Load) int64 {
+	free := c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
+	return max(0, min(free, c.Settings.Batch, c.Waiting()))
+}
+
+// inTransit returns how many of those served in the last 60 s have not arrived.
+// A replica that has observed a shorter time, and not the start of the round, counts everyone ever
+// served. That overestimates, for at most a minute.
+func (f *InFlightLimiter) inTransit(c Counters, l Load) int64 {
+	if len(f.samples) == 0 {
+		return max(0, c.Serving-l.Arrived)
+	}
+	first, last := f.samples[0], f.samples[len(f.samples)-1]
+	if first.serving > 0 && last.at.Sub(first.at) < ArrivalWindow {
+		return max(0, c.Serving-l.Arrived)
+	}
+	return max(0, (c.Serving-first.serving)-(l.Arrived-first.arrived))
+}

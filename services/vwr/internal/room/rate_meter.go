@@ -1,0 +1,50 @@
+package room
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// meterDecay is the time constant of the measured rate in seconds: a sample 15 s old has 1/e of
+	// the weight of a new one.
+	meterDecay = 15.0
+	// meterMinSeconds is how many seconds of a non-empty queue are observed before there is a
+	// measured rate.
+	meterMinSeconds = 3.0
+)
+
+// RateMeter measures the speed of the serving counter: an exponentially weighted mean over the time
+// in which somebody waits. It is not safe for concurrent use.
+type RateMeter struct {
+	seen               bool
+	last               Counters
+	at                 time.Time
+	positions, seconds float64 // decayed positions and seconds
+}
+
+// Observe records a read of the counters at now.
+func (m *RateMeter) Observe(c Counters, now time.Time) {
+	if !m.seen || m.last.Round != c.Round {
+		*m = RateMeter{seen: true, last: c, at: now}
+		return
+	}
+	dt := now.Sub(m.at).Seconds()
+	if dt <= 0 {
+		return
+	}
+	if m.last.Waiting() > 0 { // with an empty queue the speed depends on arrivals, not on the inlet
+		keep := math.Exp(-dt / meterDecay)
+		m.positions = m.positions*keep + float64(max(0, c.Serving-m.last.Serving))
+		m.seconds = m.seconds*keep + dt
+	}
+	m.last, m.at = c, now
+}
+
+// Rate returns the measured positions per second; 0 until there is a measurement.
+func (m *RateMeter) Rate() float64 {
+	if m.seconds < meterMinSeconds {
+		return 0
+	}
+	return m.positions / m.seconds
+}

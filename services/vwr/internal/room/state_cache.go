@@ -1,0 +1,222 @@
+package room
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// State is the cached state of one event.
+type State struct {
+	Counters
+
+	// Rate is the measured number of positions per second; 0 until measured.
+	Rate float64
+
+	rev uint64 // the cache's revision at this event's last change
+}
+
+// StateCache holds a replica's view of every event. It serves visitors' polls and the gateways'
+// streams. It merges reads and writes in any order of arrival, and within a round no counter
+// decreases.
+type StateCache struct {
+	mu      sync.Mutex
+	events  map[string]State
+	rev     uint64
+	changed chan struct{} // closed and replaced at every change
+	loaded  bool
+	ready   chan struct{} // closed after the first read of the registry of active events
+}
+
+// NewStateCache returns an empty cache.
+func NewStateCache() *StateCache {
+	return &StateCache{events: make(map[string]State), changed: make(chan struct{}), ready: make(chan struct{})}
+}
+
+// Merge merges counters that were read or written, and returns the event's cached state.
+func (sc *StateCache) Merge(c Counters) State {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	old, known := sc.events[c.EventID]
+	next := State{Counters: c}
+	if known {
+		next = old
+		next.Counters = merge(old.Counters, c)
+		if next.Round != old.Round {
+			next.Rate = 0
+		}
+	}
+	return sc.put(old, next, known)
+}
+
+// merge returns the later of two views of one event. Within a round the counters only grow, and a
+// closed room stays closed.
+func merge(old, c Counters) Counters {
+	if c.Round < old.Round {
+		return old
+	}
+	if c.Round == old.Round {
+		c.Active = c.Active && old.Active
+		c.Issued = max(c.Issued, old.Issued)
+		c.Serving = max(c.Serving, old.Serving)
+		c.Claimed = max(c.Claimed, old.Claimed)
+	}
+	return c
+}
+
+// MarkDeleted closes the room of an event that the store no longer has.
+func (sc *StateCache) MarkDeleted(eventID string) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if old, known := sc.events[eventID]; known {
+		next := old
+		next.Active = false
+		sc.put(old, next, known)
+	}
+}
+
+// SetRate sets the measured rate of an event, in positions per second.
+func (sc *StateCache) SetRate(eventID string, round Round, rate float64) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	old, known := sc.events[eventID]
+	if !known || old.Round != round {
+		return
+	}
+	next := old
+	next.Rate = rate
+	sc.put(old, next, known)
+}
+
+// RecordIssued records a position issued by this replica before the next read shows it.
+func (sc *StateCache) RecordIssued(r Record) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	old, known := sc.events[r.EventID]
+	if !known || old.Round != r.Round || old.Issued >= r.Position {
+		return
+	}
+	next := old
+	next.Issued = r.Position
+	sc.put(old, next, known)
+}
+
+func (sc *StateCache) put(old, next State, known bool) State {
+	if known && next == old {
+		return old
+	}
+	sc.rev++
+	next.rev = sc.rev
+	sc.events[next.EventID] = next
+	close(sc.changed)
+	sc.changed = make(chan struct{})
+	return next
+}
+
+// Get returns one event's state.
+func (sc *StateCache) Get(eventID string) (State, bool) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	st, ok := sc.events[eventID]
+	return st, ok
+}
+
+// All returns every event, sorted by id.
+func (sc *StateCache) All() []State {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return slices.SortedFunc(maps.Values(sc.events), byEvent)
+}
+
+// ActiveIDs returns the sorted ids of the active events.
+func (sc *StateCache) ActiveIDs() []string {
+	var ids []string
+	for _, st := range sc.All() {
+		if st.Active {
+			ids = append(ids, st.EventID)
+		}
+	}
+	return ids
+}
+
+// MarkLoaded records that the cache has every active event.
+func (sc *StateCache) MarkLoaded() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if !sc.loaded {
+		sc.loaded = true
+		close(sc.ready)
+	}
+}
+
+// Ready reports whether MarkLoaded was called.
+func (sc *StateCache) Ready() bool {
+	select {
+	case <-sc.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Watch returns a watcher whose first update is a snapshot. It needs no closing.
+func (sc *StateCache) Watch() *Watcher { return &Watcher{cache: sc} }
+
+// Watcher returns changes of the cache. It is not safe for concurrent use.
+type Watcher struct {
+	cache *StateCache
+	rev   uint64
+	begun bool
+}
+
+// Next waits for changes and returns the current state of each event changed since the last call.
+// Several changes of an event are coalesced. The first call waits until the cache is loaded and
+// returns every event (maybe none). It fails when ctx ends.
+func (w *Watcher) Next(ctx context.Context) ([]State, error) {
+	if !w.begun {
+		select {
+		case <-w.cache.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	for {
+		states, changed := w.since()
+		if len(states) > 0 || !w.begun {
+			w.begun = true
+			return states, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (w *Watcher) since() ([]State, <-chan struct{}) {
+	sc := w.cache
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	var states []State
+	for _, st := range sc.events {
+		if st.rev > w.rev {
+			states = append(states, st)
+		}
+	}
+	w.rev = sc.rev
+	slices.SortFunc(states, byEvent)
+	return states, sc.changed
+}
+
+func byEvent(a, b State) int {
+	switch {
+	case a.EventID < b.EventID:
+		return -1
+	case a.EventID > b.EventID:
+		return 1
+	default:
+		return 0
+	}
+}
