@@ -6,7 +6,6 @@ package batch
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -239,7 +238,7 @@ func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 func (c *Coalescer[I, O]) guarded(ctx context.Context, in []I) (out []Result[O], err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = nil, errs.ErrInternal.Wrap(fmt.Errorf("batch: panic: %v\n%s", p, debug.Stack()))
+			out, err = nil, errs.FromPanic(p)
 		}
 	}()
 	return c.run(ctx, in)

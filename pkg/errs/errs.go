@@ -7,7 +7,9 @@ package errs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -181,6 +183,12 @@ func (e *Error) clone() *Error {
 	c.Metadata = maps.Clone(e.Metadata)
 	c.Fields = slices.Clone(e.Fields)
 	return &c
+}
+
+// FromPanic returns ErrInternal for a recovered value, with the stack as its cause. Call it in the
+// deferred function that recovers.
+func FromPanic(recovered any) *Error {
+	return ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", recovered, debug.Stack()))
 }
 
 // From returns the *Error in an error's chain, or makes one: context errors become Deadline or

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -146,7 +145,7 @@ func guardStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err
 // recovered turns a panic into INTERNAL: the call fails, the process goes on.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		*err = errs.FromPanic(p)
 	}
 }
 

@@ -9,7 +9,6 @@ package batchrpc
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -28,7 +27,7 @@ func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Conte
 		defer func() { // interceptors do not see panics of other goroutines, which would end the process
 			if p := recover(); p != nil {
 				var none O
-				results[i] = result(none, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+				results[i] = result(none, errs.FromPanic(p))
 			}
 		}()
 		results[i] = result(handle(ctx, items[i]))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -283,5 +282,5 @@ func (d *Dispatcher) recover(w http.ResponseWriter, r *http.Request, q *edge.Req
 		panic(p)
 	}
 	trace.SpanFromContext(r.Context()).RecordError(fmt.Errorf("panic: %v", p))
-	d.Fail(w, r, q, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+	d.Fail(w, r, q, errs.FromPanic(p))
 }

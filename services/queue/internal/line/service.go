@@ -3,9 +3,7 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -110,7 +108,7 @@ func (s *Service) perLine(ctx context.Context, n int, event func(int) string, do
 	ask := func(eventID string, positions []int) {
 		defer func() { // a panic in another goroutine would end the process
 			if p := recover(); p != nil {
-				do(eventID, positions, errs.ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+				do(eventID, positions, errs.FromPanic(p))
 			}
 		}()
 		do(eventID, positions, nil)
