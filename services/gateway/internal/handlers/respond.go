@@ -56,6 +56,17 @@ func writeMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	return nil
 }
 
+// writeTagged responds with a body that is JSON already, or with 304 if the request has its etag.
+func writeTagged(w http.ResponseWriter, request http.Header, etag string, cache []string, body []byte) {
+	w.Header()["Etag"] = []string{etag}
+	if unchanged(request, etag) {
+		w.Header()["Cache-Control"] = cache
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeJSON(w, http.StatusOK, cache, body)
+}
+
 // unchanged reports whether If-None-Match has the etag, compared weakly (RFC 9110 §13.1.2).
 func unchanged(h http.Header, etag string) bool {
 	for _, line := range h["If-None-Match"] {

@@ -116,13 +116,7 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 // serve most polls.
 func (h *Rooms) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
-	w.Header()["Etag"] = []string{s.ETag}
-	if unchanged(q.Header, s.ETag) {
-		w.Header()["Cache-Control"] = shared
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	writeJSON(w, http.StatusOK, shared, s.ServingJSON)
+	writeTagged(w, q.Header, s.ETag, shared, s.ServingJSON)
 	return nil
 }
 

@@ -84,13 +84,7 @@ func (h *Seats) Layout(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 		l = layout{etag: quoted(m.GetEtag(), ""), body: body}
 		h.layouts.Set(q.Event, l)
 	}
-	w.Header().Set("ETag", l.etag)
-	if unchanged(q.Header, l.etag) {
-		w.Header()["Cache-Control"] = layoutCache
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	writeJSON(w, http.StatusOK, layoutCache, l.body)
+	writeTagged(w, q.Header, l.etag, layoutCache, l.body)
 	return nil
 }
 
