@@ -39,7 +39,7 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	}
 	st := lineView{State: state, info: s.info(ctx, eventID)}
 	var seen memberReads
-	var decide []int
+	var decide, absent []int
 	for _, i := range positions {
 		r := reqs[i]
 		switch {
@@ -50,9 +50,10 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
 			decide = append(decide, i)
 		default:
-			out[i] = s.answerWithoutLine(ctx, r, st)
+			absent = append(absent, i)
 		}
 	}
+	s.answerWithoutLine(ctx, eventID, reqs, st, absent, out)
 	lost, err := s.answerFromReads(ctx, eventID, reqs, st, &seen, out)
 	if err != nil {
 		for _, i := range seen.positions {
@@ -63,17 +64,24 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	return nil
 }
 
-// answerWithoutLine answers a request for a missing line: the visitor is in no set, or the event
-// does not exist. It does not wait for ticket, since the first holds in both cases.
-func (s *Service) answerWithoutLine(ctx context.Context, r Request, st lineView) Answer {
-	exists, err := s.existence.hasAsync(ctx, r.EventID)
-	if errors.Is(err, ErrEventUnknown) {
-		return Answer{Err: err}
+// answerWithoutLine answers the requests at the given indexes, all for one missing line: the
+// visitors are in no set, or the event does not exist. It does not wait for ticket, since the first
+// holds in both cases.
+func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, positions []int, out []Answer) {
+	if len(positions) == 0 {
+		return
 	}
+	exists, err := s.existence.hasAsync(ctx, eventID)
 	if exists {
-		s.cache.FirstContact(r.EventID) // so that ticket is asked about the sale, for the next answer
+		s.cache.FirstContact(eventID) // so that ticket is asked about the sale, for the next answer
 	}
-	return s.answer(r, st.State, Outcome{}, st.info)
+	for _, i := range positions {
+		if errors.Is(err, ErrEventUnknown) {
+			out[i] = Answer{Err: err}
+		} else {
+			out[i] = s.answer(reqs[i], st.State, Outcome{}, st.info)
+		}
+	}
 }
 
 // memberReads are the plain reads of a line, with the indexes of their requests.
