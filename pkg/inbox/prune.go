@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 )
 
@@ -71,18 +72,11 @@ func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, erro
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		// The random first wait spreads the replicas and keeps the work away from the start.
-		timer := time.NewTimer(rand.N(pruneEvery)) //nolint:gosec // jitter
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-timer.C:
-			}
+		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
+		return loop.Every(ctx, pruneEvery, func(ctx context.Context) {
 			if _, err := Prune(ctx, pool, nil); err != nil && ctx.Err() == nil {
 				log.WarnContext(ctx, "inbox not pruned", "error", err)
 			}
-			timer.Reset(pruneEvery)
-		}
+		})
 	}
 }

@@ -60,8 +60,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	unapplied := pkgkafka.NewUnapplied(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
 	sweeper := &reservation.Sweeper{
-		Expirer: expiry.NewStore(database), Prune: func(ctx context.Context) error { return answers.Prune(ctx, pool) },
-		Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
+		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
 	}
 	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
@@ -69,6 +68,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("consumer", consumer.Run)
 	a.Go("unapplied", unapplied.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
+	a.Go("idempotency keys", answers.Pruner(pool, log))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {

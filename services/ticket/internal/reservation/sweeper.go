@@ -8,12 +8,8 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-const (
-	// sweepBatch bounds the holds that one transaction ends, and with them the seats it has locked.
-	sweepBatch = 200
-	// pruneEvery is the number of sweeps from one pruning to the next.
-	pruneEvery = 60
-)
+// sweepBatch bounds the holds that one transaction ends, and with them the seats it has locked.
+const sweepBatch = 200
 
 // Expirer ends reservations whose time is over.
 type Expirer interface {
@@ -29,9 +25,7 @@ type Expirer interface {
 // holders, queue and stats. The seats of such a hold can be taken before it is swept.
 type Sweeper struct {
 	Expirer Expirer
-	// Prune removes the answers of idempotency keys that are older than 24 hours.
-	Prune func(context.Context) error
-	Every time.Duration
+	Every   time.Duration
 	// ObserveInconsistent is called after each sweep with the number of reservations that cannot be
 	// expired.
 	ObserveInconsistent func(int)
@@ -40,14 +34,11 @@ type Sweeper struct {
 
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
-	sweeps := 0
 	return loop.Every(ctx, s.Every, func(ctx context.Context) {
-		s.logFailure(ctx, "holds", s.expire(ctx))
-		s.ObserveInconsistent(s.Expirer.Inconsistent())
-		if sweeps%pruneEvery == 0 {
-			s.logFailure(ctx, "answers", s.Prune(ctx))
+		if err := s.expire(ctx); err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "sweep failed, trying again", "what", "holds", "error", err)
 		}
-		sweeps++
+		s.ObserveInconsistent(s.Expirer.Inconsistent())
 	})
 }
 
@@ -59,10 +50,4 @@ func (s *Sweeper) expire(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (s *Sweeper) logFailure(ctx context.Context, what string, err error) {
-	if err != nil && ctx.Err() == nil {
-		s.Log.WarnContext(ctx, "sweep failed, trying again", "what", what, "error", err)
-	}
 }
