@@ -58,10 +58,7 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error
 	if _, err := tx.LockSeatsOf(ctx, ids); err != nil {
 		return nil, err
 	}
-	if err := tx.LockSectionsOf(ctx, ids); err != nil {
-		return nil, err
-	}
-	seats, err := seatsOf(ctx, tx.Queries, ids)
+	seats, err := lockSections(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +72,19 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.LockSectionsOf(ctx, ids); err != nil {
-		return nil, err
-	}
-	seats, err := seatsOf(ctx, tx.Queries, ids)
+	seats, err := lockSections(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
 	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
+}
+
+// lockSections locks the sections of reservations whose seats are locked, and reads the seats.
+func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
+	if err := tx.LockSectionsOf(ctx, ids); err != nil {
+		return nil, err
+	}
+	return seatsOf(ctx, tx.Queries, ids)
 }
 
 // LockGeneral locks and reads reservations of general admission whose sections are locked already.
