@@ -1,5 +1,5 @@
--- Finds what Prune forgets. The table may be large and in use: claims must not wait for the index. A run that fails leaves an index that is
--- not valid, which the next one has to make anew.
+-- The index by which Prune finds old rows. The table may be large and in use, and claims must not
+-- wait for the index. A run that fails leaves an invalid index, which the next run replaces.
 -- +goose NO TRANSACTION
 -- +goose Up
 DROP INDEX CONCURRENTLY IF EXISTS processed_events_by_age;

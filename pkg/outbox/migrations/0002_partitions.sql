@@ -1,9 +1,11 @@
 -- +goose Up
--- What cannot be published blocks its own partition: the relay leaves out rows by topic and key_hash mod the topic's partitions.
+-- An event that cannot be published blocks its own partition only: the relay leaves out rows by
+-- topic and key_hash mod the topic's number of partitions.
 ALTER TABLE outbox ADD COLUMN key_hash integer;
 
--- Kafka's murmur2 of a key without its sign bit, for rows that the previous release inserts while a rolling upgrade lasts; this release
--- computes it in Go. To be dropped, and key_hash made NOT NULL, in the release after this one.
+-- Kafka's murmur2 of a key without its sign bit, for rows that the previous release inserts during
+-- a rolling upgrade; this release computes it in Go. To be dropped, and key_hash made NOT NULL, in
+-- the release after this one.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_key_hash(key text) RETURNS integer LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
@@ -44,7 +46,8 @@ END $$;
 
 CREATE TRIGGER outbox_key_hash BEFORE INSERT ON outbox FOR EACH ROW WHEN (NEW.key_hash IS NULL) EXECUTE FUNCTION outbox_set_key_hash();
 
--- Keys of which the broker refuses an event for good. Their rows stay in the outbox, and in order, until an operator redrives the key.
+-- Keys with an event that the broker permanently refuses. Their rows stay in the outbox, in order,
+-- until an operator redrives the key.
 CREATE TABLE outbox_parked (
     topic     text        NOT NULL,
     key       text        NOT NULL,

@@ -1,7 +1,8 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- The rows from before the trigger. While the broker is away there may be millions: each 5,000 are a transaction of their own, since
--- relays wait to delete a row that is locked, and hold events back behind a transaction that lasts. Repeatable after a crash.
+-- Hashes the keys of rows older than the trigger. There may be millions if the broker was
+-- unavailable. Each 5,000 are one transaction, since relays wait for locked rows, and hold back
+-- events behind a long transaction. Repeatable after a crash.
 -- +goose StatementBegin
 DO $$
 DECLARE
