@@ -165,63 +165,70 @@ func database(t *testing.T, service string) *pgxpool.Pool {
 const waitingEvent = `INSERT INTO outbox (event_id, shard, topic, key, type, entity_version, payload, headers)
 	VALUES (gen_random_uuid(), 0, 'x', 'k', 'X', 1, '{}', '{}')`
 
+// The kinds of faults, as their sentences begin.
+const (
+	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
+	unpublished, wrongFigures = "not published", "miscounted"
+)
+
+// inconsistencies change honest stores, and name the kinds of faults that are then found.
+var inconsistencies = map[string]struct {
+	ticket, payment, stats string
+	ledger                 func(map[string]*sandbox.Charge)
+	want                   []string
+}{
+	"nothing":     {},
+	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed}},
+	"confirmed payment of an expired reservation": {
+		ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
+	},
+	"confirmed payment, unknown reservation": {
+		ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
+	},
+	"refund promised and not made": {
+		ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+	},
+	"paid twice": {
+		payment: `UPDATE payments SET status = 'CONFIRMED', reference_id = lpad('1', 32, '0')::uuid WHERE order_id = 'o2'`,
+		ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
+	},
+	"ticket of a refunded payment": {
+		payment: `UPDATE payments SET status = 'REFUNDED' WHERE order_id = 'o1'`,
+		ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+	},
+	"given back by the provider alone": {
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
+	},
+	"charged less than the price": {
+		ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unpaid},
+	},
+	"ticket that was never paid": {
+		payment: `DELETE FROM payments WHERE order_id = 'o1'`,
+		ledger:  func(l map[string]*sandbox.Charge) { delete(l, "o1") }, want: []string{unpaid, wrongFigures},
+	},
+	"ticket of a rejected reservation": {
+		ticket: `UPDATE tickets SET reservation_id = lpad('2', 32, '0')::uuid`, want: []string{unticketed, unpaid},
+	},
+	"charge that payment does not know": {
+		ledger: func(l map[string]*sandbox.Charge) {
+			l["x"] = &sandbox.Charge{OrderID: "x", Amount: 1, Status: sandbox.Captured}
+		}, want: []string{stray},
+	},
+	"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
+	"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
+	"confirmed twice in the figures": {
+		stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
+	},
+	"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{wrongFigures}},
+	"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
+	"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
+	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
+}
+
 func TestFaultsDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	s := stores(t)
-	const unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
-	const unpublished, wrongFigures = "not published", "miscounted"
-	for name, c := range map[string]struct {
-		ticket, payment, stats string
-		ledger                 func(map[string]*sandbox.Charge)
-		want                   []string
-	}{
-		"nothing":     {},
-		"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed}},
-		"confirmed payment of an expired reservation": {
-			ticket: `DELETE FROM tickets; UPDATE reservations SET status = 'EXPIRED' WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
-		},
-		"confirmed payment, unknown reservation": {
-			ticket: `DELETE FROM tickets; DELETE FROM reservations WHERE user_id = 'u1'`, want: []string{unticketed, wrongFigures},
-		},
-		"refund promised and not made": {
-			ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
-		},
-		"paid twice": {
-			payment: `UPDATE payments SET status = 'CONFIRMED', reference_id = lpad('1', 32, '0')::uuid WHERE order_id = 'o2'`,
-			ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed},
-		},
-		"ticket of a refunded payment": {
-			payment: `UPDATE payments SET status = 'REFUNDED' WHERE order_id = 'o1'`,
-			ledger:  func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
-		},
-		"given back by the provider alone": {
-			ledger: func(l map[string]*sandbox.Charge) { l["o1"].RefundedAmount = 70 }, want: []string{unpaid},
-		},
-		"charged less than the price": {
-			ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unpaid},
-		},
-		"ticket that was never paid": {
-			payment: `DELETE FROM payments WHERE order_id = 'o1'`,
-			ledger:  func(l map[string]*sandbox.Charge) { delete(l, "o1") }, want: []string{unpaid, wrongFigures},
-		},
-		"ticket of a rejected reservation": {
-			ticket: `UPDATE tickets SET reservation_id = lpad('2', 32, '0')::uuid`, want: []string{unticketed, unpaid},
-		},
-		"charge that payment does not know": {
-			ledger: func(l map[string]*sandbox.Charge) {
-				l["x"] = &sandbox.Charge{OrderID: "x", Amount: 1, Status: sandbox.Captured}
-			}, want: []string{stray},
-		},
-		"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
-		"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
-		"confirmed twice in the figures": {
-			stats: `UPDATE event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
-		},
-		"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{wrongFigures}},
-		"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
-		"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
-		"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
-	} {
+	for name, c := range inconsistencies {
 		t.Run(name, func(t *testing.T) {
 			ledger := honestLedger()
 			if c.ledger != nil {
