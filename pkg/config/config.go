@@ -61,9 +61,9 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	return c, nil
 }
 
-// Bad is the error of a variable: its name, its value (a Secret prints as ***) and what is valid,
+// Invalid is the error of a variable: its name, its value (a Secret prints as ***) and what is valid,
 // such as "must be a host:port".
-func Bad(variable string, value any, want string) error {
+func Invalid(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
 
@@ -130,13 +130,13 @@ func (l *loader) leaf(ctx context.Context, dst reflect.Value, f reflect.StructFi
 	case errors.Is(err, envconfig.ErrMissingRequired):
 		l.problems = append(l.problems, Missing(prefix+name, "it is required"))
 	case err != nil:
-		l.problems = append(l.problems, Bad(prefix+name, redact(raw, f.Type), describeType(f)))
+		l.problems = append(l.problems, Invalid(prefix+name, redact(raw, f.Type), describeType(f)))
 	default:
 		if !inBounds(value, f) {
 			if raw == "" {
 				raw = fmt.Sprint(value.Interface()) // zero value without a default
 			}
-			l.problems = append(l.problems, Bad(prefix+name, redact(raw, f.Type), describeType(f)))
+			l.problems = append(l.problems, Invalid(prefix+name, redact(raw, f.Type), describeType(f)))
 			return
 		}
 		dst.Set(value)

@@ -41,7 +41,7 @@ type sample struct {
 
 func (s *sample) Validate() error {
 	if s.On && s.Ticket.Addr == "" {
-		return config.Bad("TICKET_ADDR", s.Ticket.Addr, "must be a host:port when ON is true")
+		return config.Invalid("TICKET_ADDR", s.Ticket.Addr, "must be a host:port when ON is true")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	require.NoError(t, err)
 	for _, out := range []string{
 		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %q", s, s, s, s, s), fmt.Sprintf("%+v", struct{ S config.Secret }{s}),
-		log.String(), string(js), config.Bad("X", s, "must be longer").Error(), errors.New(s.String()).Error(),
+		log.String(), string(js), config.Invalid("X", s, "must be longer").Error(), errors.New(s.String()).Error(),
 	} {
 		require.NotContains(t, out, "hunter2")
 	}

@@ -16,27 +16,27 @@ const (
 	MaxSeat  = 64
 )
 
-// Event reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
-func Event(s string) bool {
+// ValidEvent reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
+func ValidEvent(s string) bool {
 	return len(s) >= 1 && len(s) <= MaxEvent && all(s, func(c byte) bool { return alnum(c) || c == '_' || c == '-' })
 }
 
-// User reports whether s is a user id: 1–63 of [A-Za-z0-9._@+-].
-func User(s string) bool {
+// ValidUser reports whether s is a user id: 1–63 of [A-Za-z0-9._@+-].
+func ValidUser(s string) bool {
 	return len(s) >= 1 && len(s) <= MaxUser && all(s, func(c byte) bool {
 		return alnum(c) || c == '.' || c == '_' || c == '@' || c == '+' || c == '-'
 	})
 }
 
-// Part reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen, since a seat
-// id is joined by hyphens.
-func Part(s string) bool {
+// ValidSectionOrRow reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen,
+// since a seat id is joined by hyphens.
+func ValidSectionOrRow(s string) bool {
 	return len(s) >= 1 && len(s) <= 20 && all(s, func(c byte) bool { return alnum(c) || c == '_' })
 }
 
-// Seat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5 digits
-// without a leading zero.
-func Seat(s string) bool {
+// ValidSeat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5
+// digits without a leading zero.
+func ValidSeat(s string) bool {
 	_, _, _, ok := SplitSeat(s)
 	return ok
 }
@@ -48,7 +48,7 @@ func SplitSeat(s string) (section, row string, number int, ok bool) {
 	}
 	section, rest, found := strings.Cut(s, "-")
 	row, digits, found2 := strings.Cut(rest, "-")
-	if !found || !found2 || !Part(section) || !Part(row) || len(digits) < 1 || len(digits) > 5 || digits[0] == '0' {
+	if !found || !found2 || !ValidSectionOrRow(section) || !ValidSectionOrRow(row) || len(digits) < 1 || len(digits) > 5 || digits[0] == '0' {
 		return "", "", 0, false
 	}
 	for i := range len(digits) {
@@ -60,9 +60,9 @@ func SplitSeat(s string) (section, row string, number int, ok bool) {
 	return section, row, number, true
 }
 
-// UUID reports whether s is a UUID in its canonical form (lower case, hyphens), the only spelling
-// allowed in keys.
-func UUID(s string) bool {
+// ValidUUID reports whether s is a UUID in its canonical form (lower case, hyphens), the only
+// spelling allowed in keys.
+func ValidUUID(s string) bool {
 	if len(s) != 36 {
 		return false
 	}

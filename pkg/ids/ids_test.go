@@ -17,22 +17,22 @@ func TestForms(t *testing.T) {
 		good, bad []string
 	}{
 		"event": {
-			ids.Event,
+			ids.ValidEvent,
 			[]string{"a", "demo", "IU-2026_seoul", "0", strings.Repeat("x", 64)},
 			[]string{"", strings.Repeat("x", 65), "a b", "a:b", "a#b", "{a}", "a/b", "é", "a.b", "a\n"},
 		},
 		"user": {
-			ids.User,
+			ids.ValidUser,
 			[]string{"u", "a.b+c@d-e_f", strings.Repeat("9", 63)},
 			[]string{"", strings.Repeat("9", 64), "a b", "a:b", "a#b", "user{1}", "한", "a/b", "a\x00"},
 		},
 		"seat": {
-			ids.Seat,
+			ids.ValidSeat,
 			[]string{"A-1-1", "VIP_2-AA-99999", "S1-R1-10"},
 			[]string{"", "A", "A-1", "A-1-", "A--1", "-1-1", "A-1-0", "A-1-01", "A-1-100000", "A-1-1-1", "A-1-x", "A-1- 1", "A-1-+1", "é-1-1", strings.Repeat("A", 21) + "-1-1"},
 		},
 		"uuid": {
-			ids.UUID,
+			ids.ValidUUID,
 			[]string{"018f2b5e-7b1a-7c3d-8e4f-0123456789ab"},
 			[]string{"", "018F2B5E-7B1A-7C3D-8E4F-0123456789AB", "{018f2b5e-7b1a-7c3d-8e4f-0123456789ab}", "018f2b5e7b1a7c3d8e4f0123456789ab", "urn:uuid:018f2b5e-7b1a-7c3d-8e4f-0123456789ab"},
 		},
@@ -64,7 +64,7 @@ func FuzzSeatIDsAreUnambiguous(f *testing.F) {
 	f.Add("A", "1", 1)
 	f.Add("A-1", "1", 1)
 	f.Fuzz(func(t *testing.T, section, row string, number int) {
-		if !ids.Part(section) || !ids.Part(row) || number < 1 || number > 99999 {
+		if !ids.ValidSectionOrRow(section) || !ids.ValidSectionOrRow(row) || number < 1 || number > 99999 {
 			t.Skip()
 		}
 		s, r, n, ok := ids.SplitSeat(section + "-" + row + "-" + strconv.Itoa(number))
@@ -79,7 +79,7 @@ func TestNewV7SortsByTime(t *testing.T) {
 	for range 1000 {
 		next := ids.NewV7().String()
 		require.Greater(t, next, last)
-		require.True(t, ids.UUID(next))
+		require.True(t, ids.ValidUUID(next))
 		last = next
 	}
 }

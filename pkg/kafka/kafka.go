@@ -77,7 +77,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	case "AWS_MSK_IAM":
 		opts = append(opts, kgo.SASL(aws.ManagedStreamingIAM(roleCredentials)))
 	default:
-		return nil, config.Bad("KAFKA_SASL", c.SASL, "must be empty, SCRAM-SHA-512 or AWS_MSK_IAM")
+		return nil, config.Invalid("KAFKA_SASL", c.SASL, "must be empty, SCRAM-SHA-512 or AWS_MSK_IAM")
 	}
 	return opts, nil
 }

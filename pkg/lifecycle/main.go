@@ -45,15 +45,15 @@ func (c *Config) lifecycle() *Config { return c }
 // embedder is implemented by every struct that embeds Config.
 type embedder interface{ lifecycle() *Config }
 
-// Extra is an additional command of a service, with its own arguments.
-type Extra[C any] struct {
+// Command is an additional command of a service, with its own arguments.
+type Command[C any] struct {
 	// Usage is the command's name and arguments.
 	Usage string
 	// Run prints its result to out.
 	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
 }
 
-func (e Extra[C]) name() string {
+func (e Command[C]) name() string {
 	name, _, _ := strings.Cut(e.Usage, " ")
 	return name
 }
@@ -62,16 +62,16 @@ func (e Extra[C]) name() string {
 // which only reads the configuration; version; those of more), loads C from the environment, and
 // runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed
 // Config. SIGTERM and SIGINT cancel the context; a second one ends the process.
-func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Extra[C]) int {
+func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Command[C]) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	rpc.ResolveOften()
+	rpc.SetResolveInterval()
 	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate, more...)
 }
 
 func command[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error,
-	more ...Extra[C],
+	more ...Command[C],
 ) int {
 	cmd, usage := "serve", "serve|migrate|check|version"
 	if len(args) > 0 {
@@ -136,7 +136,7 @@ func load[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 	return cfg, true
 }
 
-func extra[C any](ctx context.Context, e Extra[C], args []string, stdout, stderr io.Writer) int {
+func extra[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
 	cfg, ok := load[C](ctx, stderr)
 	if !ok {
 		return 2

@@ -77,7 +77,7 @@ func TestCommand(t *testing.T) {
 }
 
 func TestExtraCommands(t *testing.T) {
-	outbox := Extra[serviceConfig]{Usage: "outbox [parked]", Run: func(_ context.Context, c *serviceConfig, args []string, out io.Writer) error {
+	outbox := Command[serviceConfig]{Usage: "outbox [parked]", Run: func(_ context.Context, c *serviceConfig, args []string, out io.Writer) error {
 		if len(args) == 0 {
 			return errors.New("what of it?")
 		}

@@ -31,7 +31,7 @@ type followed struct {
 
 func (c *followed) Validate() error {
 	if !strings.HasPrefix(c.Key.Reveal(), "good") {
-		return config.Bad("FOLLOWED_KEY", c.Key, "must be good")
+		return config.Invalid("FOLLOWED_KEY", c.Key, "must be good")
 	}
 	return nil
 }

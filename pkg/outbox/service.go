@@ -31,8 +31,8 @@ func Attach(a *lifecycle.App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, err
 }
 
 // OperatorCommand is a service's command for operators to list and redrive parked keys: Usage.
-func OperatorCommand[C any](name string, database func(*C) postgres.Config) lifecycle.Extra[C] {
-	return lifecycle.Extra[C]{Usage: Usage, Run: func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
+func OperatorCommand[C any](name string, database func(*C) postgres.Config) lifecycle.Command[C] {
+	return lifecycle.Command[C]{Usage: Usage, Run: func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
 		pool, err := postgres.Open(ctx, database(cfg), name)
 		if err != nil {
 			return err

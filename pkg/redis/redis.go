@@ -60,7 +60,7 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
 	}
 	if cfg.DB != 0 && (cfg.Cluster || len(cfg.Addrs) > 1) {
-		return nil, config.Bad("REDIS_DB", cfg.DB, "must be 0 on a cluster, which has no other database")
+		return nil, config.Invalid("REDIS_DB", cfg.DB, "must be 0 on a cluster, which has no other database")
 	}
 	return client.New(client.Options{
 		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.signIn, PoolSize: cfg.PoolSize,

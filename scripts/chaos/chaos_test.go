@@ -91,10 +91,10 @@ func setup(t *testing.T, size size, seed uint64, release string) *run {
 	return &run{Platform: p, t: t, stores: stores, api: api, seed: seed, size: size}
 }
 
-// TestNobodyIsHarmedByFaults injects every fault, three times, each time in another order that the
+// TestInvariantsUnderFaults injects every fault, three times, each time in another order that the
 // seed decides, while crowds come and go. The short form is one small sale with two faults that do
 // not touch the checkout's backends.
-func TestNobodyIsHarmedByFaults(t *testing.T) {
+func TestInvariantsUnderFaults(t *testing.T) {
 	seed, rng := order(t)
 	if !*full {
 		r := setup(t, shortSale, seed, "")
@@ -197,7 +197,7 @@ func (r *run) play(i int) error {
 		Visitors: n, Arrive: r.size.arrive, Seed: r.seed + uint64(i), Behaviours: r.size.behaviours,
 		// A charge that was lost in an outage is voided and reported as declined, so visitors
 		// retry.
-		Cards: 5,
+		MaxPaymentAttempts: 5,
 	})
 	r.mu.Lock()
 	r.sales = append(r.sales, s)
@@ -211,7 +211,7 @@ func (r *run) play(i int) error {
 // open retries until the sale is open: the operators' API is also subject to the faults.
 func (r *run) open(s *sale) error {
 	for {
-		err := s.OpenAs(r.t.Context(), r.api, "operator")
+		err := s.Open(r.t.Context(), r.api, "operator")
 		if err == nil {
 			return nil
 		}

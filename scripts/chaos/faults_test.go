@@ -50,7 +50,7 @@ func (r *run) backendFaults() []fault {
 	}
 	for _, name := range []string{"postgres", "kafka"} {
 		all = append(all, fault{"kill " + name, func() {
-			r.Backend(name).Kill9()
+			r.Backend(name).Kill()
 			time.Sleep(time.Second)
 			r.Backend(name).Start()
 		}})
@@ -59,7 +59,7 @@ func (r *run) backendFaults() []fault {
 }
 
 func (r *run) killAndStart(name string, i int, down time.Duration) {
-	r.Service(name).Kill9(i)
+	r.Service(name).Kill(i)
 	time.Sleep(down)
 	r.Service(name).Start(i)
 }
@@ -67,7 +67,7 @@ func (r *run) killAndStart(name string, i int, down time.Duration) {
 func (r *run) killAll(name string) {
 	s := r.Service(name)
 	for i := range s.Replicas() {
-		s.Kill9(i)
+		s.Kill(i)
 	}
 	for i := range s.Replicas() {
 		s.Start(i)

@@ -11,13 +11,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestNobodyIsHarmedByAnUpgrade upgrades the previous release to this one while crowds come and go:
+// TestInvariantsDuringUpgrade upgrades the previous release to this one while crowds come and go:
 // migrations first, then half of the replicas in an order that the seed decides, then back, as an
 // operator might roll back, and then all. In between, both releases run concurrently on the same
 // stores.
-func TestNobodyIsHarmedByAnUpgrade(t *testing.T) {
+func TestInvariantsDuringUpgrade(t *testing.T) {
 	if !*full {
-		t.Skip("it builds another release: make chaos P=NobodyIsHarmedByAnUpgrade")
+		t.Skip("it builds another release: make chaos P=InvariantsDuringUpgrade")
 	}
 	seed, rng := order(t)
 	r := setup(t, longSale, seed, previousRelease(t))
@@ -42,7 +42,7 @@ func previousRelease(t *testing.T) string {
 	}
 	tag, err := exec.CommandContext(t.Context(), "git", "describe", "--tags", "--match=v*", "--abbrev=0").Output()
 	if err != nil {
-		t.Skip("there is no release (a tag v*) to upgrade: name a commit, as in make chaos P=NobodyIsHarmedByAnUpgrade PREVIOUS=HEAD~9")
+		t.Skip("there is no release (a tag v*) to upgrade: name a commit, as in make chaos P=InvariantsDuringUpgrade PREVIOUS=HEAD~9")
 	}
 	return strings.TrimSpace(string(tag))
 }

@@ -33,14 +33,14 @@ type Options struct {
 	Seed uint64
 	// Behaviours of the visitors, one each; nil: the default shares, assigned by the seed.
 	Behaviours []Behaviour
-	// Cards is the number of valid cards that a visitor tries, for runs in which outages make
-	// charges fail; 0 means 1.
-	Cards int
+	// MaxPaymentAttempts is the number of valid cards that a visitor tries, for runs in which
+	// outages make charges fail; 0 means 1.
+	MaxPaymentAttempts int
 }
 
 // New prepares the crowd of an open sale.
 func New(sale Sale, api *API, o Options) *Crowd {
-	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.Cards)}
+	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
 }
 
 // Tally holds live counts of visitors.
@@ -88,20 +88,20 @@ func (t *Tally) ticket(seat, user string) {
 	t.holders[seat] = user
 }
 
-// Twice lists the seats for which two visitors hold a ticket.
-func (t *Tally) Twice() []string {
+// DuplicateSeats lists the seats for which two visitors hold a ticket.
+func (t *Tally) DuplicateSeats() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.twice...)
 }
 
-// Harm lists the violations that visitors observed, a sentence each.
-func (t *Tally) Harm() []string {
+// Violations lists the violations that visitors observed, a sentence each.
+func (t *Tally) Violations() []string {
 	var out []string
 	for _, how := range t.ForgedPasses() {
 		out = append(out, "a forged pass let somebody in: "+how)
 	}
-	for _, seat := range t.Twice() {
+	for _, seat := range t.DuplicateSeats() {
 		out = append(out, "two hold a ticket of one seat: "+seat)
 	}
 	if n := t.Paid.Load() - t.Ticketed.Load(); n > 0 {

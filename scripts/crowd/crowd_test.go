@@ -152,7 +152,7 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	})
 }
 
-func TestHarmListsObservedViolations(t *testing.T) {
+func TestViolationsListsObservedViolations(t *testing.T) {
 	t.Parallel()
 	var tally crowd.Tally
 	tally.Ticket("A-1-1", "alice")
@@ -160,8 +160,8 @@ func TestHarmListsObservedViolations(t *testing.T) {
 	tally.Ticket("A-1-2", "bob")
 	tally.Paid.Add(2)
 	tally.Ticketed.Add(2)
-	require.Empty(t, tally.Harm(), "looking twice at one's own ticket is no harm")
+	require.Empty(t, tally.Violations(), "looking twice at one's own ticket is no harm")
 	tally.Ticket("A-1-1", "bob")
 	tally.Paid.Add(1)
-	require.Equal(t, []string{"two hold a ticket of one seat: A-1-1 (alice and bob)", "1 paid and did not see a ticket"}, tally.Harm())
+	require.Equal(t, []string{"two hold a ticket of one seat: A-1-1 (alice and bob)", "1 paid and did not see a ticket"}, tally.Violations())
 }

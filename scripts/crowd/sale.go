@@ -22,8 +22,8 @@ type Sale struct {
 // seatsPerRow is the width of the hall's rows.
 const seatsPerRow = 20
 
-// OpenAs signs an operator in by the development login and opens the sale.
-func (s Sale) OpenAs(ctx context.Context, api *API, operator string) error {
+// Open signs an operator in by the development login and opens the sale.
+func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (s Sale) OpenAs(ctx context.Context, api *API, operator string) error {
 	return nil
 }
 
-// CloseAs ends the sale immediately, with its waiting room: for an interrupted run.
-func (s Sale) CloseAs(ctx context.Context, api *API, operator string) error {
+// Close ends the sale immediately, with its waiting room: for an interrupted run.
+func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err

@@ -20,8 +20,8 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	t.Cleanup(api.Close)
 	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 30, Threshold: 5, Rate: 10, Hold: 60, Slot: 60}
-	require.NoError(t, sale.OpenAs(t.Context(), api, "crowd-operator"))
-	require.NoError(t, sale.CloseAs(t.Context(), api, "crowd-operator"))
+	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
+	require.NoError(t, sale.Close(t.Context(), api, "crowd-operator"))
 
 	var event struct{ Status string }
 	visitor := p.Client("late")

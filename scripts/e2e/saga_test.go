@@ -35,7 +35,7 @@ func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
 	paying := b.prepare(held)
 	awaitOutbox(t, p, service)
 
-	p.Service(service).Arm(0, point+"=exit")
+	p.Service(service).RestartWithFailpoints(0, point+"=exit")
 	b.awaitPayment(p, paying, "PREPARED") // the gateway has connected to the new processes
 	b.awaitStatus(p, held, "HELD")
 	confirmUntilKilled(t, p, b, paying, service)

@@ -28,8 +28,8 @@ func (p *Platform) Backend(name string) Backend {
 	return Backend{p: p, name: name}
 }
 
-// Kill9 kills the server: unwritten data is lost.
-func (b Backend) Kill9() { b.signal(syscall.SIGKILL) }
+// Kill kills the server: unwritten data is lost.
+func (b Backend) Kill() { b.signal(syscall.SIGKILL) }
 
 // Pause suspends the server: connections stay open, and it does not respond.
 func (b Backend) Pause() { b.signal(syscall.SIGSTOP) }
@@ -37,7 +37,7 @@ func (b Backend) Pause() { b.signal(syscall.SIGSTOP) }
 // Resume ends a pause.
 func (b Backend) Resume() { b.signal(syscall.SIGCONT) }
 
-// Start restarts the server after Kill9 and returns when it is ready.
+// Start restarts the server after Kill and returns when it is ready.
 func (b Backend) Start() {
 	b.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.p.tb.Context(), readyLimit)

@@ -2,7 +2,7 @@
 // failpoints. What it starts ends with the test process, however that ends.
 //
 //	p := harness.Start(t, harness.Options{Replicas: map[string]int{"ticket": 2}})
-//	p.Service("ticket").Kill9(0)
+//	p.Service("ticket").Kill(0)
 //	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
 //
 // A run stores its state on the checkout's backends, in its own databases and under its own

@@ -60,7 +60,7 @@ func TestKillPauseAndStart(t *testing.T) {
 	s.Resume(0)
 	require.NoError(t, ping(time.Minute))
 
-	s.Kill9(0)
+	s.Kill(0)
 	require.False(t, s.Running(0))
 	require.Equal(t, "signal: killed", s.AwaitEnd(0))
 	require.Error(t, ping(time.Minute))
@@ -80,7 +80,7 @@ func TestBackendsKeepDataAcrossRestarts(t *testing.T) {
 		}
 		return err
 	})
-	p.Backend("redis").Kill9()
+	p.Backend("redis").Kill()
 	p.Eventually(func(ctx context.Context) error {
 		if p.Redis().Ping(ctx).Err() == nil {
 			return errors.New("redis answers after its end")
@@ -106,7 +106,7 @@ func TestBackendsAreRestoredAfterARun(t *testing.T) {
 	t.Run("breaks", func(t *testing.T) {
 		p := onBackendsOfItsOwn(t)
 		p.Backend("kafka").Pause()
-		p.Backend("postgres").Kill9()
+		p.Backend("postgres").Kill()
 	})
 	p := onBackendsOfItsOwn(t)
 	var one int
@@ -168,11 +168,11 @@ func TestSharedPlatformRefusesFaults(t *testing.T) {
 	answer, err := one.Visitor().Call(t.Context(), http.MethodGet, "/api/v1/events", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, answer.Status)
-	for name, harm := range map[string]func(*harness.Platform){
-		"kill":    func(p *harness.Platform) { p.Service("stats").Kill9(0) },
+	for name, act := range map[string]func(*harness.Platform){
+		"kill":    func(p *harness.Platform) { p.Service("stats").Kill(0) },
 		"backend": func(p *harness.Platform) { p.Backend("redis") },
 	} {
-		require.Panics(t, func() { harm(other.For(&refusing{TB: t})) }, name)
+		require.Panics(t, func() { act(other.For(&refusing{TB: t})) }, name)
 	}
 }
 

@@ -39,8 +39,8 @@ func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 // Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
-// Kill9 kills a replica and does not restart it.
-func (s *Service) Kill9(i int) {
+// Kill kills a replica and does not restart it.
+func (s *Service) Kill(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGKILL)
 	s.AwaitEnd(i)
@@ -73,9 +73,9 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// Arm restarts a replica with failpoints (`name=exit;name@3=error;…`) once: after it has died of
-// one, Start starts it without.
-func (s *Service) Arm(i int, failpoints string) {
+// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`) once: after
+// it has died of one, Start starts it without.
+func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
 	if err := s.end(i); err != nil {

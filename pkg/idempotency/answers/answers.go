@@ -32,8 +32,8 @@ var files embed.FS
 // Migrations creates the table idempotency_keys.
 var Migrations = postgres.MigrationSet{Name: "idempotency", FS: files}
 
-// Prior is the state of a request's key: its answer ("" when it is new), or why it must not run.
-type Prior struct {
+// KeyState is the state of a request's key: its answer ("" when it is new), or why it must not run.
+type KeyState struct {
 	Answer string
 	Err    error
 }
@@ -51,21 +51,21 @@ func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error)
 
 // Claim implements the function of this name, as do the following.
 func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
-	priors, err := s.ClaimAll(ctx, tx, []*idempotency.Key{key})
+	states, err := s.ClaimAll(ctx, tx, []*idempotency.Key{key})
 	if err != nil {
 		return "", err
 	}
-	return priors[0].Answer, priors[0].Err
+	return states[0].Answer, states[0].Err
 }
 
 // ClaimAll is Claim for many requests; keys may be nil. The second occurrence of a key is in
 // progress.
-func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
+func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
 	return store{}.ClaimAll(ctx, tx, keys)
 }
 
-func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]Prior, error) {
-	priors := make([]Prior, len(keys))
+func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
+	states := make([]KeyState, len(keys))
 	byLock := make(map[int64]int, len(keys))
 	var locks []int64
 	var wanted columns
@@ -74,7 +74,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 			continue
 		}
 		if _, twice := byLock[k.Lock()]; twice {
-			priors[i].Err = idempotency.ErrInProgress
+			states[i].Err = idempotency.ErrInProgress
 			continue
 		}
 		byLock[k.Lock()] = i
@@ -82,7 +82,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		wanted.add(k)
 	}
 	if len(locks) == 0 {
-		return priors, nil
+		return states, nil
 	}
 	// Two statements sent at once: the second one begins after the first has its locks, so it sees
 	// what the previous holders committed.
@@ -92,7 +92,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		var got bool
 		_, err := pgx.ForEachRow(rows, []any{&lock, &got}, func() error {
 			if !got {
-				priors[byLock[lock]].Err = idempotency.ErrInProgress
+				states[byLock[lock]].Err = idempotency.ErrInProgress
 			}
 			return nil
 		})
@@ -102,8 +102,8 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		var r row
 		_, err := pgx.ForEachRow(rows, r.fields(), func() error {
 			i := byLock[r.key.Lock()]
-			if priors[i].Err == nil {
-				priors[i] = r.prior(keys[i])
+			if states[i].Err == nil {
+				states[i] = r.state(keys[i])
 			}
 			return nil
 		})
@@ -112,7 +112,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d idempotency keys: %w", len(locks), err)
 	}
-	return priors, nil
+	return states, nil
 }
 
 // LATERAL and LIMIT make each lookup use the primary key, also with a plan that was cached while
@@ -138,17 +138,17 @@ func (r *row) fields() []any {
 	return []any{&r.key.UserID, &r.key.Route, &r.key.Key, &r.fingerprint, &r.answer, &r.running}
 }
 
-// prior converts the row for a request; a request whose process died may run again.
-func (r *row) prior(k *idempotency.Key) Prior {
+// state converts the row for a request; a request whose process died may run again.
+func (r *row) state(k *idempotency.Key) KeyState {
 	switch {
 	case !bytes.Equal(r.fingerprint, k.Fingerprint[:]):
-		return Prior{Err: idempotency.ErrReused}
+		return KeyState{Err: idempotency.ErrReused}
 	case r.answer != nil:
-		return Prior{Answer: *r.answer}
+		return KeyState{Answer: *r.answer}
 	case r.running:
-		return Prior{Err: idempotency.ErrInProgress}
+		return KeyState{Err: idempotency.ErrInProgress}
 	default:
-		return Prior{}
+		return KeyState{}
 	}
 }
 

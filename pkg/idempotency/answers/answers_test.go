@@ -123,11 +123,11 @@ func TestClaimAllAnswersEachByItself(t *testing.T) {
 			wanted := []*idempotency.Key{
 				nil, key(t, "u", "answered", "body"), key(t, "u", "running"), key(t, "u", "new"), key(t, "u", "answered"), key(t, "v", "new"),
 			}
-			priors, err := answers.ClaimAll(ctx, tx, wanted)
+			states, err := answers.ClaimAll(ctx, tx, wanted)
 			require.NoError(t, err)
-			require.Equal(t, []answers.Prior{
+			require.Equal(t, []answers.KeyState{
 				{}, {Answer: "before"}, {Err: idempotency.ErrInProgress}, {}, {Err: idempotency.ErrInProgress}, {},
-			}, priors)
+			}, states)
 			require.NoError(t, answers.KeepAll(ctx, tx, []*idempotency.Key{nil, wanted[3], wanted[5]}, []string{"none", "3", "5"}))
 		})
 	})

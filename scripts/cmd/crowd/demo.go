@@ -98,7 +98,7 @@ const closeLimit = 10 * time.Second
 func (d *demo) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	if err := d.sale.CloseAs(ctx, d.api, "crowd-operator"); err != nil {
+	if err := d.sale.Close(ctx, d.api, "crowd-operator"); err != nil {
 		return fmt.Errorf("%w; %s stays open: %w", errInterrupted, d.sale.EventID, err)
 	}
 	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", errInterrupted, d.sale.EventID)
@@ -133,7 +133,7 @@ func (d *demo) play(ctx context.Context, url string) error {
 	if err := d.auditor.begin(ctx); err != nil {
 		return err
 	}
-	if err := d.sale.OpenAs(ctx, d.api, "crowd-operator"); err != nil {
+	if err := d.sale.Open(ctx, d.api, "crowd-operator"); err != nil {
 		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, url)
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
@@ -142,7 +142,7 @@ func (d *demo) play(ctx context.Context, url string) error {
 		Visitors: d.cfg.Visitors, Arrive: d.cfg.Arrive, Seed: d.cfg.Seed,
 		// A charge that was lost while a store was unavailable is voided and reported as declined,
 		// so visitors retry.
-		Cards: 3,
+		MaxPaymentAttempts: 3,
 	})
 
 	limited, cancel := context.WithTimeout(ctx, d.cfg.Limit)

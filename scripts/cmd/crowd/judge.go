@@ -31,8 +31,8 @@ func (d *demo) judge(ctx context.Context) (findings, error) {
 		return findings{}, err
 	}
 	v.ForgedIn += int(tally.ForgedIn.Load())
-	for _, harm := range tally.Harm() {
-		v.find("%s", harm)
+	for _, violation := range tally.Violations() {
+		v.find("%s", violation)
 	}
 	return v, nil
 }

@@ -65,7 +65,7 @@ func (o *publicAuditor) judge(ctx context.Context, tally *crowd.Tally, v *findin
 		case <-time.After(time.Second):
 		}
 	}
-	v.Oversold = len(tally.Twice()) + max(0, v.Sold-v.Seats)
+	v.Oversold = len(tally.DuplicateSeats()) + max(0, v.Sold-v.Seats)
 	v.PaidWithoutTicket = int(tally.Paid.Load() - tally.Ticketed.Load())
 	return nil
 }

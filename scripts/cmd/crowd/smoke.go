@@ -42,7 +42,7 @@ func runSmoke(ctx context.Context) error {
 	api := crowd.NewAPI(cfg.URL, recorder)
 	defer api.Close()
 	sale := cfg.sale()
-	if err := sale.OpenAs(ctx, api, "smoke-operator"); err != nil {
+	if err := sale.Open(ctx, api, "smoke-operator"); err != nil {
 		return err
 	}
 	c := crowd.New(sale, api, crowd.Options{Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed})
@@ -91,7 +91,7 @@ func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 			problems = append(problems, fmt.Sprintf("%d visits ended so: %s", n, outcome))
 		}
 	}
-	problems = append(problems, t.Harm()...)
+	problems = append(problems, t.Violations()...)
 	if outcomes["ticket"] == 0 {
 		problems = append(problems, "nobody got a ticket")
 	}

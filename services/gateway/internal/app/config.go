@@ -107,14 +107,14 @@ type Limits struct {
 func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {
-		all = append(all, config.Bad("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
+		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
 	}
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
-		all = append(all, config.Bad("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
+		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}
 	for _, o := range c.TrustedOrigins {
 		if http.NewCrossOriginProtection().AddTrustedOrigin(o) != nil {
-			all = append(all, config.Bad("TRUSTED_ORIGINS", o, "must be origins as https://shop.example, without a path"))
+			all = append(all, config.Invalid("TRUSTED_ORIGINS", o, "must be origins as https://shop.example, without a path"))
 		}
 	}
 	for secret := range strings.SplitSeq(c.CloudFrontSecret.Reveal(), ",") {

@@ -179,9 +179,9 @@ func PublicName(param string) string {
 func wellFormed(name, value string) bool {
 	switch {
 	case name == paramEvent:
-		return ids.Event(value)
+		return ids.ValidEvent(value)
 	case strings.HasSuffix(name, "_id"):
-		return ids.UUID(value)
+		return ids.ValidUUID(value)
 	default: // a provider or a file, which is only looked up by name
 		return len(value) <= 128
 	}

@@ -48,7 +48,7 @@ type Handlers struct {
 // DevLogin issues a session for any user id and any roles.
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in, _ := q.Message.(*gatewayv1.DevLoginRequest) // the route's message
-	if !ids.User(in.GetUserId()) {
+	if !ids.ValidUser(in.GetUserId()) {
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
 	}
 	for _, role := range in.GetRoles() {
@@ -109,9 +109,9 @@ func (h *Handlers) Revoke(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	switch {
 	case (user == "") == (session == ""):
 		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "userId", Message: "either userId or sessionId must be given"})
-	case user != "" && !ids.User(user):
+	case user != "" && !ids.ValidUser(user):
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "userId", Message: "must be 1–63 of [A-Za-z0-9._@+-]"})
-	case session != "" && !ids.UUID(session):
+	case session != "" && !ids.ValidUUID(session):
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "sessionId", Message: "must be a UUID"})
 	case user != "":
 		err = h.Revoked.User(r.Context(), user)

@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 }
 
 // Outbox is the operators' command for events whose key is parked.
-func Outbox() lifecycle.Extra[Config] {
+func Outbox() lifecycle.Command[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 

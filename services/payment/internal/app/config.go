@@ -48,11 +48,11 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	if u, err := url.Parse(c.SandboxURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return config.Bad("SANDBOX_URL", c.SandboxURL, "must be the sandbox provider's URL, as http://127.0.0.1:8092")
+		return config.Invalid("SANDBOX_URL", c.SandboxURL, "must be the sandbox provider's URL, as http://127.0.0.1:8092")
 	}
 	for secret := range strings.SplitSeq(c.WebhookSecret.Reveal(), ",") {
 		if len(secret) < minSecret {
-			return config.Bad("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must be secret[,secret…] of at least 32 bytes each")
+			return config.Invalid("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must be secret[,secret…] of at least 32 bytes each")
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	var problems []error
 	if _, err := token.ParseKeySet(c.EntryTokenSecret); err != nil {
-		problems = append(problems, config.Bad("QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret, err.Error()))
+		problems = append(problems, config.Invalid("QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret, err.Error()))
 	}
 	if c.Ticket.Addr == "" {
 		problems = append(problems, config.Missing("TICKET_ADDR", "must be where ticket is: it keeps the lines' settings"))

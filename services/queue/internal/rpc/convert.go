@@ -12,7 +12,7 @@ import (
 
 // request converts an item; it fails without a user.
 func request(it *queuev1.LineItem) (line.Request, error) {
-	if !ids.User(it.GetCaller().GetUserId()) {
+	if !ids.ValidUser(it.GetCaller().GetUserId()) {
 		return line.Request{}, errs.ErrUnauthenticated
 	}
 	return line.Request{EventID: it.GetEventId(), Caller: caller(it.GetCaller()), Ticket: it.GetTicket(), Entry: entry(it.GetEntry())}, nil

@@ -74,7 +74,7 @@ func add(d *figures.Delta, r kafka.Record) error {
 // which would block the partition.
 func wellFormed(eventID string, at *timestamppb.Timestamp) error {
 	switch {
-	case !ids.Event(eventID):
+	case !ids.ValidEvent(eventID):
 		return fmt.Errorf("eventId %.70q", eventID)
 	case at.CheckValid() != nil:
 		return errors.New("no occurredAt")

@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	unapplied := pkgkafka.NewUnapplied(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
+	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
 	sweeper := &reservation.Sweeper{
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, ObserveInconsistent: observeInconsistent, Log: log,
 	}
@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
 	a.Go("consumer", consumer.Run)
-	a.Go("unapplied", unapplied.Run)
+	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 
@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservationService, unapplied))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(reservationService, commitAge))
 	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
@@ -91,7 +91,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 }
 
 // Outbox is the operators' command for parked events.
-func Outbox() lifecycle.Extra[Config] {
+func Outbox() lifecycle.Command[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 

@@ -43,14 +43,14 @@ type Config struct {
 func (c *Config) Validate() error {
 	keys, err := ticket.ParseKeys(c.TicketCodeKey.Reveal())
 	if err != nil {
-		return config.Bad("TICKET_CODE_KEY", c.TicketCodeKey, err.Error())
+		return config.Invalid("TICKET_CODE_KEY", c.TicketCodeKey, err.Error())
 	}
 	c.keys = keys
 	if c.HoldConcurrency == 0 {
 		c.HoldConcurrency = max(1, c.Postgres.MaxConns*3/4)
 	}
 	if c.HoldConcurrency >= c.Postgres.MaxConns && c.Postgres.MaxConns > 1 {
-		return config.Bad("HOLD_CONCURRENCY", c.HoldConcurrency, "must be below DATABASE_MAX_CONNS")
+		return config.Invalid("HOLD_CONCURRENCY", c.HoldConcurrency, "must be below DATABASE_MAX_CONNS")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":
 		return "", errs.ErrUnauthenticated
-	case !ids.User(c.GetUserId()):
+	case !ids.ValidUser(c.GetUserId()):
 		return "", errs.ErrInvalidID
 	case c.GetEventId() == "" || c.GetEventId() != eventID:
 		return "", event.ErrWrongEvent
@@ -84,7 +84,7 @@ func decodeEventCursor(s string) (event.Cursor, error) {
 	}
 	at, id, _ := strings.Cut(string(b), ".")
 	micros, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || !ids.Event(id) {
+	if err != nil || !ids.ValidEvent(id) {
 		return event.Cursor{}, errs.ErrInvalidCursor
 	}
 	return event.Cursor{StartsAt: time.UnixMicro(micros).UTC(), ID: id}, nil

@@ -106,7 +106,7 @@ func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSetti
 // PutLineSettings implements EventService. It accepts any id, so that promotions and campaigns,
 // which are not on sale here, get a line.
 func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	if u := req.GetBlockUser(); u != "" && !ids.User(u) {
+	if u := req.GetBlockUser(); u != "" && !ids.ValidUser(u) {
 		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "blockUser", Message: "is not a user id"})
 	}
 	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), event.LineChange{

@@ -77,7 +77,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 		return reservation.SeatsRequest{}, invalid("seatIds", "must have between 1 and 1000 members")
 	}
 	for i, id := range seats {
-		if !ids.Seat(id) {
+		if !ids.ValidSeat(id) {
 			return reservation.SeatsRequest{}, errs.ErrInvalidID.WithFields(
 				errs.Field{Path: "seatIds[" + strconv.Itoa(i) + "]", Message: "is not a seat id"})
 		}
@@ -100,7 +100,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	if err != nil {
 		return reservation.BestRequest{}, err
 	}
-	if !ids.Part(item.GetSection()) {
+	if !ids.ValidSectionOrRow(item.GetSection()) {
 		return reservation.BestRequest{}, errs.ErrInvalidID.WithFields(errs.Field{Path: "section", Message: "is not a section"})
 	}
 	if item.GetQuantity() < 1 || item.GetQuantity() > maxPlaces {
@@ -117,7 +117,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 
 // buyer is userInEvent for an item, whose ids are not validated yet.
 func buyer(c *commonv1.Caller, eventID string) (string, error) {
-	if !ids.Event(eventID) {
+	if !ids.ValidEvent(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})
 	}
 	return userInEvent(c, eventID)

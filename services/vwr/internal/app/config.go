@@ -32,7 +32,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	var problems []error
 	if _, err := token.ParseKeySet(c.TokenSecret); err != nil {
-		problems = append(problems, config.Bad("VWR_TOKEN_SECRET", c.TokenSecret, err.Error()))
+		problems = append(problems, config.Invalid("VWR_TOKEN_SECRET", c.TokenSecret, err.Error()))
 	}
 	if c.Queue.Addr != "" && c.Queue.Key == "" {
 		problems = append(problems, config.Missing("QUEUE_RPC_KEY", "the key of the pair vwr → queue, needed with QUEUE_ADDR"))

@@ -98,12 +98,12 @@ func (t *generalTx) replayKnown(ctx context.Context) ([]int, error) {
 	for i, r := range t.reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	priors, err := answers.ClaimAll(ctx, t, keys)
+	states, err := answers.ClaimAll(ctx, t, keys)
 	if err != nil {
 		return nil, err
 	}
 	var pending []int
-	for i, p := range priors {
+	for i, p := range states {
 		switch {
 		case p.Err != nil:
 			t.results[i].Err = p.Err

@@ -17,23 +17,23 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-func TestUnappliedAge(t *testing.T) {
+func TestCommitAge(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 3), kafkatest.Name("group")
 	clock := clocktest.New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	unapplied := kafka.NewUnapplied(kafkatest.Config(t), group, topic, clock.Now)
+	commitAge := kafka.NewCommitAge(kafkatest.Config(t), group, topic, clock.Now)
 	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	age := func() time.Duration {
 		// A broker that has just started has no coordinator of groups yet.
-		waittest.NoError(t, func() error { return unapplied.Measure(t.Context(), client) })
-		oldest, ago, known := unapplied.Age()
+		waittest.NoError(t, func() error { return commitAge.Measure(t.Context(), client) })
+		oldest, ago, known := commitAge.Age()
 		require.True(t, known)
 		require.Zero(t, ago)
 		return oldest
 	}
-	_, _, known := unapplied.Age()
+	_, _, known := commitAge.Age()
 	require.False(t, known, "nobody has been asked yet: that is not nothing")
 	require.Zero(t, age(), "a topic without records")
 
@@ -62,7 +62,7 @@ func TestUnappliedAge(t *testing.T) {
 	}))
 	require.Equal(t, 3*time.Minute, age(), "of a group without members")
 	clock.Advance(time.Minute)
-	oldest, ago, known := unapplied.Age()
+	oldest, ago, known := commitAge.Age()
 	require.True(t, known)
 	require.Equal(t, 4*time.Minute, oldest, "it grows while nobody asks")
 	require.Equal(t, time.Minute, ago)
