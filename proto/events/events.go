@@ -23,3 +23,12 @@ const (
 	PaymentConfirmed = "PAYMENT_CONFIRMED"
 	PaymentRefunded  = "PAYMENT_REFUNDED"
 )
+
+// Rewards is reward's topic, with these types; the key is the allocation's id.
+const (
+	Rewards = "reward-events"
+
+	RewardPaid      = "REWARD_PAID"
+	RewardFailed    = "REWARD_FAILED"
+	RewardCancelled = "REWARD_CANCELLED"
+)

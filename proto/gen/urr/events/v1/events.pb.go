@@ -364,6 +364,141 @@ func (x *ReservationEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Topic reward-events, key allocation_id.
+type RewardEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "REWARD_PAID", "_FAILED" (given up or held) or "_CANCELLED".
+	Type         string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	AllocationId string `protobuf:"bytes,2,opt,name=allocation_id,json=allocationId,proto3" json:"allocation_id,omitempty"`
+	// The campaign.
+	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId  string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// "POINT" or "COUPON".
+	RewardKind string `protobuf:"bytes,5,opt,name=reward_kind,json=rewardKind,proto3" json:"reward_kind,omitempty"`
+	// Points, or the coupon's number.
+	Value int64 `protobuf:"varint,6,opt,name=value,proto3" json:"value,omitempty"`
+	// Status after the change.
+	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
+	// _PAID: the provider's.
+	TransactionId string `protobuf:"bytes,8,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// _FAILED: why, as "REFUSED" or "UNKNOWN_TOO_LONG".
+	Code string `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
+	// Grows with every change of the allocation; consumers skip versions older than the latest they
+	// know.
+	Version int64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	// Time of the event by the database's clock; it selects the day of the figures.
+	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RewardEvent) Reset() {
+	*x = RewardEvent{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RewardEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RewardEvent) ProtoMessage() {}
+
+func (x *RewardEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RewardEvent.ProtoReflect.Descriptor instead.
+func (*RewardEvent) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RewardEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetAllocationId() string {
+	if x != nil {
+		return x.AllocationId
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetRewardKind() string {
+	if x != nil {
+		return x.RewardKind
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *RewardEvent) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RewardEvent) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
 var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
@@ -412,7 +547,22 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\voccurred_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAtB\r\n" +
 	"\v_payment_idB\t\n" +
-	"\a_reasonB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
+	"\a_reason\"\xdb\x02\n" +
+	"\vRewardEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12#\n" +
+	"\rallocation_id\x18\x02 \x01(\tR\fallocationId\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x1f\n" +
+	"\vreward_kind\x18\x05 \x01(\tR\n" +
+	"rewardKind\x12\x14\n" +
+	"\x05value\x18\x06 \x01(\x03R\x05value\x12\x16\n" +
+	"\x06status\x18\a \x01(\tR\x06status\x12%\n" +
+	"\x0etransaction_id\x18\b \x01(\tR\rtransactionId\x12\x12\n" +
+	"\x04code\x18\t \x01(\tR\x04code\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\x03R\aversion\x12;\n" +
+	"\voccurred_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAtB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
 
 var (
 	file_urr_events_v1_events_proto_rawDescOnce sync.Once
@@ -426,21 +576,23 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
 	(*ReservationEvent)(nil),      // 1: urr.events.v1.ReservationEvent
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*RewardEvent)(nil),           // 2: urr.events.v1.RewardEvent
+	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	2, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	2, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	2, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	3, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -456,7 +608,7 @@ func file_urr_events_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

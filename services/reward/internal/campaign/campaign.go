@@ -1,0 +1,142 @@
+// Package campaign decides what members earn: by attendance, by drawing prizes, as winners of a
+// promotion. What they have earned is paid by package payout.
+package campaign
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/reward/internal/payout"
+)
+
+// Kind of a campaign.
+type Kind string
+
+// Kinds of campaigns.
+const (
+	Attendance     Kind = "ATTENDANCE"
+	Random         Kind = "RANDOM"
+	RequestWinners Kind = "REQUEST_WINNERS"
+)
+
+// Period is what DrawsPerMember counts.
+type Period string
+
+// Periods.
+const (
+	WholeCampaign Period = "CAMPAIGN"
+	PerDay        Period = "DAY" // a day in Korea
+)
+
+// Reward is what is paid.
+type Reward struct {
+	Kind payout.Kind
+	// Value is the number of points, or the coupon's number.
+	Value int64
+}
+
+// Milestone is a reward for a streak of days.
+type Milestone struct {
+	Reward
+
+	Day int
+	// Every pays at each multiple of Day, not once per member.
+	Every bool
+}
+
+// Prize is an outcome of a draw.
+type Prize struct {
+	ID     int64
+	Name   string
+	Blank  bool // nothing is paid
+	Reward Reward
+	Weight int64
+	// Stock is what is left, Initial what there was; nil: without limit.
+	Stock, Initial *int64
+}
+
+// Campaign is a promotion that pays rewards.
+type Campaign struct {
+	EventID           string
+	Title             string
+	Kind              Kind
+	OpensAt, ClosesAt time.Time
+	// PromotionID names the promotion whose winners are rewarded.
+	PromotionID string
+	// Daily is the reward of each attendance, or of each winner; nil: none.
+	Daily          *Reward
+	Milestones     []Milestone
+	Prizes         []Prize
+	DrawsPerMember int
+	Period         Period
+	CancelledAt    time.Time // zero: not cancelled
+}
+
+// Open reports whether members may take part.
+func (c *Campaign) Open(now time.Time) bool {
+	return c.CancelledAt.IsZero() && !now.Before(c.OpensAt) && now.Before(c.ClosesAt)
+}
+
+// Limits of a campaign's parts.
+const (
+	maxParts = 100
+	maxTitle = 200
+)
+
+// Validate returns what is wrong with a new campaign, naming the field as the API does.
+func (c *Campaign) Validate() error {
+	var v violations
+	v.check("title", strings.TrimSpace(c.Title) != "" && len(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d bytes", maxTitle))
+	v.check("closesAt", c.ClosesAt.After(c.OpensAt), "must be after opensAt")
+	v.check("milestones", len(c.Milestones) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
+	v.check("prizes", len(c.Prizes) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
+	switch c.Kind {
+	case Attendance:
+		v.check("daily", c.Daily != nil || len(c.Milestones) > 0, "or milestones must be set for ATTENDANCE")
+		v.check("prizes", len(c.Prizes) == 0, "must be empty for ATTENDANCE")
+	case Random:
+		v.check("prizes", len(c.Prizes) > 0, "must not be empty for RANDOM")
+		v.check("daily", c.Daily == nil, "must be absent for RANDOM")
+		v.check("milestones", len(c.Milestones) == 0, "must be empty for RANDOM")
+	case RequestWinners:
+		v.check("promotionId", c.PromotionID != "", "must be set for REQUEST_WINNERS")
+		v.check("daily", c.Daily != nil, "must be set for REQUEST_WINNERS: the reward of each winner")
+		v.check("prizes", len(c.Prizes) == 0, "must be empty for REQUEST_WINNERS")
+	default:
+		v.check("kind", false, "must be ATTENDANCE, RANDOM or REQUEST_WINNERS")
+	}
+	c.validateParts(&v)
+	return v.err()
+}
+
+func (c *Campaign) validateParts(v *violations) {
+	days := make(map[int]bool)
+	for i, m := range c.Milestones {
+		v.check(fmt.Sprintf("milestones[%d].day", i), m.Day > 0 && !days[m.Day], "must be above 0 and named once")
+		days[m.Day] = true
+	}
+	names := make(map[string]bool)
+	for i, p := range c.Prizes {
+		v.check(fmt.Sprintf("prizes[%d].name", i), p.Name != "" && !names[p.Name], "must be set and named once")
+		v.check(fmt.Sprintf("prizes[%d].value", i), p.Blank || p.Reward.Value > 0, "must be above 0 unless the kind is NONE")
+		names[p.Name] = true
+	}
+}
+
+// violations collects what is wrong.
+type violations []errs.Field
+
+func (v *violations) check(path string, ok bool, want string) {
+	if !ok {
+		*v = append(*v, errs.Field{Path: path, Message: want})
+	}
+}
+
+func (v *violations) err() error {
+	if len(*v) == 0 {
+		return nil
+	}
+	return errs.ErrInvalidRequest.WithFields(*v...)
+}

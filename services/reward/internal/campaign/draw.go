@@ -1,0 +1,27 @@
+package campaign
+
+// pick chooses a prize by weight among those with stock; nil when there is none. random returns a
+// number in [0, n).
+func pick(prizes []Prize, random func(n int64) int64) *Prize {
+	var total int64
+	for i := range prizes {
+		if prizes[i].left() {
+			total += prizes[i].Weight
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	at := random(total)
+	for i := range prizes {
+		if !prizes[i].left() {
+			continue
+		}
+		if at -= prizes[i].Weight; at < 0 {
+			return &prizes[i]
+		}
+	}
+	return nil // unreachable: at was below the sum of the weights
+}
+
+func (p *Prize) left() bool { return p.Stock == nil || *p.Stock > 0 }

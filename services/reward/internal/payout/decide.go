@@ -1,0 +1,159 @@
+package payout
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Outcome is what is known after a call.
+type Outcome string
+
+// Outcomes. Only Paid, and Voided after a lookup that found nothing, are final by themselves.
+const (
+	Paid           Outcome = "PAID"
+	Refused        Outcome = "REFUSED"          // not paid; another attempt may succeed
+	RefusedForGood Outcome = "REFUSED_FOR_GOOD" // not paid; no attempt will succeed
+	Unknown        Outcome = "UNKNOWN"          // it may have paid, now or later
+	Busy           Outcome = "BUSY"             // overloaded; it may still have paid
+	NotSent        Outcome = "NOT_SENT"         // nothing reached the provider
+	Absent         Outcome = "ABSENT"           // asked: nothing is paid yet
+	Voided         Outcome = "VOIDED"           // asked: nothing is paid, and the key never will be
+)
+
+// Result is the end of a call.
+type Result struct {
+	Outcome Outcome
+	// TransactionID is the provider's, when paid.
+	TransactionID string
+	// Message says why it is not paid, for operators.
+	Message string
+}
+
+// Call is a claimed call that has ended.
+type Call struct {
+	ID, Version int64
+	Action      Action
+	Result      Result
+}
+
+// Decide returns the allocation after a call. a is its present state, which may have changed since
+// the claim; now is the database's clock. ok is false when the result changes nothing: a worker that
+// has lost its lease may only report a payment.
+func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
+	after = a
+	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message
+	if c.Result.Outcome == Paid {
+		return paid(a, after, c, now)
+	}
+	if a.Status != Processing || a.Version != c.Version {
+		return a, false
+	}
+	after.Status = Failed
+	switch c.Result.Outcome {
+	case NotSent:
+		after.Code = CodeUnavailable
+		after.retryIn(p.backoff(0), now)
+	case Busy:
+		after.Code = CodeUnavailable
+		after.markUnknown(c.Action, a.LastCallAt)
+		after.retryIn(p.backoff(0), now)
+	case Refused, RefusedForGood:
+		after.refused(c.Result.Outcome, now, p)
+	case Absent, Voided:
+		after.absent(c.Result.Outcome, now, p)
+	case Unknown, Paid:
+		after.Code = CodeUnknown
+		after.markUnknown(c.Action, a.LastCallAt)
+		if c.Action == Pay {
+			after.RetryCount++
+		}
+		after.retryIn(p.backoff(after.RetryCount-1), now)
+	}
+	after.conclude(now, p)
+	return after, true
+}
+
+// paid holds under any version and in every state: money that was paid is never unknown again.
+func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
+	if a.Status == Success {
+		return a, false
+	}
+	after.Status, after.TransactionID, after.ProcessedAt, after.Message = Success, c.Result.TransactionID, now, ""
+	after.UnknownSince, after.AskFirst = time.Time{}, false
+	if a.Status == Cancelled || a.Status == Failed && a.NextRetryAt.IsZero() {
+		after.Code = CodePaidAfterwards
+	}
+	return after, true
+}
+
+// refused counts the attempt. A refusal says nothing about earlier calls: while one of them is
+// unknown, the provider is asked before the allocation ends.
+func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
+	a.Code = CodeRefused
+	a.RetryCount++
+	if o == RefusedForGood {
+		a.RetryCount = max(a.RetryCount, p.MaxAttempts)
+	}
+	if a.RetryCount >= p.MaxAttempts && a.UnknownSince.IsZero() {
+		return // final
+	}
+	a.retryIn(p.backoff(a.RetryCount-1), now)
+}
+
+// absent ends the uncertainty if the answer is final: the key is void, or every call is so old that
+// it would have paid by now. Neither counts once the provider may have forgotten the oldest call.
+func (a *Allocation) absent(o Outcome, now time.Time, p Policy) {
+	if o == Voided {
+		a.VoidedAt = now
+		a.Resends++
+	}
+	settled := a.LastCallAt.Add(p.SettleTime)
+	if a.forgotten(now, p) {
+		return
+	}
+	if o != Voided && now.Before(settled) {
+		a.Code = CodeUnknown
+		a.retryIn(settled.Sub(now), now)
+		return
+	}
+	a.UnknownSince, a.AskFirst = time.Time{}, false
+	if a.RetryCount >= p.MaxAttempts {
+		a.Code = CodeNotPaid
+		return // final
+	}
+	a.retryIn(0, now)
+}
+
+// conclude ends an allocation that is to be cancelled and is certainly unpaid, and holds one of
+// which the provider cannot say any more whether it is paid.
+func (a *Allocation) conclude(now time.Time, p Policy) {
+	switch {
+	case a.forgotten(now, p):
+		a.HeldAt, a.NextRetryAt, a.Code = now, time.Time{}, CodeUnknownTooLong
+	case a.Cancelling && a.UnknownSince.IsZero():
+		a.Status, a.NextRetryAt, a.Code, a.Message = Cancelled, time.Time{}, "", ""
+	}
+}
+
+func (a *Allocation) forgotten(now time.Time, p Policy) bool {
+	return !a.UnknownSince.IsZero() && now.Sub(a.UnknownSince) >= p.LookupRetention
+}
+
+// markUnknown records that a payment may be under way since the time of the call.
+func (a *Allocation) markUnknown(action Action, sent time.Time) {
+	if action == Pay && a.UnknownSince.IsZero() {
+		a.UnknownSince = sent
+	}
+}
+
+func (a *Allocation) retryIn(wait time.Duration, now time.Time) { a.NextRetryAt = now.Add(wait) }
+
+// backoff is the pause after the given number of failures, with a jitter of an eighth.
+func (p Policy) backoff(failures int) time.Duration {
+	wait := p.RetryMax
+	if factor := math.Exp2(float64(max(0, failures))); float64(p.RetryMin)*factor < float64(p.RetryMax) {
+		wait = time.Duration(float64(p.RetryMin) * factor)
+	}
+	return wait - wait/8 + rand.N(wait/4+1) //nolint:gosec // jitter
+}

@@ -1,0 +1,250 @@
+package payout
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/loop"
+)
+
+// Provider pays rewards of one kind. Every call ends by its context's deadline.
+type Provider interface {
+	// Pay sends the payment under the allocation's SentKey.
+	Pay(ctx context.Context, a Allocation) Result
+	// Lookup returns Paid, Absent or Unknown.
+	Lookup(ctx context.Context, key string) Result
+	// Void makes a payment under the key impossible: Voided, Paid or Unknown.
+	Void(ctx context.Context, key string) Result
+	// Admits reports how many calls may be sent now; 0 while the provider fails.
+	Admits() int
+}
+
+// Held names a claim.
+type Held struct{ ID, Version int64 }
+
+// Store keeps allocations.
+type Store interface {
+	// Claim takes up to n due allocations of the kind, each under a new version and lease.
+	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
+	// Renew extends the leases of claims that still hold.
+	Renew(ctx context.Context, kind Kind, held []Held, p Policy) error
+	// Settle applies Decide to the locked allocation and writes what follows, with its event.
+	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
+	// Release makes claims due again of which nothing was sent.
+	Release(ctx context.Context, held []Held) error
+	// HoldAbandoned stops allocations with which MaxRecoveries workers have died.
+	HoldAbandoned(ctx context.Context, kind Kind, p Policy) (held int, err error)
+}
+
+const (
+	pollEvery = time.Second
+	// settleRetry is the pause after an outcome could not be written.
+	settleRetry = 200 * time.Millisecond
+	// releaseTimeout bounds the release of unsent claims at shutdown.
+	releaseTimeout = 2 * time.Second
+)
+
+// Engine pays the due allocations of one kind. Any number of replicas may run one.
+type Engine struct {
+	kind     Kind
+	store    Store
+	provider Provider
+	policy   Policy
+	slots    chan struct{} // one per call under way
+	wake     chan struct{}
+	log      *slog.Logger
+	work     sync.WaitGroup
+
+	mu   sync.Mutex
+	held map[int64]int64 // version of each claim whose outcome is not written
+}
+
+// NewEngine makes an engine with a number of slots for concurrent calls.
+func NewEngine(kind Kind, store Store, provider Provider, policy Policy, slots int, log *slog.Logger) *Engine {
+	return &Engine{
+		kind: kind, store: store, provider: provider, policy: policy, log: log.With("kind", string(kind)),
+		slots: make(chan struct{}, slots), wake: make(chan struct{}, 1), held: make(map[int64]int64),
+	}
+}
+
+// Wake makes the engine look for due allocations at once: new ones were committed.
+func (e *Engine) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run pays until ctx ends. Calls that are under way then are finished; Wait waits for them.
+func (e *Engine) Run(ctx context.Context) error {
+	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var renewing sync.WaitGroup
+	renewing.Go(func() { _ = loop.After(renewals, e.policy.Lease/3, e.renew) })
+	for ctx.Err() == nil {
+		if full := e.round(ctx); !full {
+			e.pause(ctx)
+		}
+	}
+	e.work.Wait()
+	stop()
+	renewing.Wait()
+	return nil
+}
+
+// round claims as many allocations as may be called now and starts the calls; full reports that
+// there may be more.
+func (e *Engine) round(ctx context.Context) (full bool) {
+	n := min(cap(e.slots)-len(e.slots), e.provider.Admits())
+	if n <= 0 {
+		return false
+	}
+	if held, err := e.store.HoldAbandoned(ctx, e.kind, e.policy); err != nil {
+		e.warn(ctx, "abandoned payouts not stopped", err)
+		return false
+	} else if held > 0 {
+		abandonedTotal.WithLabelValues(string(e.kind)).Add(float64(held))
+		e.log.ErrorContext(ctx, "payouts stopped: several workers died with them", "count", held)
+	}
+	// The deadline counts from before the claim: the lease begins during it.
+	deadline := time.Now().Add(e.policy.CallTimeout)
+	claims, err := e.store.Claim(ctx, e.kind, n, e.policy)
+	if err != nil {
+		e.warn(ctx, "due payouts not claimed", err)
+		return false
+	}
+	failpoint.Hit("payout.after_claim")
+	for _, c := range claims {
+		e.start(ctx, c, deadline)
+	}
+	return len(claims) == n
+}
+
+// pause waits for the next poll, a wake-up or a free slot.
+func (e *Engine) pause(ctx context.Context) {
+	timer := time.NewTimer(pollEvery)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-e.wake:
+	case <-timer.C:
+	}
+}
+
+// start runs the call of a claim in its slot.
+func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
+	e.slots <- struct{}{} // free: only Run claims
+	e.mu.Lock()
+	e.held[c.ID] = c.Version
+	e.mu.Unlock()
+	e.work.Go(func() {
+		defer func() {
+			e.mu.Lock()
+			delete(e.held, c.ID)
+			e.mu.Unlock()
+			<-e.slots
+			e.Wake()
+		}()
+		e.handle(ctx, c, deadline)
+	})
+}
+
+// handle makes the call and writes its outcome. After the deadline nothing is sent: the lease may
+// have ended, and its next holder decides.
+func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
+	if ctx.Err() != nil {
+		e.release(ctx, c)
+		return
+	}
+	// A call that has begun is finished at shutdown, within its deadline.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	if ctx.Err() != nil {
+		lateTotal.WithLabelValues(string(e.kind)).Inc()
+		return
+	}
+	r := e.call(ctx, c)
+	failpoint.Hit("payout.before_settle")
+	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
+}
+
+// call pays, or asks and then voids what is absent, so that the answer is final.
+func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.ErrorContext(ctx, "panic in a payout", "allocation_id", c.ID, "error", errs.FromPanic(p))
+			r = Result{Outcome: Unknown, Message: "internal error"}
+		}
+	}()
+	if c.Action == Pay {
+		return e.provider.Pay(ctx, c.Allocation)
+	}
+	r = e.provider.Lookup(ctx, c.SentKey())
+	if r.Outcome != Absent || !e.policy.Voids {
+		return r
+	}
+	if v := e.provider.Void(ctx, c.SentKey()); v.Outcome == Voided || v.Outcome == Paid {
+		return v
+	}
+	return r
+}
+
+// settle writes an outcome, again and again until it is written or the lease has certainly ended
+// for long: the next holder of the allocation then finds out by itself.
+func (e *Engine) settle(ctx context.Context, c Call) {
+	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)
+	defer cancel()
+	for {
+		applied, err := e.store.Settle(ctx, c, e.policy)
+		if err == nil {
+			e.count(ctx, c, applied)
+			return
+		}
+		e.warn(ctx, "outcome of a payout not written, trying again", err, "allocation_id", c.ID)
+		if !loop.Sleep(ctx, settleRetry) {
+			return
+		}
+	}
+}
+
+func (e *Engine) count(ctx context.Context, c Call, applied bool) {
+	callsTotal.WithLabelValues(string(e.kind), string(c.Action), string(c.Result.Outcome)).Inc()
+	if !applied {
+		lateTotal.WithLabelValues(string(e.kind)).Inc()
+		e.log.InfoContext(ctx, "late outcome of a payout ignored", "allocation_id", c.ID, "outcome", string(c.Result.Outcome))
+	}
+}
+
+func (e *Engine) release(ctx context.Context, c Claimed) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := e.store.Release(ctx, []Held{{ID: c.ID, Version: c.Version}}); err != nil {
+		e.warn(ctx, "unsent payout not released; its lease will end", err, "allocation_id", c.ID)
+	}
+}
+
+// renew extends the leases of all claims whose outcome is not written yet.
+func (e *Engine) renew(ctx context.Context) {
+	e.mu.Lock()
+	held := make([]Held, 0, len(e.held))
+	for id, version := range e.held {
+		held = append(held, Held{ID: id, Version: version})
+	}
+	e.mu.Unlock()
+	if len(held) == 0 {
+		return
+	}
+	if err := e.store.Renew(ctx, e.kind, held, e.policy); err != nil {
+		e.warn(ctx, "leases not renewed", err)
+	}
+}
+
+func (e *Engine) warn(ctx context.Context, msg string, err error, args ...any) {
+	if ctx.Err() == nil {
+		e.log.WarnContext(ctx, msg, append(args, "error", err)...)
+	}
+}

@@ -1,0 +1,123 @@
+// Package payout pays rewards: it decides what a provider's answer means for an allocation, and runs
+// the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has it
+// once, CANCELLED that it never will.
+//
+// A call whose outcome is not known is never forgotten. It is repeated under the same key while the
+// provider certainly remembers the key; after that the provider is asked, and only a final answer
+// permits another call.
+package payout
+
+import (
+	"strconv"
+	"time"
+)
+
+// Status of an allocation.
+type Status string
+
+// FAILED with a time of the next attempt is retried; without one it is final or held.
+const (
+	Pending    Status = "PENDING"
+	Processing Status = "PROCESSING"
+	Success    Status = "SUCCESS"
+	Failed     Status = "FAILED"
+	Cancelled  Status = "CANCELLED"
+)
+
+// Kind of a reward; each is paid by a provider of its own.
+type Kind string
+
+// Kinds of rewards.
+const (
+	Point  Kind = "POINT"
+	Coupon Kind = "COUPON"
+)
+
+// Kinds returns all kinds.
+func Kinds() []Kind { return []Kind{Point, Coupon} }
+
+// Action is what a worker does with an allocation that it has claimed.
+type Action string
+
+// The claim decides between them by the database's clock.
+const (
+	Pay Action = "PAY" // send the payment
+	Ask Action = "ASK" // ask whether an earlier call has paid
+)
+
+// Codes of an allocation's error.
+const (
+	CodeRefused        = "REFUSED"          // the provider refused it
+	CodeUnknown        = "UNKNOWN"          // the outcome of a call is unknown
+	CodeUnavailable    = "UNAVAILABLE"      // nothing was sent, or the provider is overloaded
+	CodeNotPaid        = "NOT_PAID"         // all attempts failed, and the provider has paid nothing
+	CodeUnknownTooLong = "UNKNOWN_TOO_LONG" // the provider no longer answers for the oldest call
+	CodeWorkersDied    = "WORKERS_DIED"     // several workers died with it
+	CodePaidAfterwards = "PAID_AFTERWARDS"  // paid after it was cancelled or given up
+)
+
+// Allocation is one reward of a member. Zero times are absent.
+type Allocation struct {
+	ID                int64
+	EventID, MemberID string
+	Kind              Kind
+	Value             int64
+	Status            Status
+	IdempotencyKey    string
+	// Resends counts the keys that were voided.
+	Resends       int
+	TransactionID string
+	ProcessedAt   time.Time
+	RetryCount    int
+	NextRetryAt   time.Time
+	Version       int64
+	// UnknownSince is the time of the oldest call whose outcome is unknown, LastCallAt that of the
+	// newest call that may have paid.
+	UnknownSince, LastCallAt time.Time
+	// AskFirst: the provider is asked before anything is sent again.
+	AskFirst bool
+	// Cancelling: an operator has cancelled the allocation or its campaign.
+	Cancelling       bool
+	VoidedAt, HeldAt time.Time
+	Code, Message    string
+}
+
+// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a new
+// key.
+func (a *Allocation) SentKey() string {
+	if a.Resends == 0 {
+		return a.IdempotencyKey
+	}
+	return a.IdempotencyKey + "-R" + strconv.Itoa(a.Resends)
+}
+
+// Claimed is an allocation that a worker holds until its lease ends.
+type Claimed struct {
+	Allocation
+
+	Action Action
+}
+
+// Policy holds the times and limits of the payouts to one provider.
+type Policy struct {
+	// CallTimeout bounds a call; Lease the claim, at least 10 s longer.
+	CallTimeout, Lease time.Duration
+	// MaxAttempts is the number of calls that may fail before the allocation is given up.
+	MaxAttempts int
+	// RetryMin is the pause after the first failure; it doubles up to RetryMax.
+	RetryMin, RetryMax time.Duration
+	// MaxRecoveries is the number of workers that may die with an allocation.
+	MaxRecoveries int
+	// SettleTime is the longest time between the start of a call and its payment: later, an absent
+	// payment is final.
+	SettleTime time.Duration
+	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
+	// answers what a call has paid.
+	KeyRetention, LookupRetention time.Duration
+	// Voids reports that the provider can void a key, which makes a later payment impossible.
+	Voids bool
+}
+
+// ResendWithin is the age of the oldest unknown call up to which a call may be repeated: the
+// repetition may arrive a whole SettleTime later, and the provider must still know the key then.
+func (p Policy) ResendWithin() time.Duration { return p.KeyRetention - p.CallTimeout - p.SettleTime }

@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres/db"
+)
+
+// Campaigns implements campaign.Store.
+type Campaigns struct{ *Database }
+
+var _ campaign.Store = Campaigns{}
+
+// blank is the kind of a prize that pays nothing.
+const blank = "NONE"
+
+// Create implements campaign.Store.
+func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempotency.Key) (campaign.Campaign, error) {
+	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		first, err := answers.Claim(ctx, tx, key)
+		if err != nil {
+			return err
+		}
+		if first != "" {
+			c.EventID = first
+			return nil
+		}
+		if err := insertCampaign(ctx, q, c, s.now()); err != nil {
+			return err
+		}
+		return answers.Keep(ctx, tx, key, c.EventID)
+	})
+	if err != nil {
+		return campaign.Campaign{}, err
+	}
+	return s.Get(ctx, c.EventID)
+}
+
+func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now *time.Time) error {
+	params := db.InsertCampaignParams{
+		EventID: c.EventID, Title: c.Title, Kind: string(c.Kind), OpensAt: c.OpensAt, ClosesAt: c.ClosesAt,
+		DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), Now: now, //nolint:gosec // validated
+	}
+	if c.PromotionID != "" {
+		params.PromotionID = &c.PromotionID
+	}
+	if c.Daily != nil {
+		kind := string(c.Daily.Kind)
+		params.DailyKind, params.DailyValue = &kind, &c.Daily.Value
+	}
+	if err := q.InsertCampaign(ctx, params); err != nil {
+		return fmt.Errorf("insert campaign: %w", err)
+	}
+	for _, m := range c.Milestones {
+		if err := q.InsertMilestone(ctx, db.InsertMilestoneParams{
+			EventID: c.EventID, Day: int32(m.Day), Kind: string(m.Kind), Value: m.Value, Every: m.Every, //nolint:gosec // validated
+		}); err != nil {
+			return fmt.Errorf("insert milestone: %w", err)
+		}
+	}
+	for _, p := range c.Prizes {
+		kind := string(p.Reward.Kind)
+		if p.Blank {
+			kind = blank
+		}
+		if err := q.InsertPrize(ctx, db.InsertPrizeParams{
+			EventID: c.EventID, Name: p.Name, Kind: kind, Value: p.Reward.Value, Weight: p.Weight, Stock: p.Stock,
+		}); err != nil {
+			return fmt.Errorf("insert prize: %w", err)
+		}
+	}
+	return nil
+}
+
+// Get implements campaign.Store.
+func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, error) {
+	c, _, err := s.read(ctx, s.q, eventID)
+	return c, err
+}
+
+// read returns a campaign with its parts, and the database's time.
+func (d *Database) read(ctx context.Context, q *db.Queries, eventID string) (campaign.Campaign, time.Time, error) {
+	row, err := q.GetCampaign(ctx, db.GetCampaignParams{EventID: eventID, Now: d.now()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return campaign.Campaign{}, time.Time{}, campaign.ErrNotFound
+	}
+	if err != nil {
+		return campaign.Campaign{}, time.Time{}, postgres.Err(err)
+	}
+	c := toCampaign(row.Campaign)
+	milestones, err := q.Milestones(ctx, eventID)
+	if err != nil {
+		return campaign.Campaign{}, time.Time{}, postgres.Err(err)
+	}
+	for _, m := range milestones {
+		c.Milestones = append(c.Milestones, campaign.Milestone{
+			Reward: campaign.Reward{Kind: payout.Kind(m.Kind), Value: m.Value}, Day: int(m.Day), Every: m.Every,
+		})
+	}
+	prizes, err := q.Prizes(ctx, eventID)
+	if err != nil {
+		return campaign.Campaign{}, time.Time{}, postgres.Err(err)
+	}
+	for _, p := range prizes {
+		c.Prizes = append(c.Prizes, toPrize(p))
+	}
+	return c, row.Now, nil
+}
+
+func toCampaign(r db.Campaign) campaign.Campaign {
+	c := campaign.Campaign{
+		EventID: r.EventID, Title: r.Title, Kind: campaign.Kind(r.Kind), OpensAt: r.OpensAt, ClosesAt: r.ClosesAt,
+		DrawsPerMember: int(r.DrawsPerMember), Period: campaign.Period(r.Period), CancelledAt: fromOptional(r.CancelledAt),
+	}
+	if r.PromotionID != nil {
+		c.PromotionID = *r.PromotionID
+	}
+	if r.DailyKind != nil && r.DailyValue != nil {
+		c.Daily = &campaign.Reward{Kind: payout.Kind(*r.DailyKind), Value: *r.DailyValue}
+	}
+	return c
+}
+
+func toPrize(p db.Prize) campaign.Prize {
+	out := campaign.Prize{
+		ID: p.ID, Name: p.Name, Blank: p.Kind == blank, Reward: campaign.Reward{Value: p.Value}, Weight: p.Weight, Stock: p.Stock, Initial: p.Initial,
+	}
+	if !out.Blank {
+		out.Reward.Kind = payout.Kind(p.Kind)
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres/db"
+)
+
+// Enter implements campaign.Store. The time is read after the member is locked: of two requests
+// around midnight the one that waits belongs to the day in which it continues.
+func (s Campaigns) Enter(
+	ctx context.Context, eventID, memberID string, fn func(context.Context, campaign.Tx) (campaign.Earned, error),
+) (earned campaign.Earned, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		if err := q.LockMember(ctx, db.LockMemberParams{EventID: eventID, MemberID: memberID}); err != nil {
+			return fmt.Errorf("lock member: %w", err)
+		}
+		e := &entryTx{tx: tx, q: q, eventID: eventID, memberID: memberID}
+		if e.campaign, e.now, err = s.read(ctx, q, eventID); err != nil {
+			return err
+		}
+		earned, err = fn(ctx, e)
+		return err
+	})
+	return earned, err
+}
+
+// entryTx implements campaign.Tx.
+type entryTx struct {
+	tx                pgx.Tx
+	q                 *db.Queries
+	eventID, memberID string
+	campaign          campaign.Campaign
+	now               time.Time
+}
+
+func (t *entryTx) Campaign() campaign.Campaign { return t.campaign }
+func (t *entryTx) Now() time.Time              { return t.now }
+
+// Existing implements campaign.Tx.
+func (t *entryTx) Existing(ctx context.Context, period string, drawNo int) (campaign.Earned, bool, error) {
+	row, err := t.q.GetEntry(ctx, db.GetEntryParams{
+		EventID: t.eventID, MemberID: t.memberID, Period: period, DrawNo: int32(drawNo), //nolint:gosec // below the campaign's draws
+	})
+	return t.earned(ctx, row, err)
+}
+
+// Replay implements campaign.Tx.
+func (t *entryTx) Replay(ctx context.Context, key *idempotency.Key) (campaign.Earned, bool, error) {
+	kept, err := answers.Claim(ctx, t.tx, key)
+	if err != nil || kept == "" {
+		return campaign.Earned{}, false, err
+	}
+	id, err := strconv.ParseInt(kept, 10, 64)
+	if err != nil {
+		return campaign.Earned{}, false, fmt.Errorf("kept answer: %w", err)
+	}
+	row, err := t.q.GetEntryByID(ctx, id)
+	return t.earned(ctx, row, err)
+}
+
+// earned loads what an entry has earned; no row is not found.
+func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (campaign.Earned, bool, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return campaign.Earned{}, false, nil
+	}
+	if err != nil {
+		return campaign.Earned{}, false, postgres.Err(err)
+	}
+	e := campaign.Earned{Repeated: true, Entry: campaign.Entry{
+		ID: row.ID, EventID: row.EventID, MemberID: row.MemberID, Period: row.Period, DrawNo: int(row.DrawNo), Streak: int(row.Streak), At: row.CreatedAt,
+	}}
+	if row.PrizeID != nil {
+		e.PrizeID = *row.PrizeID
+		for i := range t.campaign.Prizes {
+			if t.campaign.Prizes[i].ID == e.PrizeID {
+				e.Prize = &t.campaign.Prizes[i]
+			}
+		}
+	}
+	rewards, err := t.q.AllocationsOfEntry(ctx, row.ID)
+	if err != nil {
+		return campaign.Earned{}, false, postgres.Err(err)
+	}
+	for _, r := range rewards {
+		e.Rewards, e.Reasons = append(e.Rewards, toAllocation(r, nil)), append(e.Reasons, campaign.Reason(r.Reason))
+	}
+	return e, true, nil
+}
+
+// Entries implements campaign.Tx.
+func (t *entryTx) Entries(ctx context.Context, period string) (int, error) {
+	n, err := t.q.CountEntries(ctx, db.CountEntriesParams{EventID: t.eventID, MemberID: t.memberID, Period: period})
+	return int(n), err
+}
+
+// PaidMilestones implements campaign.Tx.
+func (t *entryTx) PaidMilestones(ctx context.Context) (map[int]bool, error) {
+	days, err := t.q.ReachedMilestones(ctx, db.ReachedMilestonesParams{MemberID: t.memberID, EventID: t.eventID})
+	reached := make(map[int]bool, len(days))
+	for _, d := range days {
+		reached[int(d)] = true
+	}
+	return reached, err
+}
+
+// Keep implements campaign.Tx.
+func (t *entryTx) Keep(ctx context.Context, key *idempotency.Key, entryID int64) error {
+	return answers.Keep(ctx, t.tx, key, strconv.FormatInt(entryID, 10))
+}
+
+// Insert implements campaign.Tx.
+func (t *entryTx) Insert(ctx context.Context, e campaign.Entry) (int64, error) {
+	return t.q.InsertEntry(ctx, db.InsertEntryParams{
+		EventID: e.EventID, MemberID: e.MemberID, Period: e.Period, DrawNo: int32(e.DrawNo), Streak: int32(e.Streak), CreatedAt: e.At, //nolint:gosec // small counts
+	})
+}
+
+// Take implements campaign.Tx. A prize without limit is not locked: its draws run in parallel.
+func (t *entryTx) Take(ctx context.Context, entryID int64, p *campaign.Prize) (bool, error) {
+	if p.Stock != nil {
+		taken, err := t.q.TakePrize(ctx, p.ID)
+		if err != nil || taken == 0 {
+			return false, err
+		}
+	}
+	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
+}
+
+// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a conflict
+// is an error, not a repetition.
+func (t *entryTx) Allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
+	var out []payout.Allocation
+	for _, r := range rewards {
+		params := db.InsertAllocationParams{
+			EventID: t.eventID, MemberID: t.memberID, EntryID: entryID, RewardKind: string(r.Kind), RewardValue: r.Value,
+			Reason: string(r.Reason), IdempotencyKey: r.Key, CreatedAt: t.now,
+		}
+		if r.Milestone != 0 {
+			day := int32(r.Milestone) //nolint:gosec // validated
+			params.Milestone = &day
+		}
+		row, err := t.q.InsertAllocation(ctx, params)
+		if err != nil {
+			return nil, fmt.Errorf("allocate %s: %w", r.Key, err)
+		}
+		out = append(out, toAllocation(row, nil))
+	}
+	return out, nil
+}

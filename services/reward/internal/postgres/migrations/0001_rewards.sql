@@ -1,0 +1,157 @@
+-- +goose Up
+CREATE TABLE campaigns (
+    event_id         text        PRIMARY KEY,
+    title            text        NOT NULL,
+    kind             text        NOT NULL CHECK (kind IN ('ATTENDANCE', 'RANDOM', 'REQUEST_WINNERS')),
+    opens_at         timestamptz NOT NULL,
+    closes_at        timestamptz NOT NULL CHECK (closes_at > opens_at),
+    -- REQUEST_WINNERS: the promotion whose winners are rewarded.
+    promotion_id     text,
+    -- ATTENDANCE: the reward of each day; REQUEST_WINNERS: that of each winner.
+    daily_kind       text        CHECK (daily_kind IN ('POINT', 'COUPON')),
+    daily_value      bigint      CHECK (daily_value > 0),
+    draws_per_member integer     NOT NULL DEFAULT 1 CHECK (draws_per_member > 0),
+    -- What draws_per_member counts: the whole campaign, or a day in Korea.
+    period           text        NOT NULL DEFAULT 'CAMPAIGN' CHECK (period IN ('CAMPAIGN', 'DAY')),
+    -- Set first; the allocations follow in chunks, and then cancel_done_at.
+    cancelled_at     timestamptz,
+    cancel_restock   boolean     NOT NULL DEFAULT false,
+    cancel_done_at   timestamptz,
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    CHECK ((daily_kind IS NULL) = (daily_value IS NULL)),
+    CHECK ((kind = 'REQUEST_WINNERS') = (promotion_id IS NOT NULL))
+);
+CREATE INDEX campaigns_cancelling ON campaigns (event_id) WHERE cancelled_at IS NOT NULL AND cancel_done_at IS NULL;
+CREATE INDEX campaigns_promotion ON campaigns (promotion_id) WHERE promotion_id IS NOT NULL;
+
+CREATE TABLE milestones (
+    event_id text    NOT NULL REFERENCES campaigns,
+    -- Length of the streak, in days.
+    day      integer NOT NULL CHECK (day > 0),
+    kind     text    NOT NULL CHECK (kind IN ('POINT', 'COUPON')),
+    value    bigint  NOT NULL CHECK (value > 0),
+    -- Paid at each multiple of the day, not once per member.
+    every    boolean NOT NULL,
+    PRIMARY KEY (event_id, day)
+);
+
+CREATE TABLE prizes (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id text   NOT NULL REFERENCES campaigns,
+    name     text   NOT NULL,
+    -- NONE is a blank.
+    kind     text   NOT NULL CHECK (kind IN ('POINT', 'COUPON', 'NONE')),
+    value    bigint NOT NULL CHECK (value >= 0),
+    weight   bigint NOT NULL CHECK (weight > 0),
+    -- NULL is without limit.
+    stock    bigint CHECK (stock >= 0),
+    initial  bigint,
+    UNIQUE (event_id, name)
+);
+
+-- One row per attendance, draw or winner.
+CREATE TABLE event_entry (
+    id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id   text        NOT NULL REFERENCES campaigns,
+    member_id  text        NOT NULL,
+    -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN; winners: the request's id.
+    period     text        NOT NULL,
+    draw_no    integer     NOT NULL DEFAULT 1,
+    -- ATTENDANCE: consecutive days, this one included.
+    streak     integer     NOT NULL DEFAULT 0,
+    prize_id   bigint      REFERENCES prizes,
+    created_at timestamptz NOT NULL,
+    UNIQUE (event_id, member_id, period, draw_no)
+);
+
+CREATE TABLE event_reward_allocation (
+    id                      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id                text        NOT NULL REFERENCES campaigns,
+    member_id               text        NOT NULL,
+    entry_id                bigint      NOT NULL REFERENCES event_entry,
+    -- Frozen at the entry: a later change of the campaign does not apply.
+    reward_kind             text        NOT NULL CHECK (reward_kind IN ('POINT', 'COUPON')),
+    reward_value            bigint      NOT NULL CHECK (reward_value > 0),
+    reason                  text        NOT NULL CHECK (reason IN ('DAILY', 'MILESTONE', 'DRAW', 'WINNER')),
+    -- MILESTONE: its length in days.
+    milestone               integer,
+    reward_status           text        NOT NULL DEFAULT 'PENDING'
+        CHECK (reward_status IN ('PENDING', 'PROCESSING', 'SUCCESS', 'FAILED', 'CANCELLED')),
+    idempotency_key         text        NOT NULL UNIQUE,
+    -- A voided key is never paid: what is sent is the key with "-R" and this number, above 0.
+    resends                 integer     NOT NULL DEFAULT 0,
+    external_transaction_id text,
+    processed_at            timestamptz,
+    retry_count             integer     NOT NULL DEFAULT 0,
+    -- NULL: nothing is due.
+    next_retry_at           timestamptz DEFAULT now(),
+    error_code              text,
+    error_message           text,
+    -- Fencing number of the worker that holds the row, and version of the entity in its events.
+    version                 bigint      NOT NULL DEFAULT 1,
+    -- In no index, so that heartbeats are HOT updates.
+    lease_until             timestamptz,
+    -- Time of the oldest call whose outcome is unknown.
+    unknown_since           timestamptz,
+    -- Time of the newest call that may have paid.
+    last_call_at            timestamptz,
+    -- The provider is asked before anything is sent again.
+    ask_first               boolean     NOT NULL DEFAULT false,
+    cancel_requested_at     timestamptz,
+    -- Cancelling gives the prize back to the stock.
+    restock                 boolean     NOT NULL DEFAULT false,
+    -- How often the row was taken over from a worker whose lease had ended, since its last outcome.
+    recoveries              integer     NOT NULL DEFAULT 0,
+    voided_at               timestamptz,
+    -- An operator must decide.
+    held_at                 timestamptz,
+    created_at              timestamptz NOT NULL DEFAULT now(),
+    CHECK ((reward_status = 'PROCESSING') = (lease_until IS NOT NULL)),
+    CHECK (reward_status <> 'SUCCESS' OR external_transaction_id IS NOT NULL)
+);
+-- The kind comes first, since each kind has its provider: rows of a slow provider delay no other.
+CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
+    WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
+CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
+CREATE INDEX reward_held ON event_reward_allocation (id) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_entry ON event_reward_allocation (entry_id);
+CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
+CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);
+CREATE INDEX reward_status ON event_reward_allocation (reward_status, id);
+
+-- Every call to a provider; inserted by the claim, before the call.
+CREATE TABLE reward_call (
+    allocation_id bigint      NOT NULL REFERENCES event_reward_allocation,
+    version       bigint      NOT NULL,
+    action        text        NOT NULL CHECK (action IN ('PAY', 'ASK')),
+    sent_at       timestamptz NOT NULL,
+    ended_at      timestamptz,
+    outcome       text,
+    error         text,
+    PRIMARY KEY (allocation_id, version)
+);
+
+-- Winners of promotions as they are announced; a campaign that is created later rewards them too.
+CREATE TABLE winners (
+    request_id   text        PRIMARY KEY,
+    promotion_id text        NOT NULL,
+    member_id    text        NOT NULL,
+    announced_at timestamptz NOT NULL
+);
+CREATE INDEX winners_promotion ON winners (promotion_id, request_id);
+
+-- Payouts that an operator has paused.
+CREATE TABLE paused_providers (
+    name      text        PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- +goose Down
+DROP TABLE paused_providers;
+DROP TABLE winners;
+DROP TABLE reward_call;
+DROP TABLE event_reward_allocation;
+DROP TABLE event_entry;
+DROP TABLE prizes;
+DROP TABLE milestones;
+DROP TABLE campaigns;

@@ -1,0 +1,240 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres/db"
+)
+
+// settleBatch is the number of outcomes that one transaction writes.
+const settleBatch = 100
+
+// Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
+// together by the next one.
+type Payouts struct {
+	*Database
+
+	settles *batch.Coalescer[settlement, bool]
+}
+
+var _ payout.Store = (*Payouts)(nil)
+
+// settlement is an outcome with the policy of its provider.
+type settlement struct {
+	call   payout.Call
+	policy payout.Policy
+}
+
+// NewPayouts makes the store.
+func NewPayouts(d *Database) *Payouts {
+	p := &Payouts{Database: d}
+	p.settles = batch.NewCoalescer(batch.Config{Max: settleBatch}, p.settleAll)
+	return p
+}
+
+// Close waits for the outcomes that are being written.
+func (p *Payouts) Close(ctx context.Context) error { return p.settles.Close(ctx) }
+
+// Claim implements payout.Store.
+func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy payout.Policy) ([]payout.Claimed, error) {
+	rows, err := p.q.Claim(ctx, db.ClaimParams{
+		Kind: string(kind), Now: p.now(), Slots: int32(n), //nolint:gosec // a few hundred
+		MaxRecoveries: int32(policy.MaxRecoveries), MaxAttempts: int32(policy.MaxAttempts), //nolint:gosec // small settings
+		ResendSeconds: policy.ResendWithin().Seconds(), LeaseSeconds: policy.Lease.Seconds(),
+	})
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	claims := make([]payout.Claimed, len(rows))
+	for i, r := range rows {
+		claims[i] = payout.Claimed{Action: payout.Action(r.Action), Allocation: payout.Allocation{
+			ID: r.ID, Version: r.Version, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
+			Status: payout.Processing, IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), LastCallAt: fromOptional(r.LastCallAt),
+		}}
+	}
+	return claims, nil
+}
+
+// Renew implements payout.Store.
+func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, policy payout.Policy) error {
+	ids, versions := columnsOf(held)
+	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
+}
+
+// Release implements payout.Store.
+func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
+	ids, versions := columnsOf(held)
+	return postgres.Err(p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()}))
+}
+
+// HoldAbandoned implements payout.Store.
+func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (int, error) {
+	ids, err := p.q.HoldAbandoned(ctx, db.HoldAbandonedParams{
+		Kind: string(kind), MaxRecoveries: int32(policy.MaxRecoveries), Code: payout.CodeWorkersDied, Now: p.now(), //nolint:gosec // a small setting
+	})
+	return len(ids), postgres.Err(err)
+}
+
+// Settle implements payout.Store.
+func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
+	return p.settles.Do(ctx, settlement{call: c, policy: policy})
+}
+
+// settleAll decides about locked allocations, in one transaction. Two outcomes of one allocation are
+// decided one after the other.
+func (p *Payouts) settleAll(ctx context.Context, items []settlement) (applied []bool, err error) {
+	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		applied = make([]bool, len(items))
+		return p.decideAll(ctx, tx, q, items, applied)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(applied, true) {
+		p.opts.Published()
+	}
+	return applied, nil
+}
+
+func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) error {
+	ids := make([]int64, len(items))
+	for i, it := range items {
+		ids[i] = it.call.ID
+	}
+	rows, err := q.LockForSettle(ctx, db.LockForSettleParams{Ids: ids, Now: p.now()})
+	if err != nil {
+		return err
+	}
+	locked := make(map[int64]*lockedAllocation, len(rows))
+	for _, r := range rows {
+		locked[r.EventRewardAllocation.ID] = &lockedAllocation{before: toAllocation(r.EventRewardAllocation, r.CancelledAt), now: r.Now}
+	}
+	for i, it := range items {
+		if a := locked[it.call.ID]; a != nil {
+			applied[i] = a.decide(it)
+		}
+	}
+	if err := p.endCalls(ctx, q, items); err != nil {
+		return err
+	}
+	return p.write(ctx, tx, q, rows, locked)
+}
+
+// lockedAllocation is an allocation whose row is locked, and what has been decided about it.
+type lockedAllocation struct {
+	before payout.Allocation
+	after  *payout.Allocation
+	now    time.Time
+}
+
+func (l *lockedAllocation) decide(it settlement) bool {
+	present := l.before
+	if l.after != nil {
+		present = *l.after
+	}
+	after, ok := payout.Decide(present, it.call, l.now, it.policy)
+	if ok {
+		l.after = &after
+	}
+	return ok
+}
+
+// write updates the changed allocations and adds their events, in the order of the ids.
+func (p *Payouts) write(ctx context.Context, tx pgx.Tx, q *db.Queries, rows []db.LockForSettleRow, locked map[int64]*lockedAllocation) error {
+	var params db.SettleParams
+	var changes []outbox.Event
+	for _, r := range rows {
+		l := locked[r.EventRewardAllocation.ID]
+		if l.after == nil {
+			continue
+		}
+		a := *l.after
+		a.Version = l.before.Version + 1
+		addSettled(&params, a)
+		if typ := eventType(a); typ != "" {
+			changes = append(changes, event(a, typ, l.now))
+		}
+	}
+	if len(params.Ids) == 0 {
+		return nil
+	}
+	if err := q.Settle(ctx, params); err != nil {
+		return err
+	}
+	return outbox.Insert(ctx, tx, source, changes...)
+}
+
+func addSettled(p *db.SettleParams, a payout.Allocation) {
+	p.Ids, p.Statuses, p.TransactionIds = append(p.Ids, a.ID), append(p.Statuses, string(a.Status)), append(p.TransactionIds, a.TransactionID)
+	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
+	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
+	p.AskFirsts, p.UnknownSinces = append(p.AskFirsts, a.AskFirst), append(p.UnknownSinces, a.UnknownSince)
+	p.VoidedAts, p.HeldAts = append(p.VoidedAts, a.VoidedAt), append(p.HeldAts, a.HeldAt)
+	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
+}
+
+func (p *Payouts) endCalls(ctx context.Context, q *db.Queries, items []settlement) error {
+	params := db.EndCallsParams{Now: p.now()}
+	for _, it := range items {
+		params.Ids, params.Versions = append(params.Ids, it.call.ID), append(params.Versions, it.call.Version)
+		params.Outcomes, params.Errors = append(params.Outcomes, string(it.call.Result.Outcome)), append(params.Errors, it.call.Result.Message)
+	}
+	return q.EndCalls(ctx, params)
+}
+
+// eventType is the event that follows a change; "" for attempts that are repeated.
+func eventType(a payout.Allocation) string {
+	switch {
+	case a.Status == payout.Success:
+		return events.RewardPaid
+	case a.Status == payout.Cancelled:
+		return events.RewardCancelled
+	case a.Status == payout.Failed && a.NextRetryAt.IsZero():
+		return events.RewardFailed
+	default:
+		return ""
+	}
+}
+
+func event(a payout.Allocation, typ string, now time.Time) outbox.Event {
+	id := strconv.FormatInt(a.ID, 10)
+	return outbox.Event{Topic: events.Rewards, Key: id, Type: typ, EntityVersion: a.Version, Payload: &eventsv1.RewardEvent{
+		Type: typ, AllocationId: id, EventId: a.EventID, UserId: a.MemberID, RewardKind: string(a.Kind), Value: a.Value,
+		Status: string(a.Status), TransactionId: a.TransactionID, Code: a.Code, Version: a.Version, OccurredAt: timestamppb.New(now),
+	}}
+}
+
+func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payout.Allocation {
+	a := payout.Allocation{
+		ID: r.ID, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
+		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt),
+		RetryCount: int(r.RetryCount), NextRetryAt: fromOptional(r.NextRetryAt), Version: r.Version, UnknownSince: fromOptional(r.UnknownSince),
+		LastCallAt: fromOptional(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: fromOptional(r.VoidedAt), HeldAt: fromOptional(r.HeldAt),
+		Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
+	}
+	for _, set := range []struct{ to, from *string }{{&a.TransactionID, r.ExternalTransactionID}, {&a.Code, r.ErrorCode}, {&a.Message, r.ErrorMessage}} {
+		if set.from != nil {
+			*set.to = *set.from
+		}
+	}
+	return a
+}
+
+func columnsOf(held []payout.Held) (ids, versions []int64) {
+	for _, h := range held {
+		ids, versions = append(ids, h.ID), append(versions, h.Version)
+	}
+	return ids, versions
+}

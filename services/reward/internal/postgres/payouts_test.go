@@ -1,0 +1,116 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres"
+	"urr.guru/services/reward/internal/provider"
+	"urr.guru/services/reward/sandbox"
+)
+
+// policy has short times, so that a test sees retries.
+func policy() payout.Policy {
+	return payout.Policy{
+		CallTimeout: 300 * time.Millisecond, Lease: time.Second, MaxAttempts: 6, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
+		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour, Voids: true,
+	}
+}
+
+// fill inserts n pending allocations of 100 points.
+func fill(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at) VALUES ('c', 'Campaign', 'RANDOM', now() - interval '1 h', now() + interval '1 h')
+		ON CONFLICT DO NOTHING`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		WITH entries AS (
+			INSERT INTO event_entry (event_id, member_id, period, created_at) SELECT 'c', 'm' || n, 'CAMPAIGN', now() FROM generate_series(1, $1) AS n
+			RETURNING id, member_id)
+		INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key)
+		SELECT 'c', member_id, id, 'POINT', 100, 'DRAW', 'rand-c-' || member_id || '-log-' || id FROM entries`, n)
+	require.NoError(t, err)
+}
+
+type world struct {
+	pool   *pgxpool.Pool
+	ledger *sandbox.Ledger
+	server *sandbox.Server
+	url    string
+}
+
+func newWorld(t *testing.T, faults sandbox.Faults) *world {
+	t.Helper()
+	ledger, err := sandbox.Open(filepath.Join(t.TempDir(), "ledger"), time.Now)
+	require.NoError(t, err)
+	server := sandbox.NewServer(t.Context(), ledger, faults, slog.New(slog.DiscardHandler))
+	h := httptest.NewServer(server)
+	t.Cleanup(func() { h.Close(); server.Wait(); _ = ledger.Close() })
+	return &world{pool: postgrestest.New(t, postgres.Migrations...), ledger: ledger, server: server, url: h.URL}
+}
+
+// run runs replicas until the test ends or stop is called.
+func (w *world) run(t *testing.T, replicas int, p payout.Policy) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, replicas)
+	for range replicas {
+		store := postgres.NewPayouts(postgres.New(w.pool, postgres.Options{}))
+		client := provider.New(w.url, provider.Options{OpenFor: 200 * time.Millisecond})
+		e := payout.NewEngine(payout.Point, store, client, p, 16, slog.New(slog.DiscardHandler))
+		go func() { done <- e.Run(ctx) }()
+	}
+	return func() {
+		cancel()
+		for range replicas {
+			require.NoError(t, <-done)
+		}
+	}
+}
+
+func (w *world) count(t *testing.T, condition string) (n int) {
+	t.Helper()
+	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM event_reward_allocation WHERE `+condition).Scan(&n))
+	return n
+}
+
+const due = `reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAILED' AND next_retry_at IS NOT NULL`
+
+func TestPayoutsUnderFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{
+		Seed: 7, Refused: 0.1, Busy: 0.05, Unavailable: 0.02, Silent: 0.05, Lost: 0.2, Failed: 0.05, Slow: 0.05, SlowFor: 500 * time.Millisecond,
+		Late: 0.05, LateFor: 400 * time.Millisecond,
+	})
+	fill(t, w.pool, 500)
+	began := time.Now()
+	stop := w.run(t, 3, policy())
+	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	t.Log(time.Since(began))
+	stop()
+	paid := map[string]int{}
+	for _, p := range w.ledger.All() {
+		paid[p.MemberID]++
+	}
+	rows, err := w.pool.Query(t.Context(), `SELECT member_id, reward_status FROM event_reward_allocation`)
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for rows.Next() {
+		var member, status string
+		require.NoError(t, rows.Scan(&member, &status))
+		counts[status]++
+		require.Equal(t, map[string]int{"SUCCESS": 1}[status], paid[member], "%s is %s", member, status)
+	}
+	t.Log(counts)
+}

@@ -1,0 +1,248 @@
+// Package provider is the client of the providers of points and coupons.
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+
+	"urr.guru/services/reward/internal/payout"
+)
+
+// maxAnswer bounds the size of an answer.
+const maxAnswer = 64 << 10
+
+// The circuit opens when at least 10 calls, and at least half of all, failed within the last minute,
+// and lets one call through after 5 s.
+const (
+	window      = time.Minute
+	bucket      = 5 * time.Second
+	openFor     = 5 * time.Second
+	minFailures = 10
+)
+
+// Client implements payout.Provider over HTTP.
+type Client struct {
+	base    string
+	http    *http.Client
+	breaker *gobreaker.TwoStepCircuitBreaker[any]
+	limit   *rate.Limiter
+}
+
+var _ payout.Provider = (*Client)(nil)
+
+// Options of a Client.
+type Options struct {
+	// Rate is the number of calls per second; 0: no limit.
+	Rate float64
+	// OpenFor replaces the 5 s of the open circuit in tests.
+	OpenFor time.Duration
+}
+
+// New makes a client of the provider at base, its URL.
+func New(base string, opts Options) *Client {
+	limit := rate.NewLimiter(rate.Inf, 0)
+	if opts.Rate > 0 {
+		limit = rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate)))
+	}
+	if opts.OpenFor == 0 {
+		opts.OpenFor = openFor
+	}
+	return &Client{
+		base:  strings.TrimSuffix(base, "/"),
+		limit: limit,
+		// No timeout here: every call has that of its context.
+		http: &http.Client{Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
+		}},
+		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: opts.OpenFor,
+			ReadyToTrip: func(n gobreaker.Counts) bool {
+				return n.TotalFailures >= minFailures && n.TotalFailures*2 >= n.Requests
+			},
+		}),
+	}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Admits implements payout.Provider.
+func (c *Client) Admits() int {
+	switch c.breaker.State() {
+	case gobreaker.StateOpen:
+		return 0
+	case gobreaker.StateHalfOpen:
+		return 1
+	default:
+		return c.tokens()
+	}
+}
+
+func (c *Client) tokens() int {
+	if c.limit.Limit() == rate.Inf {
+		return maxClaim
+	}
+	return min(maxClaim, int(c.limit.Tokens()))
+}
+
+// maxClaim bounds a claim where no rate does.
+const maxClaim = 100
+
+// Pay implements payout.Provider.
+func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
+	done, err := c.breaker.Allow()
+	if err != nil {
+		return payout.Result{Outcome: payout.NotSent, Message: "the circuit is open"}
+	}
+	if !c.limit.Allow() {
+		done(nil)
+		return payout.Result{Outcome: payout.NotSent, Message: "the rate is used up"}
+	}
+	r := c.pay(ctx, a)
+	done(failure(r))
+	return r
+}
+
+// failure is what the circuit counts: answers about one payout are none.
+func failure(r payout.Result) error {
+	switch r.Outcome {
+	case payout.Unknown, payout.Busy, payout.NotSent:
+		return errors.New(r.Message)
+	default:
+		return nil
+	}
+}
+
+func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
+	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts", map[string]any{
+		"key": a.SentKey(), "memberId": a.MemberID, "kind": a.Kind, "value": a.Value,
+	})
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return payout.Result{Outcome: payout.NotSent, Message: err.Error()}
+	case err != nil:
+		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+	}
+	r := payout.Result{Message: fmt.Sprintf("status %d: %s", status, got.Error)}
+	switch status {
+	case http.StatusOK:
+		return paid(got)
+	case http.StatusUnprocessableEntity, http.StatusConflict:
+		r.Outcome = payout.Refused
+	case http.StatusBadRequest, http.StatusGone:
+		r.Outcome = payout.RefusedForGood
+	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		r.Outcome = payout.NotSent // it concerns every payout, and none was made
+	case http.StatusServiceUnavailable:
+		r.Outcome = payout.Busy
+	default:
+		r.Outcome = payout.Unknown
+	}
+	return r
+}
+
+// Lookup implements payout.Provider.
+func (c *Client) Lookup(ctx context.Context, key string) payout.Result {
+	done, err := c.breaker.Allow()
+	if err != nil {
+		return payout.Result{Outcome: payout.Unknown, Message: "the circuit is open"}
+	}
+	r := c.lookup(ctx, key)
+	done(failure(r))
+	return r
+}
+
+func (c *Client) lookup(ctx context.Context, key string) payout.Result {
+	status, got, err := c.call(ctx, http.MethodGet, "/v1/payouts/"+url.PathEscape(key), nil)
+	switch {
+	case err != nil:
+		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+	case status == http.StatusOK:
+		return paid(got)
+	case status == http.StatusNotFound:
+		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
+	default:
+		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
+	}
+}
+
+// Void implements payout.Provider.
+func (c *Client) Void(ctx context.Context, key string) payout.Result {
+	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts/"+url.PathEscape(key)+"/void", map[string]any{})
+	switch {
+	case err != nil:
+		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+	case status == http.StatusNoContent:
+		return payout.Result{Outcome: payout.Voided, Message: "the key was voided unpaid"}
+	case status == http.StatusConflict:
+		return paid(got)
+	default:
+		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("void: status %d", status)}
+	}
+}
+
+// paid trusts only an answer with a transaction.
+func paid(got answer) payout.Result {
+	if got.TransactionID == "" {
+		return payout.Result{Outcome: payout.Unknown, Message: "the answer has no transaction id"}
+	}
+	return payout.Result{Outcome: payout.Paid, TransactionID: got.TransactionID}
+}
+
+// answer is the provider's answer to every call.
+type answer struct {
+	TransactionID string `json:"transactionId"`
+	Error         string `json:"error"`
+}
+
+// call sends one request and reads its answer, whatever its status.
+func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got answer, err error) {
+	ctx, span := otel.Tracer("urr.guru/services/reward/provider").Start(ctx, method+" reward provider", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, answer{}, fmt.Errorf("provider request: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return 0, answer{}, fmt.Errorf("provider request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	// net/http repeats a request by itself when a kept-alive connection turns out to be closed, but
+	// only one that it may repeat; a POST is none.
+	resp, err := c.http.Do(req)
+	if err != nil {
+		span.RecordError(err)
+		return 0, answer{}, fmt.Errorf("provider: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return 0, answer{}, fmt.Errorf("provider answer: %w", err)
+	}
+	// Errors may come without JSON; their status says enough.
+	if err := json.Unmarshal(b, &got); err != nil && len(b) > 0 && resp.StatusCode < http.StatusBadRequest {
+		return 0, answer{}, fmt.Errorf("provider answer: %w", err)
+	}
+	return resp.StatusCode, got, nil
+}

@@ -1,0 +1,172 @@
+// Package sandbox is a provider of points and coupons for development and tests: a ledger behind
+// HTTP, with faults on demand. Audits compare with this ledger, not with the platform's tables. The
+// service uses only its HTTP API, through the client internal/provider.
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Payout is a line of the ledger.
+type Payout struct {
+	TransactionID string    `json:"transactionId"`
+	Key           string    `json:"key"`
+	MemberID      string    `json:"memberId"`
+	Kind          string    `json:"kind"`  // POINT or COUPON
+	Value         int64     `json:"value"` // points, or the coupon's number
+	At            time.Time `json:"at"`
+}
+
+// Order is a request to pay.
+type Order struct {
+	Key      string `json:"key"`
+	MemberID string `json:"memberId"`
+	Kind     string `json:"kind"`
+	Value    int64  `json:"value"`
+}
+
+// Refusals.
+var (
+	errVoided    = errors.New("the key is void")
+	errKeyReused = errors.New("the key was used for another payout")
+)
+
+// entry is one line of the ledger's file.
+type entry struct {
+	Payout *Payout `json:"payout,omitempty"`
+	Voided string  `json:"voided,omitempty"`
+}
+
+// Ledger keeps every payout. Its methods are safe for concurrent use. What they return is already
+// written to the file, so the end of the process loses nothing.
+//
+// A key is recognised for the time of its retention only; after that the same key pays again, as
+// real providers do.
+type Ledger struct {
+	mu      sync.Mutex
+	file    *os.File
+	payouts []Payout
+	last    map[string]Payout // by key
+	voided  map[string]bool
+	now     func() time.Time
+}
+
+// Open reads a ledger's file, which need not exist.
+func Open(path string, now func() time.Time) (*Ledger, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	l := &Ledger{file: file, last: map[string]Payout{}, voided: map[string]bool{}, now: now}
+	if err := l.replay(); err != nil {
+		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", path, err), file.Close())
+	}
+	return l, nil
+}
+
+// replay applies the complete lines and cuts an incomplete last one off: its answer was never sent.
+func (l *Ledger) replay() error {
+	decoder := json.NewDecoder(l.file)
+	var whole int64
+	for {
+		var e entry
+		err := decoder.Decode(&e)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		l.apply(e)
+		whole = decoder.InputOffset()
+	}
+	if err := l.file.Truncate(whole); err != nil {
+		return err
+	}
+	_, err := l.file.Seek(whole, io.SeekStart)
+	return err
+}
+
+// Close closes the file.
+func (l *Ledger) Close() error { return l.file.Close() }
+
+// Pay pays once per key while the key is remembered.
+func (l *Ledger) Pay(o Order, remembered time.Duration) (Payout, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.voided[o.Key] {
+		return Payout{}, errVoided
+	}
+	now := l.now()
+	if old, ok := l.last[o.Key]; ok && now.Sub(old.At) < remembered {
+		if old.MemberID != o.MemberID || old.Kind != o.Kind || old.Value != o.Value {
+			return Payout{}, errKeyReused
+		}
+		return old, nil
+	}
+	p := Payout{TransactionID: uuid.NewString(), Key: o.Key, MemberID: o.MemberID, Kind: o.Kind, Value: o.Value, At: now}
+	return p, l.write(entry{Payout: &p})
+}
+
+// Lookup returns the newest payout of a key that is not older than remembered.
+func (l *Ledger) Lookup(key string, remembered time.Duration) (Payout, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.last[key]
+	return p, ok && l.now().Sub(p.At) < remembered
+}
+
+// Void makes a later payout of the key impossible; a key that was paid returns its payout.
+func (l *Ledger) Void(key string) (paid *Payout, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p, ok := l.last[key]; ok {
+		return &p, nil
+	}
+	if l.voided[key] {
+		return nil, nil
+	}
+	return nil, l.write(entry{Voided: key})
+}
+
+// All returns every payout, oldest first.
+func (l *Ledger) All() []Payout {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Payout{}, l.payouts...)
+}
+
+// write makes an entry durable with one call, then applies it. The caller holds the lock.
+func (l *Ledger) write(e entry) error {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	l.apply(e)
+	return nil
+}
+
+func (l *Ledger) apply(e entry) {
+	if e.Voided != "" {
+		l.voided[e.Voided] = true
+	}
+	if p := e.Payout; p != nil {
+		l.payouts = append(l.payouts, *p)
+		l.last[p.Key] = *p
+	}
+}

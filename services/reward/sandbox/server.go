@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const maxBody = 64 << 10
+
+// Server answers the provider's API:
+//
+//	POST /v1/payouts               pays an Order: 200 with the Payout; 422 not paid, 410 never will be
+//	GET  /v1/payouts/{key}         200 with the Payout, or 404
+//	POST /v1/payouts/{key}/void    204: never paid from now on; 409 with the Payout that was made
+//	GET  /v1/payouts               the whole ledger, for audits
+//	PUT  /v1/faults                replaces the Faults
+type Server struct {
+	ledger  *Ledger
+	log     *slog.Logger
+	mux     *http.ServeMux
+	stopped <-chan struct{}
+	work    sync.WaitGroup
+
+	mu     sync.Mutex
+	faults Faults
+	calls  map[string]int // by key
+}
+
+// NewServer serves a ledger until ctx ends. Call Wait after that.
+func NewServer(ctx context.Context, ledger *Ledger, faults Faults, log *slog.Logger) *Server {
+	s := &Server{ledger: ledger, faults: faults, log: log, mux: http.NewServeMux(), stopped: ctx.Done(), calls: map[string]int{}}
+	s.mux.HandleFunc("POST /v1/payouts", s.pay)
+	s.mux.HandleFunc("GET /v1/payouts/{key}", s.lookup)
+	s.mux.HandleFunc("POST /v1/payouts/{key}/void", s.void)
+	s.mux.HandleFunc("GET /v1/payouts", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, ledger.All()) })
+	s.mux.HandleFunc("PUT /v1/faults", s.setFaults)
+	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	s.mux.HandleFunc("GET /healthz", ok)
+	s.mux.HandleFunc("GET /readyz", ok)
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Wait returns when no late payout is left.
+func (s *Server) Wait() { s.work.Wait() }
+
+// SetFaults replaces the faults.
+func (s *Server) SetFaults(f Faults) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = f
+}
+
+// Calls returns how often a key was sent.
+func (s *Server) Calls(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[key]
+}
+
+func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
+	var f Faults
+	if decode(w, r, &f) {
+		s.SetFaults(f)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// present returns the faults, and what happens to the next call of the key.
+func (s *Server) present(key string) (Faults, fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[key]++
+	return s.faults, s.faults.of(key, s.calls[key])
+}
+
+func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
+	var o Order
+	if !decode(w, r, &o) {
+		return
+	}
+	if o.Key == "" || o.MemberID == "" || o.Value <= 0 || (o.Kind != "POINT" && o.Kind != "COUPON") {
+		refuse(w, http.StatusBadRequest, "key, memberId, a kind (POINT, COUPON) and a value above 0 are required")
+		return
+	}
+	f, what := s.present(o.Key)
+	switch what {
+	case refused:
+		refuse(w, http.StatusUnprocessableEntity, "not possible at present")
+	case refusedForGood:
+		refuse(w, http.StatusGone, "the member's account is closed")
+	case busy:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, "too many requests")
+	case unavailable:
+		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
+	case silent:
+		panic(http.ErrAbortHandler)
+	case late:
+		s.work.Go(func() {
+			if s.sleep(f.LateFor) {
+				_, _ = s.ledger.Pay(o, remembered(f.KeyRetention)) // a void key is not paid
+			}
+		})
+		panic(http.ErrAbortHandler)
+	case slow:
+		if !s.sleep(f.SlowFor) {
+			panic(http.ErrAbortHandler)
+		}
+		s.payNow(w, o, f, none)
+	case none, lost, failed:
+		s.payNow(w, o, f, what)
+	}
+}
+
+// payNow pays and answers, unless the answer is to be lost.
+func (s *Server) payNow(w http.ResponseWriter, o Order, f Faults, what fault) {
+	p, err := s.ledger.Pay(o, remembered(f.KeyRetention))
+	switch {
+	case errors.Is(err, errVoided), errors.Is(err, errKeyReused):
+		refuse(w, http.StatusGone, err.Error())
+	case err != nil:
+		s.log.Error("ledger", "error", err)
+		refuse(w, http.StatusInternalServerError, err.Error())
+	case what == lost:
+		panic(http.ErrAbortHandler)
+	case what == failed:
+		refuse(w, http.StatusInternalServerError, "internal error")
+	default:
+		answer(w, http.StatusOK, p)
+	}
+}
+
+func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
+	f, down := s.down()
+	if down {
+		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
+		return
+	}
+	p, ok := s.ledger.Lookup(r.PathValue("key"), remembered(f.LookupRetention))
+	if !ok {
+		refuse(w, http.StatusNotFound, "no payout of this key")
+		return
+	}
+	answer(w, http.StatusOK, p)
+}
+
+func (s *Server) void(w http.ResponseWriter, r *http.Request) {
+	if _, down := s.down(); down {
+		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
+		return
+	}
+	paid, err := s.ledger.Void(r.PathValue("key"))
+	switch {
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, err.Error())
+	case paid != nil:
+		answer(w, http.StatusConflict, paid)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (s *Server) down() (Faults, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults, s.faults.Down
+}
+
+// sleep waits and reports whether the server still runs.
+func (s *Server) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.stopped:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func remembered(d time.Duration) time.Duration {
+	if d == 0 {
+		return math.MaxInt64
+	}
+	return d
+}
+
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("bad body: %v", err))
+		return false
+	}
+	return true
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	answer(w, status, map[string]string{"error": message})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has left
+}
