@@ -106,6 +106,7 @@ require (
 	urr.guru/pkg v0.0.0
 	urr.guru/proto v0.0.0
 	urr.guru/services/payment v0.0.0
+	urr.guru/services/reward v0.0.0
 )
 
 replace urr.guru/pkg => ../pkg
@@ -113,3 +114,4 @@ replace urr.guru/pkg => ../pkg
 replace urr.guru/proto => ../proto
 
 replace urr.guru/services/payment => ../services/payment
+replace urr.guru/services/reward => ../services/reward

@@ -32,3 +32,12 @@ const (
 	RewardFailed    = "REWARD_FAILED"
 	RewardCancelled = "REWARD_CANCELLED"
 )
+
+// Requests is the topic of event requests, with these types; the key is the request's id.
+const (
+	Requests = "request-events"
+
+	RequestSucceeded = "REQUEST_SUCCEEDED"
+	RequestRejected  = "REQUEST_REJECTED"
+	RequestFailed    = "REQUEST_FAILED"
+)

@@ -13,6 +13,7 @@ const (
 	Ticket  = "ticket"
 	Payment = "payment"
 	Stats   = "stats"
+	Reward  = "reward"
 	Sandbox = "sandbox" // the sandbox payment provider: not a service, but run like one
 )
 
@@ -45,6 +46,8 @@ func Services() []Service {
 			Backends: []string{Kafka}},
 		{Name: Stats, Package: "./services/stats", Port: 8090, OpsPort: 8091, Migrates: true, Database: "urr_stats",
 			Backends: []string{Kafka}},
+		{Name: Reward, Package: "./services/reward", Port: 8094, OpsPort: 8095, Migrates: true, Database: "urr_reward",
+			Backends: []string{Kafka}, Needs: []string{Sandbox}},
 		{Name: Payment, Package: "./services/payment", Port: 8088, OpsPort: 8089, Migrates: true, Database: "urr_payment",
 			Backends: []string{Kafka}, Calls: []string{Ticket}, Needs: []string{Ticket, Sandbox}},
 		{Name: Queue, Package: "./services/queue", Port: 8084, OpsPort: 8085, Migrates: true,
@@ -52,7 +55,7 @@ func Services() []Service {
 		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true,
 			Backends: []string{DynamoDB}, Calls: []string{Queue}, Needs: []string{Queue}},
 		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka},
-			Calls: []string{VWR, Queue, Ticket, Payment, Stats}, Needs: []string{VWR, Queue, Ticket, Payment, Stats}},
+			Calls: []string{VWR, Queue, Ticket, Payment, Stats, Reward}, Needs: []string{VWR, Queue, Ticket, Payment, Stats, Reward}},
 	}
 }
 

@@ -1,5 +1,6 @@
-// Command sandbox runs the sandbox payment provider (package sandbox) as a server. It listens at
-// HTTP_ADDR, keeps its ledger in LEDGER_FILE, and sends webhooks to WEBHOOK_URL, signed with
+// Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
+// points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
+// LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
 // SANDBOX_WEBHOOK_SECRET.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"urr.guru/services/payment/sandbox"
+	rewards "urr.guru/services/reward/sandbox"
 )
 
 func main() {
@@ -41,9 +43,17 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), ledger.Close())
 	}
-	handler := sandbox.NewServer(ctx, ledger, sandbox.Options{
+	payouts, err := rewards.Open(file+".rewards", time.Now)
+	if err != nil {
+		return errors.Join(err, listener.Close(), ledger.Close())
+	}
+	payments := sandbox.NewServer(ctx, ledger, sandbox.Options{
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
 	}, log)
+	rewarding := rewards.NewServer(ctx, payouts, rewards.Faults{}, log)
+	handler := http.NewServeMux()
+	handler.Handle("/", payments)
+	handler.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
 	// The write timeout is above the longest delay that a payment key can request.
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -63,6 +73,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 			err = errors.Join(err, served)
 		}
 	}
-	handler.Wait()
-	return errors.Join(err, ledger.Close())
+	payments.Wait()
+	rewarding.Wait()
+	return errors.Join(err, ledger.Close(), payouts.Close())
 }

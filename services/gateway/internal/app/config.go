@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +56,8 @@ type Config struct {
 	Ticket  rpc.Peer `env:", prefix=TICKET_"`
 	Payment rpc.Peer `env:", prefix=PAYMENT_"`
 	Stats   rpc.Peer `env:", prefix=STATS_"`
+	// Reward without an address: no rewards.
+	Reward rpc.Peer `env:", prefix=REWARD_"`
 
 	Redis  redis.Config
 	Limits Limits
@@ -122,8 +125,9 @@ func (c *Config) Validate() error {
 			all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: a secret has %d bytes, at least %d are needed", n, token.MinSecret))
 		}
 	}
+	optional := []string{"vwr", "reward"}
 	for name, peer := range c.peers() {
-		if peer.Addr == "" && name != "vwr" {
+		if peer.Addr == "" && !slices.Contains(optional, name) {
 			all = append(all, config.Missing(strings.ToUpper(name)+"_ADDR", "must be host:port or dns:///host:port"))
 		}
 	}

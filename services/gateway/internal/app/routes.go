@@ -15,6 +15,7 @@ import (
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -27,6 +28,7 @@ type endpoints struct {
 	line      *handlers.Line
 	seats     *handlers.Seats
 	webhooks  *handlers.Webhooks
+	rewards   *handlers.Rewards // nil: there are none
 	existence *handlers.EventExistence
 	pages     *web.Pages
 	reference *docs.Reference
@@ -36,7 +38,7 @@ type endpoints struct {
 // bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
 // passThroughDetails.
 func (e *endpoints) routes() []*edge.Route {
-	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.pageRoutes())
+	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.pageRoutes())
 }
 
 func (e *endpoints) authRoutes() []*edge.Route {
@@ -142,6 +144,25 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 	}
 }
 
+// rewardRoutes are what members do in campaigns.
+func (e *endpoints) rewardRoutes() []*edge.Route {
+	if e.rewards == nil {
+		return nil
+	}
+	return []*edge.Route{
+		{
+			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Who: edge.User, Handler: e.rewards.Attend,
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusCreated, Answer: &rewardv1.Earned{},
+			Summary: "Records today's attendance, the same again when repeated",
+		},
+		{
+			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Who: edge.User, Handler: e.rewards.Draw,
+			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated, Answer: &rewardv1.Earned{},
+			Summary: "Draws a prize",
+		},
+	}
+}
+
 // pageRoutes serve browsers. /vwr/ and /queue/ are open, since the others redirect there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	row := func(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
@@ -186,8 +207,11 @@ var (
 // passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
 // with 201, and a payment provider may take 10 s.
 var passThroughDetails = map[string]edge.Details{
-	paymentv1.PaymentService_Prepare_FullMethodName:       {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
-	paymentv1.PaymentService_Confirm_FullMethodName:       {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
-	ticketv1.EventAdminService_CreateEvent_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
-	ticketv1.EventAdminService_PutEvent_FullMethodName:    {Headers: []edge.Header{ifMatch}},
+	paymentv1.PaymentService_Prepare_FullMethodName:           {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
+	paymentv1.PaymentService_Confirm_FullMethodName:           {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
+	ticketv1.EventAdminService_CreateEvent_FullMethodName:     {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
+	ticketv1.EventAdminService_PutEvent_FullMethodName:        {Headers: []edge.Header{ifMatch}},
+	rewardv1.RewardAdminService_CreateCampaign_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
+	rewardv1.RewardAdminService_CancelCampaign_FullMethodName: {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_CancelReward_FullMethodName:   {Status: http.StatusAccepted},
 }

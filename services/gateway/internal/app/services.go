@@ -18,15 +18,16 @@ import (
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
 // Services are the connections to the services behind the gateway, each with the interceptor that
-// sets the Caller. VWR is nil when there is no tier 1.
+// sets the Caller. VWR is nil when there is no tier 1, Reward when there are no rewards.
 type Services struct {
-	VWR, Queue, Ticket, Payment, Stats grpc.ClientConnInterface
+	VWR, Queue, Ticket, Payment, Stats, Reward grpc.ClientConnInterface
 }
 
 // rooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
@@ -59,11 +60,14 @@ func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
 	if cfg.VWR.Addr != "" {
 		s.VWR = open("vwr")
 	}
+	if cfg.Reward.Addr != "" {
+		s.Reward = open("reward", rpc.WithBreaker()) // sales do not depend on rewards
+	}
 	return s, conns, errors.Join(failed...)
 }
 
 func (c *Config) peers() map[string]rpc.Peer {
-	return map[string]rpc.Peer{"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats}
+	return map[string]rpc.Peer{"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats, "reward": c.Reward}
 }
 
 // rekey replaces the keys for signing calls.
@@ -108,6 +112,17 @@ func (s Services) exposed() []exposed {
 		{service(statsv1.File_urr_stats_v1_stats_proto, "StatsService"), func(ctx context.Context, m *runtime.ServeMux) error {
 			return statsv1.RegisterStatsServiceHandlerClient(ctx, m, statsv1.NewStatsServiceClient(s.Stats))
 		}},
+	}
+	if s.Reward != nil {
+		list = append(list, exposed{
+			service(rewardv1.File_urr_reward_v1_reward_proto, "RewardService"), func(ctx context.Context, m *runtime.ServeMux) error {
+				return rewardv1.RegisterRewardServiceHandlerClient(ctx, m, rewardv1.NewRewardServiceClient(s.Reward))
+			},
+		}, exposed{
+			service(rewardv1.File_urr_reward_v1_reward_proto, "RewardAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
+				return rewardv1.RegisterRewardAdminServiceHandlerClient(ctx, m, rewardv1.NewRewardAdminServiceClient(s.Reward))
+			},
+		})
 	}
 	if s.VWR != nil {
 		list = append(list, exposed{

@@ -74,9 +74,34 @@ type Campaign struct {
 	CancelledAt    time.Time // zero: not cancelled
 }
 
+// Status of a campaign at a time.
+type Status string
+
+// Statuses.
+const (
+	Scheduled Status = "SCHEDULED"
+	Open      Status = "OPEN"
+	Closed    Status = "CLOSED"
+	Cancelled Status = "CANCELLED"
+)
+
+// Status returns the campaign's status.
+func (c *Campaign) Status(now time.Time) Status {
+	switch {
+	case !c.CancelledAt.IsZero():
+		return Cancelled
+	case now.Before(c.OpensAt):
+		return Scheduled
+	case now.Before(c.ClosesAt):
+		return Open
+	default:
+		return Closed
+	}
+}
+
 // Open reports whether members may take part.
 func (c *Campaign) Open(now time.Time) bool {
-	return c.CancelledAt.IsZero() && !now.Before(c.OpensAt) && now.Before(c.ClosesAt)
+	return c.Status(now) == Open
 }
 
 // Limits of a campaign's parts.

@@ -20,8 +20,7 @@ func keyDraw(event, member string, entryID int64) string {
 	return fmt.Sprintf("rand-%s-%s-log-%d", escaped(event), member, entryID)
 }
 
-func keyWinner(event, member, requestID string) string {
-	return fmt.Sprintf("req-%s-%s-%s", escaped(event), member, requestID)
-}
+// WinnerKeyPrefix is followed by the member's id, a hyphen and the request's id.
+func WinnerKeyPrefix(event string) string { return "req-" + escaped(event) + "-" }
 
 func escaped(event string) string { return strings.ReplaceAll(event, "-", "%2D") }

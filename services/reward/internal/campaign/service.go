@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -54,7 +55,6 @@ type Earned struct {
 
 	Prize   *Prize // a draw's; nil: all prizes are gone
 	Rewards []payout.Allocation
-	Reasons []Reason // of each reward
 	// Repeated: the entry was made by an earlier request.
 	Repeated bool
 }
@@ -63,8 +63,10 @@ type Earned struct {
 type Store interface {
 	// Create inserts a campaign once per key.
 	Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, error)
-	// Get returns ErrNotFound for an unknown event id.
-	Get(ctx context.Context, eventID string) (Campaign, error)
+	// Get returns a campaign and the present time; ErrNotFound.
+	Get(ctx context.Context, eventID string) (Campaign, time.Time, error)
+	// Part returns a member's part in a campaign; ErrNotFound.
+	Part(ctx context.Context, eventID, memberID string) (Part, error)
 	// Enter runs fn in one transaction that excludes other entries of the member in the campaign.
 	Enter(ctx context.Context, eventID, memberID string, fn func(context.Context, Tx) (Earned, error)) (Earned, error)
 }
@@ -108,15 +110,21 @@ func (s *Service) Seeded(r *rand.Rand) { s.random = r.Int64N }
 
 // Create makes a campaign.
 func (s *Service) Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, error) {
+	c.DrawsPerMember, c.Period = cmp.Or(c.DrawsPerMember, 1), cmp.Or(c.Period, WholeCampaign)
 	if err := c.Validate(); err != nil {
 		return Campaign{}, err
 	}
 	return s.store.Create(ctx, c, key)
 }
 
-// Get returns a campaign.
-func (s *Service) Get(ctx context.Context, eventID string) (Campaign, error) {
+// Get returns a campaign and the present time.
+func (s *Service) Get(ctx context.Context, eventID string) (Campaign, time.Time, error) {
 	return s.store.Get(ctx, eventID)
+}
+
+// Part returns a member's part in a campaign.
+func (s *Service) Part(ctx context.Context, eventID, memberID string) (Part, error) {
+	return s.store.Part(ctx, eventID, memberID)
 }
 
 // Attend records the member's attendance of the present day in Korea, once, and what it earns.
@@ -162,10 +170,7 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c := tx.Campaign()
-		period := string(WholeCampaign)
-		if c.Period == PerDay {
-			period = string(DayOf(tx.Now()))
-		}
+		period := c.drawPeriod(tx.Now())
 		key, repeated, found, err := earlierDraw(ctx, tx, &c, period, memberID, idempotencyKey)
 		if found || err != nil {
 			return repeated, err
@@ -237,9 +242,6 @@ func (s *Service) drawPrize(ctx context.Context, tx Tx, c *Campaign, e Entry) (E
 func allocate(ctx context.Context, tx Tx, e Earned, rewards []NewAllocation) (Earned, error) {
 	var err error
 	e.Rewards, err = tx.Allocate(ctx, e.ID, rewards)
-	for _, r := range rewards {
-		e.Reasons = append(e.Reasons, r.Reason)
-	}
 	return e, err
 }
 

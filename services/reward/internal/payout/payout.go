@@ -62,8 +62,11 @@ type Allocation struct {
 	EventID, MemberID string
 	Kind              Kind
 	Value             int64
-	Status            Status
-	IdempotencyKey    string
+	// Reason is why it was earned, as DRAW.
+	Reason         string
+	CreatedAt      time.Time
+	Status         Status
+	IdempotencyKey string
 	// Resends counts the keys that were voided.
 	Resends       int
 	TransactionID string

@@ -43,7 +43,8 @@ func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempot
 	if err != nil {
 		return campaign.Campaign{}, err
 	}
-	return s.Get(ctx, c.EventID)
+	c, _, err = s.Get(ctx, c.EventID)
+	return c, err
 }
 
 func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now *time.Time) error {
@@ -53,6 +54,9 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 	}
 	if c.PromotionID != "" {
 		params.PromotionID = &c.PromotionID
+		if err := q.LockPromotion(ctx, c.PromotionID); err != nil {
+			return fmt.Errorf("lock promotion: %w", err)
+		}
 	}
 	if c.Daily != nil {
 		kind := string(c.Daily.Kind)
@@ -83,9 +87,8 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 }
 
 // Get implements campaign.Store.
-func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, error) {
-	c, _, err := s.read(ctx, s.q, eventID)
-	return c, err
+func (s Campaigns) Get(ctx context.Context, eventID string) (campaign.Campaign, time.Time, error) {
+	return s.read(ctx, s.q, eventID)
 }
 
 // read returns a campaign with its parts, and the database's time.

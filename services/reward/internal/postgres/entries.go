@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -94,7 +95,7 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 		return campaign.Earned{}, false, postgres.Err(err)
 	}
 	for _, r := range rewards {
-		e.Rewards, e.Reasons = append(e.Rewards, toAllocation(r, nil)), append(e.Reasons, campaign.Reason(r.Reason))
+		e.Rewards = append(e.Rewards, toAllocation(r, nil))
 	}
 	return e, true, nil
 }
@@ -158,4 +159,29 @@ func (t *entryTx) Allocate(ctx context.Context, entryID int64, rewards []campaig
 		out = append(out, toAllocation(row, nil))
 	}
 	return out, nil
+}
+
+// Part implements campaign.Store.
+func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign.Part, error) {
+	c, now, err := s.read(ctx, s.q, eventID)
+	if err != nil {
+		return campaign.Part{}, err
+	}
+	rows, err := s.q.EntriesOf(ctx, db.EntriesOfParams{EventID: eventID, MemberID: memberID})
+	if err != nil {
+		return campaign.Part{}, postgres.Err(err)
+	}
+	reached, err := s.q.ReachedMilestones(ctx, db.ReachedMilestonesParams{MemberID: memberID, EventID: eventID})
+	if err != nil {
+		return campaign.Part{}, postgres.Err(err)
+	}
+	p := campaign.Part{Campaign: c, Now: now}
+	for _, r := range rows {
+		p.Entries = append(p.Entries, campaign.Entry{Period: r.Period, DrawNo: int(r.DrawNo), Streak: int(r.Streak)})
+	}
+	for _, day := range reached {
+		p.Milestones = append(p.Milestones, int(day))
+	}
+	slices.Sort(p.Milestones)
+	return p, nil
 }

@@ -199,7 +199,7 @@ func TestStockIsNeverOverdrawn(t *testing.T) {
 	work.Wait()
 	require.Equal(t, int32(10), won.Load())
 	require.Equal(t, int32(490), lost.Load())
-	c, err := m.service.Get(t.Context(), "d")
+	c, _, err := m.service.Get(t.Context(), "d")
 	require.NoError(t, err)
 	require.Zero(t, *c.Prizes[0].Stock)
 }

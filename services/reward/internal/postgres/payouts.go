@@ -129,7 +129,13 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	if err := p.endCalls(ctx, q, items); err != nil {
 		return err
 	}
-	return p.write(ctx, tx, q, rows, locked)
+	var changes []changed
+	for _, r := range rows {
+		if l := locked[r.EventRewardAllocation.ID]; l.after != nil {
+			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, now: l.now})
+		}
+	}
+	return writeChanges(ctx, tx, q, changes)
 }
 
 // lockedAllocation is an allocation whose row is locked, and what has been decided about it.
@@ -149,31 +155,6 @@ func (l *lockedAllocation) decide(it settlement) bool {
 		l.after = &after
 	}
 	return ok
-}
-
-// write updates the changed allocations and adds their events, in the order of the ids.
-func (p *Payouts) write(ctx context.Context, tx pgx.Tx, q *db.Queries, rows []db.LockForSettleRow, locked map[int64]*lockedAllocation) error {
-	var params db.SettleParams
-	var changes []outbox.Event
-	for _, r := range rows {
-		l := locked[r.EventRewardAllocation.ID]
-		if l.after == nil {
-			continue
-		}
-		a := *l.after
-		a.Version = l.before.Version + 1
-		addSettled(&params, a)
-		if typ := eventType(a); typ != "" {
-			changes = append(changes, event(a, typ, l.now))
-		}
-	}
-	if len(params.Ids) == 0 {
-		return nil
-	}
-	if err := q.Settle(ctx, params); err != nil {
-		return err
-	}
-	return outbox.Insert(ctx, tx, source, changes...)
 }
 
 func addSettled(p *db.SettleParams, a payout.Allocation) {
@@ -222,7 +203,7 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt),
 		RetryCount: int(r.RetryCount), NextRetryAt: fromOptional(r.NextRetryAt), Version: r.Version, UnknownSince: fromOptional(r.UnknownSince),
 		LastCallAt: fromOptional(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: fromOptional(r.VoidedAt), HeldAt: fromOptional(r.HeldAt),
-		Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
+		Reason: r.Reason, CreatedAt: r.CreatedAt, Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
 	}
 	for _, set := range []struct{ to, from *string }{{&a.TransactionID, r.ExternalTransactionID}, {&a.Code, r.ErrorCode}, {&a.Message, r.ErrorMessage}} {
 		if set.from != nil {

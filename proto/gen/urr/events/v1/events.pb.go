@@ -499,6 +499,130 @@ func (x *RewardEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Topic request-events, key request_id.
+type RequestEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "REQUEST_SUCCEEDED", "_REJECTED" or "_FAILED".
+	Type      string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The promotion.
+	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	UserId  string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// "FIRST_COME" or "LOTTERY".
+	EventType string `protobuf:"bytes,5,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
+	// Status after the change.
+	Status     string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
+	ResultCode string `protobuf:"bytes,7,opt,name=result_code,json=resultCode,proto3" json:"result_code,omitempty"`
+	// FIRST_COME: the place in the order of the queue, a decimal number.
+	QueueSeq string `protobuf:"bytes,8,opt,name=queue_seq,json=queueSeq,proto3" json:"queue_seq,omitempty"`
+	// Grows with every change of the request; consumers skip versions older than the latest they know.
+	Version int64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	// Time of the event; it selects the day of the figures.
+	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestEvent) Reset() {
+	*x = RequestEvent{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestEvent) ProtoMessage() {}
+
+func (x *RequestEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestEvent.ProtoReflect.Descriptor instead.
+func (*RequestEvent) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RequestEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetEventType() string {
+	if x != nil {
+		return x.EventType
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetResultCode() string {
+	if x != nil {
+		return x.ResultCode
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetQueueSeq() string {
+	if x != nil {
+		return x.QueueSeq
+	}
+	return ""
+}
+
+func (x *RequestEvent) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RequestEvent) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
 var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
@@ -562,6 +686,22 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\n" +
 	" \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAt\"\xc1\x02\n" +
+	"\fRequestEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"event_type\x18\x05 \x01(\tR\teventType\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\tR\x06status\x12\x1f\n" +
+	"\vresult_code\x18\a \x01(\tR\n" +
+	"resultCode\x12\x1b\n" +
+	"\tqueue_seq\x18\b \x01(\tR\bqueueSeq\x12\x18\n" +
+	"\aversion\x18\t \x01(\x03R\aversion\x12;\n" +
+	"\voccurred_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAtB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
 
 var (
@@ -576,23 +716,25 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
 	(*ReservationEvent)(nil),      // 1: urr.events.v1.ReservationEvent
 	(*RewardEvent)(nil),           // 2: urr.events.v1.RewardEvent
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*RequestEvent)(nil),          // 3: urr.events.v1.RequestEvent
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	3, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	3, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	4, // 1: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	4, // 2: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	4, // 3: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	4, // 4: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -608,7 +750,7 @@ func file_urr_events_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -80,8 +80,44 @@ func (q *Queries) CountEntries(ctx context.Context, arg CountEntriesParams) (int
 	return count, err
 }
 
+const EntriesOf = `-- name: EntriesOf :many
+SELECT period, draw_no, streak FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400
+`
+
+type EntriesOfParams struct {
+	EventID  string
+	MemberID string
+}
+
+type EntriesOfRow struct {
+	Period string
+	DrawNo int32
+	Streak int32
+}
+
+// EntriesOf lists a member's entries in a campaign, newest first.
+func (q *Queries) EntriesOf(ctx context.Context, arg EntriesOfParams) ([]EntriesOfRow, error) {
+	rows, err := q.db.Query(ctx, EntriesOf, arg.EventID, arg.MemberID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EntriesOfRow
+	for rows.Next() {
+		var i EntriesOfRow
+		if err := rows.Scan(&i.Period, &i.DrawNo, &i.Streak); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GetCampaign = `-- name: GetCampaign :one
-SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.winners_after, c.winners_done_at, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM campaigns AS c WHERE c.event_id = $1
 `
 
@@ -112,6 +148,8 @@ func (q *Queries) GetCampaign(ctx context.Context, arg GetCampaignParams) (GetCa
 		&i.Campaign.CancelledAt,
 		&i.Campaign.CancelRestock,
 		&i.Campaign.CancelDoneAt,
+		&i.Campaign.WinnersAfter,
+		&i.Campaign.WinnersDoneAt,
 		&i.Campaign.CreatedAt,
 		&i.Now,
 	)

@@ -22,6 +22,8 @@ type Campaign struct {
 	CancelledAt    *time.Time
 	CancelRestock  bool
 	CancelDoneAt   *time.Time
+	WinnersAfter   string
+	WinnersDoneAt  *time.Time
 	CreatedAt      time.Time
 }
 

@@ -17,11 +17,15 @@ CREATE TABLE campaigns (
     cancelled_at     timestamptz,
     cancel_restock   boolean     NOT NULL DEFAULT false,
     cancel_done_at   timestamptz,
+    -- REQUEST_WINNERS: the last of the earlier winners that has been rewarded, and when all of them were.
+    winners_after    text        NOT NULL DEFAULT '',
+    winners_done_at  timestamptz,
     created_at       timestamptz NOT NULL DEFAULT now(),
     CHECK ((daily_kind IS NULL) = (daily_value IS NULL)),
     CHECK ((kind = 'REQUEST_WINNERS') = (promotion_id IS NOT NULL))
 );
 CREATE INDEX campaigns_cancelling ON campaigns (event_id) WHERE cancelled_at IS NOT NULL AND cancel_done_at IS NULL;
+CREATE INDEX campaigns_winners ON campaigns (event_id) WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL;
 CREATE INDEX campaigns_promotion ON campaigns (promotion_id) WHERE promotion_id IS NOT NULL;
 
 CREATE TABLE milestones (

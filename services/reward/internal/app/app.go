@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/inbox"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/outbox"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/proto/events"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/kafka"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres"
+	"urr.guru/services/reward/internal/provider"
+	"urr.guru/services/reward/internal/rpc"
+)
+
+// name is the service's in logs, metrics and calls.
+const name = "reward"
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
+	if err != nil {
+		return err
+	}
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
+	if err != nil {
+		return err
+	}
+	relay, err := outbox.Attach(a, cfg.Kafka, pool)
+	if err != nil {
+		return err
+	}
+	database := postgres.New(pool, postgres.Options{Published: relay.Signal})
+	payouts := postgres.NewPayouts(database)
+	a.OnClose("outcomes", payouts.Close)
+	engines := engines{}
+	for kind, url := range map[payout.Kind]string{payout.Point: cfg.PointURL, payout.Coupon: cfg.CouponURL} {
+		client := provider.New(url, provider.Options{Rate: float64(cfg.Rate)})
+		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
+		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
+		engines = append(engines, engine)
+		a.Go("payouts of "+string(kind), engine.Run)
+	}
+	operators := postgres.Operators{Database: database, Changed: engines.wake}
+	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, winners, log)
+	if err != nil {
+		return err
+	}
+	a.Go("consumer", consumer.Run)
+	a.Go("earlier winners", winners.Sweep(log))
+	a.Go("cancellations", payout.Cancellations(operators, log))
+	a.Go("backlog", database.Measure(log))
+	a.Go("inbox", inbox.Pruner(pool, log))
+	a.Go("idempotency keys", answers.Pruner(pool, log))
+
+	server, err := a.GRPC(cfg.RPC)
+	if err != nil {
+		return err
+	}
+	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, engines.wake)
+	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
+	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators))
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	return a.Run(ctx)
+}
+
+// engines pay the rewards, one for each kind.
+type engines []*payout.Engine
+
+func (e engines) wake() {
+	for _, engine := range e {
+		engine.Wake()
+	}
+}
+
+// Outbox is the operators' command for events whose key is parked.
+func Outbox() lifecycle.Command[Config] {
+	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
+}
+
+// Migrate applies the migrations of the database and creates the topic of this service.
+func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
+	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
+		return err
+	}
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards})
+}

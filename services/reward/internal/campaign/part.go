@@ -1,0 +1,63 @@
+package campaign
+
+import (
+	"slices"
+	"time"
+)
+
+// Part is what a member has done in a campaign.
+type Part struct {
+	Campaign Campaign
+	// Entries are the latest 400, newest first.
+	Entries []Entry
+	// Milestones are those reached, in days.
+	Milestones []int
+	Now        time.Time
+}
+
+// Days returns the days of attendance, oldest first.
+func (p *Part) Days() []string {
+	var days []string
+	if p.Campaign.Kind == Attendance {
+		for _, e := range p.Entries {
+			days = append(days, e.Period)
+		}
+	}
+	slices.Reverse(days)
+	return days
+}
+
+// Streak returns the consecutive days up to today, or up to yesterday while today's attendance can
+// still continue them.
+func (p *Part) Streak() int {
+	if p.Campaign.Kind != Attendance || len(p.Entries) == 0 {
+		return 0
+	}
+	last, today := p.Entries[0], DayOf(p.Now)
+	if last.Period == string(today) || last.Period == string(today.Before()) {
+		return last.Streak
+	}
+	return 0
+}
+
+// DrawsLeft returns how many draws the member has in the present period.
+func (p *Part) DrawsLeft() int {
+	if p.Campaign.Kind != Random || !p.Campaign.Open(p.Now) {
+		return 0
+	}
+	period, made := p.Campaign.drawPeriod(p.Now), 0
+	for _, e := range p.Entries {
+		if e.Period == period {
+			made++
+		}
+	}
+	return max(0, p.Campaign.DrawsPerMember-made)
+}
+
+// drawPeriod names the period in which a draw counts.
+func (c *Campaign) drawPeriod(now time.Time) string {
+	if c.Period == PerDay {
+		return string(DayOf(now))
+	}
+	return string(WholeCampaign)
+}

@@ -1,0 +1,69 @@
+package campaign
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/loop"
+)
+
+// Group is the consumer group of the winners' topic.
+const Group = "reward-service-group"
+
+// Winner is a request that has won in a promotion.
+type Winner struct {
+	RequestID, PromotionID, MemberID string
+	At                               time.Time
+}
+
+// WinnerStore keeps winners.
+type WinnerStore interface {
+	// Announce keeps a winner, once per event key, and rewards it in the campaigns of its promotion.
+	Announce(ctx context.Context, eventKey string, w Winner) (rewarded int, err error)
+	// RewardEarlier rewards a chunk of the winners that were announced before a campaign was created;
+	// more reports that there may be others.
+	RewardEarlier(ctx context.Context) (rewarded int, more bool, err error)
+}
+
+// Winners rewards the winners of promotions.
+type Winners struct {
+	store  WinnerStore
+	earned func()
+}
+
+// NewWinners makes Winners; earned wakes the payouts.
+func NewWinners(store WinnerStore, earned func()) *Winners {
+	return &Winners{store: store, earned: earned}
+}
+
+// Announce rewards a winner; it may be repeated.
+func (w *Winners) Announce(ctx context.Context, eventKey string, winner Winner) error {
+	rewarded, err := w.store.Announce(ctx, eventKey, winner)
+	if err == nil && rewarded > 0 {
+		w.earned()
+	}
+	return err
+}
+
+// Sweep returns the worker that rewards earlier winners of new campaigns.
+func (w *Winners) Sweep(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Every(ctx, sweepEvery, func(ctx context.Context) {
+			for ctx.Err() == nil {
+				rewarded, more, err := w.store.RewardEarlier(ctx)
+				if err != nil && ctx.Err() == nil {
+					log.WarnContext(ctx, "earlier winners not rewarded, trying again", "error", err)
+				}
+				if rewarded > 0 {
+					w.earned()
+				}
+				if err != nil || !more {
+					return
+				}
+			}
+		})
+	}
+}
+
+const sweepEvery = time.Second

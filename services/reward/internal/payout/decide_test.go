@@ -1,0 +1,129 @@
+package payout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/reward/internal/payout"
+)
+
+var now = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return now.Add(-d) }
+
+func policy() payout.Policy {
+	return payout.Policy{
+		CallTimeout: 5 * time.Second, Lease: 30 * time.Second, MaxAttempts: 10, RetryMin: 5 * time.Minute, RetryMax: 6 * time.Hour,
+		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour, Voids: true,
+	}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		status             payout.Status
+		retries, resends   int
+		due, unknown, held bool
+		code               string
+	}
+	held := payout.Allocation{Status: payout.Processing, Version: 3, IdempotencyKey: "k", LastCallAt: ago(time.Second)}
+	with := func(change func(*payout.Allocation)) payout.Allocation { a := held; change(&a); return a }
+	pay := func(o payout.Outcome) payout.Call {
+		return payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: o, TransactionID: "tx"}}
+	}
+	ask := func(o payout.Outcome) payout.Call { c := pay(o); c.Action = payout.Ask; return c }
+	exhausted := func(a *payout.Allocation) { a.RetryCount = 10 }
+	last := func(a *payout.Allocation) { a.RetryCount = 9 }
+	cancelling := func(a *payout.Allocation) { a.Cancelling = true }
+	unknown := func(a *payout.Allocation) { a.UnknownSince = ago(time.Minute) }
+	settled := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(16*time.Minute) }
+	forgotten := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(8*24*time.Hour), ago(time.Hour) }
+	both := func(fs ...func(*payout.Allocation)) func(*payout.Allocation) {
+		return func(a *payout.Allocation) {
+			for _, f := range fs {
+				f(a)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		a    payout.Allocation
+		c    payout.Call
+		want want
+	}{
+		"paid":                               {held, pay(payout.Paid), want{status: payout.Success}},
+		"paid, earlier unknown":              {with(unknown), ask(payout.Paid), want{status: payout.Success}},
+		"paid, to be cancelled":              {with(cancelling), pay(payout.Paid), want{status: payout.Success}},
+		"refused":                            {held, pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, code: payout.CodeRefused}},
+		"refused the last time":              {with(last), pay(payout.Refused), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
+		"refused for good":                   {held, pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
+		"refused, earlier unknown":           {with(both(unknown, last)), pay(payout.Refused), want{status: payout.Failed, retries: 10, due: true, unknown: true, code: payout.CodeRefused}},
+		"refused for good, earlier unknown":  {with(unknown), pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, due: true, unknown: true, code: payout.CodeRefused}},
+		"refused, to be cancelled":           {with(cancelling), pay(payout.Refused), want{status: payout.Cancelled, retries: 1}},
+		"refused, unknown, to be cancelled":  {with(both(unknown, cancelling)), pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeRefused}},
+		"unknown":                            {held, pay(payout.Unknown), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeUnknown}},
+		"unknown after a question":           {with(unknown), ask(payout.Unknown), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"unknown, forgotten":                 {with(forgotten), ask(payout.Unknown), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
+		"busy burns no attempt":              {held, pay(payout.Busy), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnavailable}},
+		"not sent burns no attempt":          {held, pay(payout.NotSent), want{status: payout.Failed, due: true, code: payout.CodeUnavailable}},
+		"not sent, to be cancelled":          {with(cancelling), pay(payout.NotSent), want{status: payout.Cancelled}},
+		"absent, a call may still pay":       {with(unknown), ask(payout.Absent), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"absent, all calls are settled":      {with(settled), ask(payout.Absent), want{status: payout.Failed, due: true}},
+		"absent, settled, exhausted":         {with(both(settled, exhausted)), ask(payout.Absent), want{status: payout.Failed, retries: 10, code: payout.CodeNotPaid}},
+		"absent, settled, to be cancelled":   {with(both(settled, cancelling)), ask(payout.Absent), want{status: payout.Cancelled}},
+		"absent, forgotten":                  {with(forgotten), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
+		"absent, forgotten, to be cancelled": {with(both(forgotten, cancelling)), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
+		"voided":                             {with(unknown), ask(payout.Voided), want{status: payout.Failed, resends: 1, due: true}},
+		"voided, exhausted":                  {with(both(unknown, exhausted)), ask(payout.Voided), want{status: payout.Failed, retries: 10, resends: 1, code: payout.CodeNotPaid}},
+		"voided, to be cancelled":            {with(both(unknown, cancelling)), ask(payout.Voided), want{status: payout.Cancelled, resends: 1}},
+		"voided, forgotten":                  {with(forgotten), ask(payout.Voided), want{status: payout.Failed, resends: 1, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			after, ok := payout.Decide(tc.a, tc.c, now, policy())
+			require.True(t, ok)
+			require.Equal(t, tc.want, want{
+				after.Status, after.RetryCount, after.Resends, !after.NextRetryAt.IsZero(), !after.UnknownSince.IsZero(), !after.HeldAt.IsZero(), after.Code,
+			})
+			require.Equal(t, after.Status == payout.Success, after.TransactionID == "tx")
+		})
+	}
+}
+
+// A worker that has lost its lease may report a payment, and nothing else.
+func TestLateOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]payout.Allocation{
+		"claimed again": {Status: payout.Processing, Version: 4},
+		"to be retried": {Status: payout.Failed, Version: 4, NextRetryAt: now, UnknownSince: ago(time.Minute)},
+		"given up":      {Status: payout.Failed, Version: 4},
+		"cancelled":     {Status: payout.Cancelled, Version: 4},
+		"released":      {Status: payout.Pending, Version: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, o := range []payout.Outcome{payout.Refused, payout.RefusedForGood, payout.Unknown, payout.Busy, payout.NotSent, payout.Absent, payout.Voided} {
+				after, ok := payout.Decide(a, payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: o}}, now, policy())
+				require.False(t, ok, o)
+				require.Equal(t, a, after, o)
+			}
+			after, ok := payout.Decide(a, payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: payout.Paid, TransactionID: "tx"}}, now, policy())
+			require.True(t, ok)
+			require.Equal(t, payout.Success, after.Status)
+			final := name == "given up" || name == "cancelled"
+			require.Equal(t, final, after.Code == payout.CodePaidAfterwards)
+		})
+	}
+	paid := payout.Allocation{Status: payout.Success, TransactionID: "first"}
+	_, ok := payout.Decide(paid, payout.Call{Result: payout.Result{Outcome: payout.Paid, TransactionID: "second"}}, now, policy())
+	require.False(t, ok)
+}
+
+func TestSentKey(t *testing.T) {
+	t.Parallel()
+	a := payout.Allocation{IdempotencyKey: "rand-2-10001-log-3"}
+	require.Equal(t, "rand-2-10001-log-3", a.SentKey())
+	a.Resends = 2
+	require.Equal(t, "rand-2-10001-log-3-R2", a.SentKey())
+}

@@ -1,0 +1,279 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres/db"
+)
+
+// chunk is the number of allocations that one transaction changes: far below the limit of its time.
+const chunk = 1000
+
+// Operators implements payout.Operators.
+type Operators struct {
+	*Database
+
+	// Changed is called after allocations became due.
+	Changed func()
+}
+
+var _ payout.Operators = Operators{}
+
+// List implements payout.Operators.
+func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocation, error) {
+	if f.Before == 0 {
+		f.Before = math.MaxInt64
+	}
+	var rows []db.EventRewardAllocation
+	var err error
+	page := int32(f.Limit) //nolint:gosec // a page
+	switch {
+	case f.MemberID != "":
+		rows, err = s.q.ByMember(ctx, db.ByMemberParams{MemberID: f.MemberID, Before: f.Before, Page: page})
+	case f.EventID != "":
+		rows, err = s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
+	default:
+		rows, err = s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
+	}
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	out := make([]payout.Allocation, len(rows))
+	for i, r := range rows {
+		out[i] = toAllocation(r, nil)
+	}
+	return out, nil
+}
+
+// Get implements payout.Operators.
+func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payout.CallRecord, error) {
+	row, err := s.q.GetAllocation(ctx, id)
+	if err != nil {
+		return payout.Allocation{}, nil, allocationNotFound(err)
+	}
+	rows, err := s.q.CallsOf(ctx, id)
+	if err != nil {
+		return payout.Allocation{}, nil, postgres.Err(err)
+	}
+	calls := make([]payout.CallRecord, len(rows))
+	for i, r := range rows {
+		calls[i] = payout.CallRecord{Version: r.Version, Action: payout.Action(r.Action), SentAt: r.SentAt, EndedAt: fromOptional(r.EndedAt)}
+		if r.Outcome != nil {
+			calls[i].Outcome = payout.Outcome(*r.Outcome)
+		}
+		if r.Error != nil {
+			calls[i].Message = *r.Error
+		}
+	}
+	return toAllocation(row.EventRewardAllocation, row.CancelledAt), calls, nil
+}
+
+// Summary implements payout.Operators.
+func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals, error) {
+	rows, err := s.q.Summary(ctx, eventID)
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	out := make([]payout.Totals, len(rows))
+	for i, r := range rows {
+		out[i] = payout.Totals{Status: payout.Status(r.RewardStatus), Allocations: r.Allocations, Points: r.Points, Held: r.Held, Unknown: r.Unknown}
+	}
+	return out, nil
+}
+
+// Retry implements payout.Operators.
+func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
+		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now()})
+		retried = len(done)
+		return err
+	})
+	if err == nil && retried > 0 {
+		s.Changed()
+	}
+	return retried, err
+}
+
+// RetryAll implements payout.Operators.
+func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, err error) {
+	for after := int64(0); ; {
+		ids, err := s.q.FailedIDs(ctx, db.FailedIDsParams{EventID: eventID, After: after, Chunk: chunk})
+		if err != nil || len(ids) == 0 {
+			return retried, postgres.Err(err)
+		}
+		n, err := s.Retry(ctx, ids)
+		if err != nil {
+			return retried, err
+		}
+		retried, after = retried+n, ids[len(ids)-1]
+	}
+}
+
+// Cancel implements payout.Operators.
+func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		rows, err := q.Cancel(ctx, db.CancelParams{Ids: ids, Restock: restock, Now: s.now()})
+		if err != nil {
+			return err
+		}
+		var entries []int64
+		var changes []outbox.Event
+		for _, r := range rows {
+			a := toAllocation(r.EventRewardAllocation, nil)
+			if a.Status != payout.Cancelled {
+				continue
+			}
+			changes = append(changes, event(a, eventType(a), r.Now))
+			if restock {
+				entries = append(entries, r.EventRewardAllocation.EntryID)
+			}
+		}
+		if err := giveBack(ctx, q, entries); err != nil {
+			return err
+		}
+		return outbox.Insert(ctx, tx, source, changes...)
+	})
+	if err == nil {
+		s.opts.Published()
+		s.Changed()
+	}
+	return err
+}
+
+// giveBack returns the prizes of entries to the stock.
+func giveBack(ctx context.Context, q *db.Queries, entries []int64) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return q.Restock(ctx, entries)
+}
+
+// CancelCampaign implements payout.Operators.
+func (s Operators) CancelCampaign(ctx context.Context, eventID string, restock bool) error {
+	n, err := s.q.MarkCampaignCancelled(ctx, db.MarkCampaignCancelledParams{EventID: eventID, Restock: restock, Now: s.now()})
+	if err == nil && n == 0 {
+		return campaign.ErrNotFound
+	}
+	return postgres.Err(err)
+}
+
+// CancelMarked cancels the allocations of marked campaigns, in chunks. After a crash the next call
+// continues.
+func (s Operators) CancelMarked(ctx context.Context) error {
+	marked, err := s.q.CancellingCampaigns(ctx)
+	if err != nil {
+		return postgres.Err(err)
+	}
+	for _, c := range marked {
+		for _, status := range []payout.Status{payout.Pending, payout.Failed, payout.Processing} {
+			if err := s.cancelAll(ctx, c.EventID, status, c.CancelRestock); err != nil {
+				return err
+			}
+		}
+		if err := s.q.CampaignCancelDone(ctx, db.CampaignCancelDoneParams{EventID: c.EventID, Now: s.now()}); err != nil {
+			return postgres.Err(err)
+		}
+	}
+	return nil
+}
+
+func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.Status, restock bool) error {
+	for after := int64(0); ; {
+		ids, err := s.q.UncancelledIDs(ctx, db.UncancelledIDsParams{EventID: eventID, RewardStatus: string(status), After: after, Chunk: chunk})
+		if err != nil || len(ids) == 0 {
+			return postgres.Err(err)
+		}
+		if err := s.Cancel(ctx, ids, restock); err != nil {
+			return err
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// Resolve implements payout.Operators.
+func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		row, err := q.LockHeld(ctx, db.LockHeldParams{ID: id, Now: s.now()})
+		if errors.Is(err, pgx.ErrNoRows) {
+			if _, err := q.GetAllocation(ctx, id); err != nil {
+				return allocationNotFound(err)
+			}
+			return payout.ErrNotHeld
+		}
+		if err != nil {
+			return err
+		}
+		a := payout.Resolve(toAllocation(row.EventRewardAllocation, row.CancelledAt), paid, transactionID, row.Now)
+		return writeChanges(ctx, tx, q, []changed{{allocation: a, row: row.EventRewardAllocation, now: row.Now}})
+	})
+	if err == nil {
+		s.opts.Published()
+	}
+	return err
+}
+
+// Pause implements payout.Operators.
+func (s Operators) Pause(ctx context.Context, k payout.Kind) error {
+	return postgres.Err(s.q.PauseProvider(ctx, db.PauseProviderParams{Name: string(k), Now: s.now()}))
+}
+
+// Resume implements payout.Operators.
+func (s Operators) Resume(ctx context.Context, k payout.Kind) error {
+	err := postgres.Err(s.q.ResumeProvider(ctx, string(k)))
+	if err == nil {
+		s.Changed()
+	}
+	return err
+}
+
+func allocationNotFound(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return payout.ErrNotFound
+	}
+	return postgres.Err(err)
+}
+
+// changed is a locked allocation and what becomes of it.
+type changed struct {
+	allocation payout.Allocation
+	row        db.EventRewardAllocation
+	now        time.Time
+}
+
+// writeChanges updates allocations in the order given, which is that of their ids, with their events;
+// prizes of cancelled ones return to the stock where that was asked for.
+func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
+	var params db.SettleParams
+	var entries []int64
+	var out []outbox.Event
+	for _, c := range changes {
+		a := c.allocation
+		a.Version = c.row.Version + 1
+		addSettled(&params, a)
+		if typ := eventType(a); typ != "" {
+			out = append(out, event(a, typ, c.now))
+		}
+		if a.Status == payout.Cancelled && c.row.Restock {
+			entries = append(entries, c.row.EntryID)
+		}
+	}
+	if len(params.Ids) == 0 {
+		return nil
+	}
+	if err := q.Settle(ctx, params); err != nil {
+		return err
+	}
+	if err := giveBack(ctx, q, entries); err != nil {
+		return err
+	}
+	return outbox.Insert(ctx, tx, source, out...)
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/pkg/inbox"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/postgres/db"
+)
+
+// Winners implements campaign.WinnerStore.
+type Winners struct{ *Database }
+
+var _ campaign.WinnerStore = Winners{}
+
+// Announce implements campaign.WinnerStore.
+func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winner) (rewarded int, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		rewarded = 0
+		fresh, err := inbox.Claim(ctx, tx, eventKey, campaign.Group)
+		if err != nil || !fresh {
+			return err
+		}
+		if err := q.LockPromotionShared(ctx, w.PromotionID); err != nil {
+			return err
+		}
+		if err := q.InsertWinner(ctx, db.InsertWinnerParams{
+			RequestID: w.RequestID, PromotionID: w.PromotionID, MemberID: w.MemberID, AnnouncedAt: w.At,
+		}); err != nil {
+			return err
+		}
+		campaigns, err := q.CampaignsOfPromotion(ctx, w.PromotionID)
+		if err != nil {
+			return err
+		}
+		for _, c := range campaigns {
+			n, err := reward(ctx, q, c, s.now(), []string{w.RequestID}, []string{w.MemberID})
+			if err != nil {
+				return err
+			}
+			rewarded += n
+		}
+		return nil
+	})
+	return rewarded, err
+}
+
+// RewardEarlier implements campaign.WinnerStore.
+func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
+		rewarded, more = 0, false
+		c, err := q.LockUnfinishedWinners(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		winners, err := q.WinnersAfter(ctx, db.WinnersAfterParams{PromotionID: *c.PromotionID, After: c.WinnersAfter, Chunk: chunk})
+		if err != nil {
+			return err
+		}
+		more = true
+		cursor, done := c.WinnersAfter, len(winners) < chunk
+		var requests, members []string
+		for _, w := range winners {
+			requests, members, cursor = append(requests, w.RequestID), append(members, w.MemberID), w.RequestID
+		}
+		if len(winners) > 0 {
+			if rewarded, err = reward(ctx, q, c, s.now(), requests, members); err != nil {
+				return err
+			}
+		}
+		return q.SetWinnersCursor(ctx, db.SetWinnersCursorParams{EventID: c.EventID, WinnersAfter: cursor, Done: done, Now: s.now()})
+	})
+	return rewarded, more, err
+}
+
+func reward(ctx context.Context, q *db.Queries, c db.Campaign, now *time.Time, requests, members []string) (int, error) {
+	n, err := q.RewardWinners(ctx, db.RewardWinnersParams{
+		EventID: c.EventID, RequestIds: requests, MemberIds: members, Now: now, Kind: *c.DailyKind, Value: *c.DailyValue,
+		KeyPrefix: campaign.WinnerKeyPrefix(c.EventID),
+	})
+	return int(n), err
+}

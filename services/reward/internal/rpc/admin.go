@@ -1,0 +1,229 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/rpc"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+)
+
+const (
+	admin        = "admin"
+	defaultLimit = 20
+)
+
+// Admin implements RewardAdminService.
+type Admin struct {
+	rewardv1.UnimplementedRewardAdminServiceServer
+
+	campaigns *campaign.Service
+	payouts   payout.Operators
+}
+
+// NewAdmin serves operators.
+func NewAdmin(campaigns *campaign.Service, payouts payout.Operators) *Admin {
+	return &Admin{campaigns: campaigns, payouts: payouts}
+}
+
+// CreateCampaign implements RewardAdminService.
+func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignRequest) (*rewardv1.Campaign, error) {
+	user, err := rpc.RequireRole(in, admin)
+	if err != nil {
+		return nil, err
+	}
+	key, err := idempotency.New(user, "reward.campaign", in.GetCaller().GetIdempotencyKey(), fingerprint(in))
+	if err != nil {
+		return nil, err
+	}
+	c := toCampaign(in)
+	c.EventID = uuid.Must(uuid.NewV7()).String()
+	if c, err = s.campaigns.Create(ctx, c, key); err != nil {
+		return nil, err
+	}
+	return fromCampaign(&c, c.OpensAt), nil
+}
+
+// fingerprint tells requests apart, whoever sends them.
+func fingerprint(in *rewardv1.CreateCampaignRequest) string {
+	body := proto.CloneOf(in)
+	body.Caller = nil
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "" // generated structs always marshal
+	}
+	return string(b)
+}
+
+// CancelCampaign implements RewardAdminService.
+func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignRequest) (*emptypb.Empty, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	return done(s.payouts.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
+}
+
+// GetSummary implements RewardAdminService.
+func (s *Admin) GetSummary(ctx context.Context, in *rewardv1.GetSummaryRequest) (*rewardv1.Summary, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	totals, err := s.payouts.Summary(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	out := &rewardv1.Summary{}
+	for _, t := range totals {
+		out.Totals = append(out.Totals, &rewardv1.StatusTotals{
+			Status: string(t.Status), Rewards: t.Allocations, Points: t.Points, Held: t.Held, Unknown: t.Unknown,
+		})
+	}
+	return out, nil
+}
+
+// ListRewards implements RewardAdminService.
+func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest) (*rewardv1.ListRewardsResponse, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	if in.GetMemberId() == "" && in.GetStatus() == "" {
+		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "status", Message: "must be set unless memberId is"})
+	}
+	f := payout.Filter{MemberID: in.GetMemberId(), EventID: in.GetEventId(), Status: payout.Status(in.GetStatus())}
+	list, next, err := page(ctx, s.payouts, f, in.GetLimit(), in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	out := &rewardv1.ListRewardsResponse{NextCursor: next}
+	for i := range list {
+		out.Items = append(out.Items, fromDetail(&list[i], nil))
+	}
+	return out, nil
+}
+
+// GetReward implements RewardAdminService.
+func (s *Admin) GetReward(ctx context.Context, in *rewardv1.GetRewardRequest) (*rewardv1.RewardDetail, error) {
+	id, err := s.one(in, in.GetAllocationId())
+	if err != nil {
+		return nil, err
+	}
+	a, calls, err := s.payouts.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return fromDetail(&a, calls), nil
+}
+
+// RetryReward implements RewardAdminService.
+func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest) (*emptypb.Empty, error) {
+	id, err := s.one(in, in.GetAllocationId())
+	if err != nil {
+		return nil, err
+	}
+	retried, err := s.payouts.Retry(ctx, []int64{id})
+	if err != nil || retried > 0 {
+		return done(err)
+	}
+	if _, _, err := s.payouts.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	return nil, payout.ErrNotRetryable
+}
+
+// RetryRewards implements RewardAdminService.
+func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsRequest) (*rewardv1.RetryRewardsResponse, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	n, err := s.payouts.RetryAll(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return &rewardv1.RetryRewardsResponse{Retried: int64(n)}, nil
+}
+
+// CancelReward implements RewardAdminService.
+func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {
+	id, err := s.one(in, in.GetAllocationId())
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := s.payouts.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	return done(s.payouts.Cancel(ctx, []int64{id}, in.GetRestock()))
+}
+
+// ResolveReward implements RewardAdminService.
+func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardRequest) (*emptypb.Empty, error) {
+	id, err := s.one(in, in.GetAllocationId())
+	if err != nil {
+		return nil, err
+	}
+	return done(s.payouts.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
+}
+
+// PauseProvider implements RewardAdminService.
+func (s *Admin) PauseProvider(ctx context.Context, in *rewardv1.PauseProviderRequest) (*emptypb.Empty, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	return done(s.payouts.Pause(ctx, kindOf(in.GetName())))
+}
+
+// ResumeProvider implements RewardAdminService.
+func (s *Admin) ResumeProvider(ctx context.Context, in *rewardv1.ResumeProviderRequest) (*emptypb.Empty, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	return done(s.payouts.Resume(ctx, kindOf(in.GetName())))
+}
+
+// one checks the caller and parses the id of an allocation.
+func (s *Admin) one(in any, id string) (int64, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return 0, errs.ErrInvalidID.Wrap(err)
+	}
+	return n, nil
+}
+
+func done(err error) (*emptypb.Empty, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// page lists one page; its cursor is the id of the last item.
+func page(ctx context.Context, o payout.Operators, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	if cursor != "" {
+		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {
+			return nil, "", errs.ErrInvalidCursor
+		}
+	}
+	f.Limit = int(limit) + 1
+	if list, err = o.List(ctx, f); err != nil {
+		return nil, "", err
+	}
+	if len(list) > int(limit) {
+		list = list[:limit]
+		next = strconv.FormatInt(list[limit-1].ID, 10)
+	}
+	return list, next, nil
+}

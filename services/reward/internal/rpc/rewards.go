@@ -1,0 +1,112 @@
+// Package rpc serves campaigns and rewards over gRPC.
+package rpc
+
+import (
+	"context"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/rpc"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+)
+
+// Rewards implements RewardService.
+type Rewards struct {
+	rewardv1.UnimplementedRewardServiceServer
+
+	campaigns *campaign.Service
+	payouts   payout.Operators
+}
+
+// New serves members.
+func New(campaigns *campaign.Service, payouts payout.Operators) *Rewards {
+	return &Rewards{campaigns: campaigns, payouts: payouts}
+}
+
+// GetCampaign implements RewardService.
+func (s *Rewards) GetCampaign(ctx context.Context, in *rewardv1.GetCampaignRequest) (*rewardv1.Campaign, error) {
+	c, now, err := s.campaigns.Get(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromCampaign(&c, now), nil
+}
+
+// Attend implements RewardService.
+func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewardv1.Earned, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.campaigns.Attend(ctx, in.GetEventId(), user)
+	if err != nil {
+		return nil, err
+	}
+	out := fromEarned(&e)
+	streak := int32(e.Streak) //nolint:gosec // days
+	out.Day, out.Streak = &e.Period, &streak
+	return out, nil
+}
+
+// Draw implements RewardService.
+func (s *Rewards) Draw(ctx context.Context, in *rewardv1.DrawRequest) (*rewardv1.Earned, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.campaigns.Draw(ctx, in.GetEventId(), user, in.GetCaller().GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	return fromEarned(&e), nil
+}
+
+// GetMyPart implements RewardService.
+func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) (*rewardv1.MyPart, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.campaigns.Part(ctx, in.GetEventId(), user)
+	if err != nil {
+		return nil, err
+	}
+	out := &rewardv1.MyPart{
+		Days: p.Days(), Streak: int32(p.Streak()), DrawsLeft: int32(p.DrawsLeft()), Today: string(campaign.DayOf(p.Now)), //nolint:gosec // small counts
+	}
+	for _, day := range p.Milestones {
+		out.Milestones = append(out.Milestones, int32(day)) //nolint:gosec // days
+	}
+	return out, nil
+}
+
+// ListMyRewards implements RewardService.
+func (s *Rewards) ListMyRewards(ctx context.Context, in *rewardv1.ListMyRewardsRequest) (*rewardv1.ListMyRewardsResponse, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := page(ctx, s.payouts, payout.Filter{MemberID: user}, in.GetLimit(), in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	out := &rewardv1.ListMyRewardsResponse{NextCursor: next}
+	for i := range list {
+		out.Items = append(out.Items, fromReward(&list[i]))
+	}
+	return out, nil
+}
+
+// member returns the signed-in user.
+func member(in any) (string, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return "", err
+	}
+	if !ids.ValidUser(user) {
+		return "", errs.ErrInvalidID
+	}
+	return user, nil
+}
