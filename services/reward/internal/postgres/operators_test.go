@@ -1,0 +1,266 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres"
+	"urr.guru/services/reward/sandbox"
+)
+
+func (w *world) operators() postgres.Operators {
+	return postgres.Operators{Database: postgres.New(w.pool, postgres.Options{}), Changed: func() {}}
+}
+
+func (w *world) payouts(t *testing.T) *postgres.Payouts {
+	t.Helper()
+	p := postgres.NewPayouts(postgres.New(w.pool, postgres.Options{}))
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	return p
+}
+
+// set changes the first allocation as no production code does, to reach a state at once.
+func (w *world) set(t *testing.T, assignments string) {
+	t.Helper()
+	_, err := w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = 1`)
+	require.NoError(t, err)
+}
+
+func (w *world) get(t *testing.T) payout.Allocation {
+	t.Helper()
+	a, _, err := w.operators().Get(t.Context(), 1)
+	require.NoError(t, err)
+	return a
+}
+
+// paidKeys returns the keys in the ledger, oldest first.
+func (w *world) paidKeys() (keys []string) {
+	for _, p := range w.ledger.All() {
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
+
+func TestCancelledAllocationIsNeverPaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{Seed: 3, Lost: 0.3, Refused: 0.3, Late: 0.1, LateFor: 200 * time.Millisecond})
+	fill(t, w.pool, 300)
+	stop := w.run(t, 2, policy())
+	for range 150 {
+		require.NoError(t, w.operators().Cancel(t.Context(), []int64{1 + rand.Int64N(300)}, false))
+	}
+	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	stop()
+	w.requireLedger(t)
+	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))
+}
+
+func TestRetryOfPaidAllocationAsksFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{KeyRetention: time.Millisecond})
+	fill(t, w.pool, 1)
+	_, err := w.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Millisecond)
+	require.NoError(t, err)
+	w.set(t, `reward_status = 'FAILED', next_retry_at = NULL, last_call_at = now() - interval '1 h', retry_count = 6, error_code = 'NOT_PAID'`)
+	retried, err := w.operators().Retry(t.Context(), []int64{1})
+	require.NoError(t, err)
+	require.Equal(t, 1, retried)
+	stop := w.run(t, 1, policy())
+	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "the payment is found")
+	stop()
+	require.Len(t, w.ledger.All(), 1)
+	retried, err = w.operators().Retry(t.Context(), []int64{1})
+	require.NoError(t, err)
+	require.Zero(t, retried, "what is paid is not retried")
+}
+
+func TestUnknownPastRetentionIsHeldUntilResolved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cancel, paid bool
+		want         payout.Status
+	}{
+		"paid":              {false, true, payout.Success},
+		"unpaid":            {false, false, payout.Failed},
+		"cancelled, unpaid": {true, false, payout.Cancelled},
+		"cancelled, paid":   {true, true, payout.Success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, sandbox.Faults{})
+			fill(t, w.pool, 1)
+			w.set(t, `reward_status = 'FAILED', next_retry_at = now(), unknown_since = now() - interval '3 h', last_call_at = now() - interval '3 h'`)
+			if tc.cancel {
+				require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+			}
+			stop := w.run(t, 1, policy())
+			waittest.Until(t, func() bool { return !w.get(t).HeldAt.IsZero() }, "it is held")
+			stop()
+			require.Equal(t, payout.CodeUnknownTooLong, w.get(t).Code)
+			require.Empty(t, w.ledger.All())
+			require.NoError(t, w.operators().Resolve(t.Context(), 1, tc.paid, "tx-1"))
+			require.Equal(t, tc.want, w.get(t).Status)
+			require.ErrorIs(t, w.operators().Resolve(t.Context(), 1, true, ""), payout.ErrNotHeld)
+			require.ErrorIs(t, w.operators().Resolve(t.Context(), 99, true, ""), payout.ErrNotFound)
+		})
+	}
+}
+
+func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{Silent: 1})
+	fill(t, w.pool, 1)
+	p := policy()
+	p.MaxAttempts = 2
+	stop := w.run(t, 1, p)
+	waittest.Until(t, func() bool { return w.get(t).Code == payout.CodeNotPaid }, "it is given up")
+	stop()
+	require.Equal(t, 1, w.get(t).Resends)
+	w.server.SetFaults(sandbox.Faults{})
+	_, err := w.operators().Retry(t.Context(), []int64{1})
+	require.NoError(t, err)
+	stop = w.run(t, 1, p)
+	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
+	stop()
+	require.Len(t, w.paidKeys(), 1)
+	require.Contains(t, w.paidKeys()[0], "rand-c-m1-log-1-R")
+}
+
+// A worker that was stopped past its lease: its late failure is refused, its late success is kept.
+func TestLateOutcomesOfALostLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	store := w.payouts(t)
+	short := policy()
+	short.Lease = 0
+	first, err := store.Claim(t.Context(), payout.Point, 10, short)
+	require.NoError(t, err)
+	require.Len(t, first, 1)
+	second, err := store.Claim(t.Context(), payout.Point, 10, policy())
+	require.NoError(t, err)
+	require.Len(t, second, 1, "the lapsed lease is taken over")
+	require.Equal(t, first[0].Version+1, second[0].Version)
+	applied, err := store.Settle(t.Context(), payout.Call{ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.Result{Outcome: payout.Refused}}, policy())
+	require.NoError(t, err)
+	require.False(t, applied)
+	require.Equal(t, payout.Processing, w.get(t).Status)
+	applied, err = store.Settle(t.Context(), payout.Call{
+		ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.Result{Outcome: payout.Paid, TransactionID: "tx"},
+	}, policy())
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, payout.Success, w.get(t).Status)
+}
+
+func TestAllocationThatKillsItsWorkersStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	store := w.payouts(t)
+	dying := policy()
+	dying.Lease = 0
+	for range dying.MaxRecoveries + 1 {
+		claims, err := store.Claim(t.Context(), payout.Point, 10, dying)
+		require.NoError(t, err)
+		require.Len(t, claims, 1)
+	}
+	claims, err := store.Claim(t.Context(), payout.Point, 10, dying)
+	require.NoError(t, err)
+	require.Empty(t, claims)
+	held, err := store.HoldAbandoned(t.Context(), payout.Point, dying)
+	require.NoError(t, err)
+	require.Equal(t, 1, held)
+	require.Equal(t, payout.CodeWorkersDied, w.get(t).Code)
+	require.Zero(t, w.count(t, due))
+}
+
+func TestCancelledCampaign(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{Lost: 0.2, Seed: 5})
+	fill(t, w.pool, 2500)
+	stop := w.run(t, 1, policy())
+	waittest.Until(t, func() bool { return w.count(t, `reward_status = 'SUCCESS'`) > 50 }, "some are paid")
+	require.NoError(t, w.operators().CancelCampaign(t.Context(), "c", false))
+	require.NoError(t, w.operators().CancelMarked(t.Context()))
+	waittest.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	stop()
+	w.requireLedger(t)
+	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))
+	require.ErrorIs(t, w.operators().CancelCampaign(t.Context(), "none", false), campaign.ErrNotFound)
+}
+
+func TestRestock(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
+	stock := int64(2)
+	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Prizes: []campaign.Prize{{Name: "p", Reward: points(5), Weight: 1, Stock: &stock}}})
+	var ids []int64
+	for i := range 2 {
+		e, err := m.service.Draw(t.Context(), "d", fmt.Sprint("m", i), "")
+		require.NoError(t, err)
+		ids = append(ids, e.Rewards[0].ID)
+	}
+	operators := postgres.Operators{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now}), Changed: func() {}}
+	require.NoError(t, operators.Cancel(t.Context(), ids[:1], false))
+	require.NoError(t, operators.Cancel(t.Context(), ids, true))
+	c, _, err := m.service.Get(t.Context(), "d")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), *c.Prizes[0].Stock, "only the one that asked for it, once")
+}
+
+func TestPausedProviderPaysNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	require.NoError(t, w.operators().Pause(t.Context(), payout.Point))
+	claims, err := w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+	require.NoError(t, err)
+	require.Empty(t, claims)
+	require.NoError(t, w.operators().Resume(t.Context(), payout.Point))
+	claims, err = w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
+}
+
+// Winners are rewarded whether they are announced before or after the campaign is created, and once.
+func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
+	winners := postgres.Winners{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now})}
+	announce := func(key, request string) int {
+		n, err := winners.Announce(t.Context(), key, campaign.Winner{RequestID: request, PromotionID: "promo", MemberID: "ann-" + request, At: m.clock.Now()})
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, announce("k1", "r1"))
+	daily := points(100)
+	m.create(campaign.Campaign{EventID: "w-1", Kind: campaign.RequestWinners, PromotionID: "promo", Daily: &daily})
+	require.Equal(t, 1, announce("k2", "r2"))
+	require.Zero(t, announce("k2", "r2"), "a repeated event")
+	require.Zero(t, announce("k3", "r2"), "the same request again")
+	rewarded, more, err := winners.RewardEarlier(t.Context())
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, 1, rewarded)
+	_, more, err = winners.RewardEarlier(t.Context())
+	require.NoError(t, err)
+	require.False(t, more)
+	rows, err := m.pool.Query(t.Context(), `SELECT idempotency_key FROM event_reward_allocation ORDER BY 1`)
+	require.NoError(t, err)
+	var got []string
+	for rows.Next() {
+		var key string
+		require.NoError(t, rows.Scan(&key))
+		got = append(got, key)
+	}
+	require.Equal(t, []string{"req-w%2D1-ann-r1-r1", "req-w%2D1-ann-r2-r2"}, got)
+}

@@ -1,0 +1,186 @@
+package rpc_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/rpc/rpctest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/postgres"
+	"urr.guru/services/reward/internal/rpc"
+)
+
+var today = time.Date(2026, 3, 7, 3, 0, 0, 0, time.UTC)
+
+type clients struct {
+	rewardv1.RewardServiceClient
+
+	admin rewardv1.RewardAdminServiceClient
+	clock *clocktest.Clock
+}
+
+func serve(t *testing.T) clients {
+	t.Helper()
+	clock := clocktest.New(today)
+	database := postgres.New(postgrestest.New(t, postgres.Migrations...), postgres.Options{Now: clock.Now})
+	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, func() {})
+	operators := postgres.Operators{Database: database, Changed: func() {}}
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		rewardv1.RegisterRewardServiceServer(r, rpc.New(campaigns, operators))
+		rewardv1.RegisterRewardAdminServiceServer(r, rpc.NewAdmin(campaigns, operators))
+	})
+	return clients{rewardv1.NewRewardServiceClient(conn), rewardv1.NewRewardAdminServiceClient(conn), clock}
+}
+
+func user(key string) *commonv1.Caller {
+	return &commonv1.Caller{UserId: "ann", IdempotencyKey: key}
+}
+
+func operator(key string) *commonv1.Caller {
+	return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}, IdempotencyKey: key}
+}
+
+func attendance(key string) *rewardv1.CreateCampaignRequest {
+	return &rewardv1.CreateCampaignRequest{
+		Caller: operator(key), Title: "March", Kind: "ATTENDANCE", OpensAt: timestamppb.New(today.AddDate(0, 0, -7)),
+		ClosesAt: timestamppb.New(today.AddDate(0, 0, 7)), Daily: &rewardv1.Reward{Kind: "POINT", Value: 10},
+		Milestones: []*rewardv1.Milestone{{Day: 2, Kind: "COUPON", Value: 7}},
+	}
+}
+
+func TestAttendance(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	created, err := c.admin.CreateCampaign(t.Context(), attendance("k"))
+	require.NoError(t, err)
+	again, err := c.admin.CreateCampaign(t.Context(), attendance("k"))
+	require.NoError(t, err)
+	require.Equal(t, created.GetEventId(), again.GetEventId())
+	event := created.GetEventId()
+
+	first, err := c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: event})
+	require.NoError(t, err)
+	require.Equal(t, "2026-03-07", first.GetDay())
+	require.Equal(t, int32(1), first.GetStreak())
+	require.False(t, first.GetRepeated())
+	require.Len(t, first.GetRewards(), 1)
+	require.Equal(t, "DAILY", first.GetRewards()[0].GetReason())
+	repeated, err := c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: event})
+	require.NoError(t, err)
+	require.True(t, repeated.GetRepeated())
+	require.Equal(t, first.GetEntryId(), repeated.GetEntryId())
+
+	c.clock.Advance(24 * time.Hour)
+	second, err := c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: event})
+	require.NoError(t, err)
+	require.Len(t, second.GetRewards(), 2)
+	part, err := c.GetMyPart(t.Context(), &rewardv1.GetMyPartRequest{Caller: user(""), EventId: event})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2026-03-07", "2026-03-08"}, part.GetDays())
+	require.Equal(t, int32(2), part.GetStreak())
+	require.Equal(t, []int32{2}, part.GetMilestones())
+	require.Equal(t, "2026-03-08", part.GetToday())
+
+	c.clock.Advance(30 * 24 * time.Hour)
+	_, err = c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: event})
+	require.ErrorIs(t, errs.From(err), errs.ErrNotOpen)
+}
+
+func TestDraws(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	draws := int32(2)
+	created, err := c.admin.CreateCampaign(t.Context(), &rewardv1.CreateCampaignRequest{
+		Caller: operator(""), Title: "Draw", Kind: "RANDOM", OpensAt: timestamppb.New(today), ClosesAt: timestamppb.New(today.AddDate(0, 0, 7)),
+		DrawsPerMember: &draws, Prizes: []*rewardv1.Prize{{Name: "points", Kind: "POINT", Value: 5, Weight: 1}},
+	})
+	require.NoError(t, err)
+	draw := func(key string) (*rewardv1.Earned, error) {
+		return c.Draw(t.Context(), &rewardv1.DrawRequest{Caller: user(key), EventId: created.GetEventId()})
+	}
+	_, err = draw("")
+	require.ErrorIs(t, errs.From(err), errs.ErrIdempotencyKeyRequired)
+	first, err := draw("a")
+	require.NoError(t, err)
+	require.Equal(t, "points", first.GetPrize().GetName())
+	repeated, err := draw("a")
+	require.NoError(t, err)
+	require.True(t, repeated.GetRepeated())
+	require.Equal(t, first.GetEntryId(), repeated.GetEntryId())
+	_, err = draw("b")
+	require.NoError(t, err)
+	_, err = draw("c")
+	require.ErrorIs(t, errs.From(err), errs.ErrDrawsUsedUp)
+	part, err := c.GetMyPart(t.Context(), &rewardv1.GetMyPartRequest{Caller: user(""), EventId: created.GetEventId()})
+	require.NoError(t, err)
+	require.Zero(t, part.GetDrawsLeft())
+}
+
+func TestListsAndOperators(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	created, err := c.admin.CreateCampaign(t.Context(), attendance(""))
+	require.NoError(t, err)
+	var newest string
+	for range 3 {
+		e, err := c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: created.GetEventId()})
+		require.NoError(t, err)
+		newest = e.GetRewards()[0].GetAllocationId()
+		c.clock.Advance(24 * time.Hour)
+	}
+	var all []string
+	for cursor := ""; ; {
+		page, err := c.ListMyRewards(t.Context(), &rewardv1.ListMyRewardsRequest{Caller: user(""), Limit: 3, Cursor: cursor})
+		require.NoError(t, err)
+		for _, r := range page.GetItems() {
+			all = append(all, r.GetAllocationId())
+		}
+		if cursor = page.GetNextCursor(); cursor == "" {
+			break
+		}
+	}
+	require.Len(t, all, 4, "three days and a milestone")
+	require.Equal(t, newest, all[0])
+
+	list, err := c.admin.ListRewards(t.Context(), &rewardv1.ListRewardsRequest{Caller: operator(""), Status: "PENDING", EventId: created.GetEventId()})
+	require.NoError(t, err)
+	require.Len(t, list.GetItems(), 4)
+	_, err = c.admin.CancelReward(t.Context(), &rewardv1.CancelRewardRequest{Caller: operator(""), AllocationId: newest})
+	require.NoError(t, err)
+	detail, err := c.admin.GetReward(t.Context(), &rewardv1.GetRewardRequest{Caller: operator(""), AllocationId: newest})
+	require.NoError(t, err)
+	require.Equal(t, "CANCELLED", detail.GetStatus())
+	_, err = c.admin.RetryReward(t.Context(), &rewardv1.RetryRewardRequest{Caller: operator(""), AllocationId: newest})
+	require.ErrorIs(t, errs.From(err), errs.ErrRewardNotRetryable)
+	_, err = c.admin.GetReward(t.Context(), &rewardv1.GetRewardRequest{Caller: operator(""), AllocationId: strconv.Itoa(1 << 40)})
+	require.ErrorIs(t, errs.From(err), errs.ErrAllocationNotFound)
+	summary, err := c.admin.GetSummary(t.Context(), &rewardv1.GetSummaryRequest{Caller: operator(""), EventId: created.GetEventId()})
+	require.NoError(t, err)
+	require.Len(t, summary.GetTotals(), 2)
+	_, err = c.admin.GetSummary(t.Context(), &rewardv1.GetSummaryRequest{Caller: user(""), EventId: created.GetEventId()})
+	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
+}
+
+func TestInvalidCampaignNamesItsFields(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	in := attendance("")
+	in.Kind, in.ClosesAt = "RANDOM", in.OpensAt
+	_, err := c.admin.CreateCampaign(t.Context(), in)
+	require.ErrorIs(t, errs.From(err), errs.ErrInvalidRequest)
+	var paths []string
+	for _, f := range errs.From(err).Fields {
+		paths = append(paths, f.Path)
+	}
+	require.ElementsMatch(t, []string{"closesAt", "prizes", "daily", "milestones"}, paths)
+}
