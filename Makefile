@@ -52,7 +52,7 @@ proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
-settings: ## Regenerate the settings tables in the services' READMEs, and the charts' schemas
+settings: ## Regenerate the settings tables in the services' READMEs, the charts' schemas and dependencies
 	@$(CHECK) settings $(CTRL_C)
 
 tidy: ## Run go mod tidy in every module

@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"urr.guru/scripts/internal/schemas"
+	"urr.guru/scripts/internal/umbrella"
 	"urr.guru/scripts/platform"
 )
 
@@ -27,11 +29,7 @@ func TestLint(t *testing.T) {
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	charts := []string{"urr"}
-	for _, s := range services() {
-		charts = append(charts, s.Name)
-	}
-	for _, chart := range charts {
+	for _, chart := range append(serviceNames(), "urr") {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
 			b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", b.charts(chart))
@@ -151,6 +149,30 @@ func TestInvalidValueIsReportedOnce(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, []string{"- at '/replicas': minimum: got 0, want 1"}, regexp.MustCompile(`(?m)^ *- at .*$`).FindAllString(string(out), -1))
 	}
+}
+
+// The generated dependencies and links of the umbrella are current.
+func TestUmbrellaIsCurrent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dir := copyCharts(t, b)
+	require.NoError(t, umbrella.Write(dir, serviceNames()))
+	require.Equal(t, read(t, filepath.Join(dir, "urr", "Chart.yaml")), read(t, b.charts("urr", "Chart.yaml")), "make settings")
+	for _, chart := range append(serviceNames(), "urr") {
+		require.Equal(t, names(t, filepath.Join(dir, chart, "charts")), names(t, b.charts(chart, "charts")), "links of %s: make settings", chart)
+	}
+}
+
+// names lists the entries of a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }
 
 // The generated schemas are current: Helm reads them from the checkout, so they are committed.

@@ -82,6 +82,15 @@ func services() []platform.Service {
 	return out
 }
 
+// serviceNames are the names of the services' charts.
+func serviceNames() []string {
+	var names []string
+	for _, s := range services() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // umbrellaArgs are the arguments that the umbrella chart requires.
 func (b fixture) umbrellaArgs() []string {
 	return []string{
