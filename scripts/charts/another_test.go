@@ -14,8 +14,12 @@ import (
 	"urr.guru/scripts/internal/umbrella"
 )
 
-// maxFiles is the maximum number of files outside its own folders that a new service may change.
-const maxFiles = 6
+const (
+	// maxFiles is the maximum number of files outside its own folders that a new service may change.
+	maxFiles = 6
+	// maxLines is the maximum number of lines of a new service's chart that are not generated.
+	maxLines = 60
+)
 
 // TestAnotherService applies the steps of services/README.md for a new service, which the gateway
 // calls, to a copy of the charts.
@@ -39,16 +43,16 @@ func TestAnotherService(t *testing.T) {
 	for _, file := range []string{"Chart.yaml", "values.yaml"} {
 		change(at("stats", file), at(name, file), "stats", name)
 	}
-	change(at("stats", "schema.json"), at(name, "schema.json"))
-	change(at("stats", "templates", "service.yaml"), at(name, "templates", "service.yaml"))
+	for _, file := range []string{"schema.json", ".helmignore", "templates/service.yaml"} {
+		change(at("stats", file), at(name, file))
+	}
 
 	// What the guide lists.
 	change(at("gateway", "values.yaml"), at("gateway", "values.yaml"), "    stats: {address", "    promo: {address: \"\"}\n    stats: {address")
 	requireListed(t, b, changed(t, b.charts(), dir, name))
+	require.LessOrEqual(t, linesByHand(t, at(name)), maxLines)
 
-	// What make settings generates.
-	require.NoError(t, umbrella.Write(dir, append(serviceNames(), name)))
-	require.NoError(t, schemas.Write(dir))
+	makeSettings(t, dir, name)
 	b.run(t, nil, "helm", "lint", "--strict", at(name), "--set", "kafka.brokers={kafka:9092}")
 	b.run(t, nil, "helm", append([]string{"lint", "--strict", at("urr")}, b.umbrellaArgs()...)...)
 	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", at("urr")}, b.umbrellaArgs()...)...))
@@ -65,6 +69,33 @@ func copyCharts(t *testing.T, b fixture) string {
 	dir := filepath.Join(t.TempDir(), "helm")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(b.charts())))
 	return dir
+}
+
+// makeSettings generates what make settings does for the charts when the platform has one more
+// service.
+func makeSettings(t *testing.T, dir, name string) {
+	t.Helper()
+	require.NoError(t, umbrella.Write(dir, append(serviceNames(), name)))
+	require.NoError(t, schemas.Write(dir))
+}
+
+// linesByHand counts the lines of a chart without its tests and before anything is generated.
+func linesByHand(t *testing.T, chart string) int {
+	t.Helper()
+	lines := 0
+	require.NoError(t, filepath.WalkDir(chart, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "tests":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		lines += strings.Count(read(t, path), "\n")
+		return nil
+	}))
+	return lines
 }
 
 // changed lists the files that differ between two folders of charts, without the new service's own,
