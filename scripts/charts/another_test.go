@@ -63,6 +63,26 @@ func TestAnotherService(t *testing.T) {
 	require.Contains(t, out, "PROMO_ADDR: dns:///urr-promo-headless:9000", "the gateway is told where it is")
 }
 
+// TestServiceThatAcceptsNoCalls tests the parts of the library that no service's chart uses yet.
+func TestServiceThatAcceptsNoCalls(t *testing.T) {
+	t.Parallel()
+	const name = "relay"
+	b := setup(t)
+	dir := copyCharts(t, b)
+	chart := filepath.Join(dir, name)
+	require.NoError(t, os.CopyFS(chart, os.DirFS(filepath.Join("testdata", name))))
+	require.LessOrEqual(t, linesByHand(t, chart), maxLines)
+	makeSettings(t, dir, name)
+
+	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", chart)
+	queues := []string{"--set", "relay.queues.requests.queueURL=https://sqs/1/a.fifo", "--set", "relay.queues.requests-dlq.queueURL=https://sqs/1/b.fifo"}
+	args := append(b.umbrellaArgs(), queues...)
+	b.run(t, nil, "helm", append([]string{"lint", "--strict", filepath.Join(dir, "urr")}, args...)...)
+	objects := b.run(t, nil, "helm", append([]string{"template", "urr", filepath.Join(dir, "urr")}, args...)...)
+	require.Contains(t, string(objects), "\n  name: urr-relay\n")
+	requireValid(t, b, objects)
+}
+
 // copyCharts returns a copy of the folder of the charts.
 func copyCharts(t *testing.T, b fixture) string {
 	t.Helper()

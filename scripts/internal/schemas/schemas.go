@@ -5,7 +5,7 @@
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
-//	                    names of secrets and callees; with the blocks of urr-lib/values.yaml
+//	                    names of secrets, queues and callees; with the blocks of urr-lib/values.yaml
 //	                    that <chart>/Chart.yaml imports
 //	<chart>/schema.json the chart's other properties; merged over what is derived from the above
 package schemas
@@ -183,6 +183,8 @@ func derive(values, defs object) object {
 			properties[name] = object{"const": value}
 		case "secrets":
 			properties[name] = closed(members, ref("secret"))
+		case "queues":
+			properties[name] = closed(members, ref("queue"))
 		case "config":
 			properties[name] = closed(nil, nil) // the names are in schema.json
 		case "rpc":
@@ -197,6 +199,13 @@ func derive(values, defs object) object {
 				properties[name] = ref(name)
 			}
 		}
+	}
+	if values["serves"] == "none" { // nobody can call it
+		none := object{"type": "array", "maxItems": 0}
+		merge(properties, object{
+			"rpc":           object{"properties": object{"callers": none}},
+			"networkPolicy": object{"properties": object{"from": none}},
+		})
 	}
 	return properties
 }

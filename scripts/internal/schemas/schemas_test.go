@@ -16,7 +16,8 @@ const defs = `{
   "complete": {"required": ["replicas"]},
   "count": {"type": "integer"}, "unused": {"type": "string"},
   "global": {"type": "object"}, "kafka": {"type": "object"},
-  "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"}
+  "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"},
+  "queue": {"type": "object"}
 }`
 
 // shared is the values.yaml of the library.
@@ -24,6 +25,7 @@ const shared = `
 exports:
   defaults: {replicas: 2, serves: grpc, rpc: {secretPrefix: p, callers: [], calls: {}}, secrets: {}, config: {}}
   kafka: {kafka: {brokers: []}}
+  queues: {queues: {}}
   redis: {redis: {}}
 `
 
@@ -97,6 +99,23 @@ func TestServiceSchema(t *testing.T) {
 	}`, string(got))
 	require.Contains(t, string(raw), `"count": {"type":"integer"}`, "a definition that another one refers to")
 	require.NotContains(t, string(raw), "unused")
+}
+
+func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
+	t.Parallel()
+	dir := write(t, "defaults, queues", "serves: none\nqueues: {orders: {}}", "{}")
+	files, err := schemas.Generate(dir)
+	require.NoError(t, err)
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	require.NoError(t, json.Unmarshal(files[filepath.Join(dir, "promo", "values.schema.json")], &schema))
+	require.JSONEq(t, `{"const": "none"}`, string(schema.Properties["serves"]))
+	require.Contains(t, string(schema.Properties["rpc"]), `"callers":{"maxItems":0,"type":"array"}`)
+	require.JSONEq(t, `{"properties": {"from": {"type": "array", "maxItems": 0}}}`, string(schema.Properties["networkPolicy"]))
+	require.JSONEq(t, `{
+	  "type": "object", "additionalProperties": false, "required": ["orders"], "properties": {"orders": {"$ref": "#/$defs/queue"}}
+	}`, string(schema.Properties["queues"]))
 }
 
 func TestUnknownImportIsAnError(t *testing.T) {

@@ -59,8 +59,10 @@ containers:
     image: {{ include "urr-lib.image" . | quote }}
     imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
     ports:
+      {{- if ne .Values.serves "none" }}
       - name: {{ .Values.serves }}
         containerPort: {{ include (printf "urr-lib.port.%s" .Values.serves) . }}
+      {{- end }}
       - name: ops
         containerPort: {{ include "urr-lib.port.ops" . }}
     {{- include "urr-lib.containerEnvironment" (list . (include "urr-lib.fullname" .)) | nindent 4 }}
@@ -101,10 +103,10 @@ livenessProbe:
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  {{- if eq .Values.serves "http" }}
-  httpGet: {path: /readyz, port: ops}
-  {{- else }}
+  {{- if eq .Values.serves "grpc" }}
   grpc: {port: {{ include "urr-lib.port.grpc" . }}}
+  {{- else }}
+  httpGet: {path: /readyz, port: ops}
   {{- end }}
   periodSeconds: 2
   timeoutSeconds: 3

@@ -124,6 +124,9 @@ true
 {{- with .Values.sqs -}}
 {{- if .enabled -}}{{- $places = append $places (.endpoint | default .queueURL) -}}{{- end -}}
 {{- end -}}
+{{- range $queue := .Values.queues -}}
+{{- $places = append $places ($queue.endpoint | default $queue.queueURL) -}}
+{{- end -}}
 {{- with .Values.postgres -}}
 {{- $places = append $places (printf ":%v" .port) -}}
 {{- end -}}

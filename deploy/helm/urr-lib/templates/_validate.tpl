@@ -61,6 +61,11 @@ with a message that says what to change.
 {{- fail (printf "%s: sqs.queueURL must be set where sqs.enabled is true" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- range $queue, $values := .Values.queues -}}
+{{- if not $values.queueURL -}}
+{{- fail (printf "%s: queues.%s.queueURL must be set" $name $queue) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.validate.config" -}}
