@@ -11,6 +11,12 @@ with a message that says what to change.
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- fail (printf "%s: autoscaling.minReplicas (%v) must not exceed autoscaling.maxReplicas (%v)" $name .minReplicas .maxReplicas) -}}
 {{- end -}}
+{{- if and .enabled (not (or .cpuPercent .metrics .triggers)) -}}
+{{- fail (printf "%s: autoscaling.enabled needs a metric: autoscaling.cpuPercent, metrics or triggers" $name) -}}
+{{- end -}}
+{{- if and .metrics .triggers -}}
+{{- fail (printf "%s: autoscaling.metrics must be empty where autoscaling.triggers is not: KEDA's autoscaler takes triggers only" $name) -}}
+{{- end -}}
 {{- end -}}
 {{- include "urr-lib.validate.rpc" . -}}
 {{- include "urr-lib.validate.stores" . -}}
