@@ -95,10 +95,10 @@ cluster-up: ## Start a one-node Kubernetes without Docker (root)
 cluster-down: ## Stop that Kubernetes and remove its state; its programs stay cached
 	@scripts/cluster/down.sh --purge
 
-cluster-test: ## Test the charts on that Kubernetes: install, journey, upgrade under load, uninstall (root)
+cluster-test: ## Test the charts on that Kubernetes: install, upgrades, faults, uninstall (root)
 	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster -cluster
 
-kind-up: ## Install the platform with Helm on a kind cluster in Docker
+kind-up: ## Install the platform with Helm on a kind cluster in Docker (port 8070)
 	@deploy/kind/up.sh
 
 kind-down: ## Delete the kind cluster

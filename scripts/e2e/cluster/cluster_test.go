@@ -31,6 +31,10 @@ func TestCluster(t *testing.T) {
 		{"journey", w.journey},
 		{"failed migration", w.failedMigration},
 		{"upgrade under load", w.upgrade},
+		{"key rotation under load", w.rotation},
+		{"interruption of Redis", w.interruption},
+		{"stuck rollout", w.stuckRollout},
+		{"more replicas", w.scaleUp},
 		{"one chart alone", w.alone},
 		{"uninstall", w.uninstall},
 	} {
