@@ -68,6 +68,16 @@ func TestEnsureTopicsIsRepeatable(t *testing.T) {
 	require.ErrorContains(t, err, "has 3 partitions, not 6")
 }
 
+// A migration must not stop because an operator enlarged a topic. More replicas than there are
+// brokers would be refused at once if the topic were created or compared.
+func TestEnsureTopicsAcceptsEnlargedTopics(t *testing.T) {
+	t.Parallel()
+	topic := kafkatest.TopicOf(t, 5)
+	cfg := kafkatest.Config(t)
+	cfg.ReplicationFactor = 99
+	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic, Partitions: 4}))
+}
+
 // While a broker restarts or is silent, the controller counts it as absent.
 func TestEnsureTopicsWaitsForAbsentBroker(t *testing.T) {
 	t.Parallel()
