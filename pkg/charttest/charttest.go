@@ -35,8 +35,8 @@ func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireSettable[C](t, service)
 	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
-	mounted := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=true")...), externalSecret)
-	require.Equal(t, config.Contents(cfg), config.Contents(mounted), "secrets are the same as files")
+	variables := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
+	require.Equal(t, config.Contents(cfg), config.Contents(variables), "secrets are the same as files")
 	return cfg
 }
 
