@@ -21,12 +21,9 @@ spec:
   template:
     metadata:
       labels: {{- include "urr-lib.labels" . | nindent 8 }}
-      annotations:
-        # A changed variable restarts the pods; a change of the ConfigMap alone does not.
-        checksum/config: {{ include "urr-lib.environment" . | sha256sum }}
-        {{- with .Values.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+      {{- with .Values.podAnnotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec: {{- include "urr-lib.pod" . | nindent 6 }}
 {{- end }}
 
@@ -63,7 +60,7 @@ containers:
         containerPort: {{ include (printf "urr-lib.port.%s" .Values.serves) . }}
       - name: ops
         containerPort: {{ include "urr-lib.port.ops" . }}
-    {{- include "urr-lib.containerEnvironment" (list . (include "urr-lib.fullname" .)) | nindent 4 }}
+    {{- include "urr-lib.containerEnvironment" . | nindent 4 }}
     {{- include "urr-lib.probes" . | nindent 4 }}
     securityContext: {{- include "urr-lib.containerSecurity" . | nindent 6 }}
     resources: {{- toYaml .Values.resources | nindent 6 }}
