@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,6 +150,22 @@ func TestChangedVariablesRestartPods(t *testing.T) {
 	require.NotEqual(t, before[0], after[0])
 	require.Contains(t, after[0], "urr-gateway-")
 	require.Equal(t, before[1:], after[1:], "those of the other services")
+}
+
+// Helm waits for each hook as long as for an operation, 5 minutes by default. A migration that takes
+// longer must have failed by then, or it would go on after the upgrade has failed.
+func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 // seconds
+	b := setup(t)
+	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...))
+	deadlines := regexp.MustCompile(`activeDeadlineSeconds: (\d+)`).FindAllStringSubmatch(out, -1)
+	require.Len(t, deadlines, strings.Count(out, "kind: Job\n"))
+	for _, d := range deadlines {
+		seconds, err := strconv.Atoi(d[1])
+		require.NoError(t, err)
+		require.Less(t, seconds, timeout)
+	}
 }
 
 // One invalid value causes one error.

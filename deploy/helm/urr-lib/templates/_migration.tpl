@@ -7,6 +7,13 @@ for its log.
 {{- define "urr-lib.migration" -}}
 {{- if .Values.migration.enabled }}
 {{- $name := printf "%s-migrate" (include "urr-lib.fullname" .) }}
+{{- $job := . }}
+{{- with .Values.postgres }}
+{{- with .migrationURLSecret }}
+{{- $postgres := merge (dict "urlSecret" .) $.Values.postgres }}
+{{- $job = merge (dict "Values" (merge (dict "postgres" $postgres) $.Values)) $ }}
+{{- end }}
+{{- end }}
 ---
 apiVersion: v1
 kind: ServiceAccount
@@ -52,10 +59,10 @@ spec:
           image: {{ include "urr-lib.image" . | quote }}
           imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
           args: [migrate]
-          {{- include "urr-lib.containerEnvironment" . | nindent 10 }}
+          {{- include "urr-lib.containerEnvironment" $job | nindent 10 }}
           securityContext: {{- include "urr-lib.containerSecurity" . | nindent 12 }}
           resources: {{- toYaml .Values.resources | nindent 12 }}
-      {{- with include "urr-lib.volumes" . }}
+      {{- with include "urr-lib.volumes" $job }}
       {{- . | nindent 6 }}
       {{- end }}
 {{- end }}
