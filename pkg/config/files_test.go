@@ -99,3 +99,21 @@ func TestContentsRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.Contents(got))
 }
+
+// External Secrets may delete and recreate a Secret, or empty a member before it writes the next
+// content.
+func TestLatestKeepsTheLastContent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	latest := config.Latest("SECRET", path, "given")
+	require.Equal(t, "given", latest().Reveal(), "missing from the start")
+	write(t, path, "first\n")
+	require.Equal(t, "first", latest().Reveal())
+	write(t, path, "")
+	require.Equal(t, "first", latest().Reveal(), "empty")
+	require.NoError(t, os.Remove(path))
+	require.Equal(t, "first", latest().Reveal(), "missing")
+	write(t, path, "second")
+	require.Equal(t, "second", latest().Reveal())
+	require.Equal(t, "given", config.Latest("SECRET", "", "given")().Reveal(), "no file")
+}

@@ -26,8 +26,9 @@ type Topic struct {
 
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
-// existing topic with another number of partitions is an error: adding partitions would move keys
-// and break their order, so an operator must decide.
+// existing topic stays as it is: an operator may have added partitions or changed the replication
+// factor. Fewer partitions than wanted are an error: adding the missing ones would move keys and
+// break their order, so an operator must decide.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -77,7 +78,7 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	if err != nil {
 		return err
 	}
-	if n != int(t.Partitions) {
+	if n < int(t.Partitions) {
 		return fmt.Errorf("topic %s has %d partitions, not %d: keys would change partitions, so it is left alone", t.Name, n, t.Partitions)
 	}
 	return nil

@@ -186,6 +186,41 @@ func TestRefusedContentChangesNothing(t *testing.T) {
 	})
 }
 
+// External Secrets may empty a member before it writes the next content, or delete and recreate the
+// Secret. The old content stays in use, and a member that returns unchanged is no reload.
+func TestEmptiedSecretStaysInUse(t *testing.T) {
+	dir := t.TempDir()
+	first := map[string]string{"key": "good 1", "accept/gateway": "g1", "accept/vwr": "v1"}
+	mount(t, dir, first)
+	synctest.Test(t, func(t *testing.T) {
+		w := follow(t, dir)
+		refused := func() []float64 {
+			return []float64{metric(t, "urr_secret_refused", "FOLLOWED_KEY"), metric(t, "urr_secret_refused", "FOLLOWED_ACCEPT")}
+		}
+		for _, emptied := range []map[string]string{
+			{"key": "", "accept/gateway": "g1", "accept/vwr": ""},
+			{}, // deleted
+		} {
+			mount(t, dir, emptied)
+			rounds(5)
+			_, n := w.last()
+			require.Zero(t, n, "an incomplete set of callers must not be applied either")
+			require.Equal(t, []float64{1, 1}, refused())
+			mount(t, dir, first)
+			rounds(3)
+			_, n = w.last()
+			require.Zero(t, n)
+			require.Equal(t, []float64{0, 0}, refused())
+		}
+		mount(t, dir, map[string]string{"key": "good 2", "accept/gateway": "g2", "accept/vwr": "v1"})
+		rounds(3)
+		last, n := w.last()
+		require.Equal(t, 2, n)
+		require.Equal(t, "good 2", last.Key.Reveal())
+		require.Equal(t, map[string]config.Secret{"gateway": "g2", "vwr": "v1"}, last.Accept)
+	})
+}
+
 // A file that is written in place may be read incomplete, and an incomplete set may look complete.
 func TestPartiallyWrittenFileIsIgnored(t *testing.T) {
 	dir := t.TempDir()

@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	pc.PingTimeout = pingTimeout
 	pc.ConnConfig.Tracer = newTracer(statementCallTimeout)
-	pc.BeforeConnect = cfg.signIn
+	pc.BeforeConnect = cfg.signIn()
 	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
 	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
 	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millis(idleInTxTimeout))
@@ -86,18 +86,17 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// signIn sets the current user and password on a new connection.
-func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
-	url, err := config.Latest("DATABASE_URL", c.URLFile, c.URL)
-	if err != nil {
-		return err
+// signIn returns a function that sets the current user and password on a new connection.
+func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
+	url := config.Latest("DATABASE_URL", c.URLFile, c.URL)
+	return func(_ context.Context, conn *pgx.ConnConfig) error {
+		now, err := pgx.ParseConfig(url().Reveal())
+		if err != nil {
+			return fmt.Errorf("DATABASE_URL: %w", err)
+		}
+		conn.User, conn.Password = now.User, now.Password
+		return nil
 	}
-	now, err := pgx.ParseConfig(url.Reveal())
-	if err != nil {
-		return fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	conn.User, conn.Password = now.User, now.Password
-	return nil
 }
 
 // setDefault keeps values set by the URL: an operator may raise a limit for one service.

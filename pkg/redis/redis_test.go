@@ -152,12 +152,17 @@ func TestNewConnectionsUsePasswordFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, user, got)
 
+	reconnect := func() {
+		require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
+		waittest.NoError(t, func() error { // the closed connection is noticed at its next use
+			got, err = who()
+			return err
+		})
+		require.Equal(t, user, got)
+	}
 	require.NoError(t, os.WriteFile(file, []byte("second"), 0o600))
 	change("second")
-	require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "USER", user).Err())
-	waittest.NoError(t, func() error { // the closed connection is noticed at its next use
-		got, err = who()
-		return err
-	})
-	require.Equal(t, user, got)
+	reconnect()
+	require.NoError(t, os.Remove(file))
+	reconnect()
 }

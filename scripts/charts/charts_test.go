@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,19 +128,46 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
-// Changing a variable restarts the pods, and changing other values does not.
+// A changed variable has its own ConfigMap, whose name the pods contain, so that it restarts them.
+// Changing other values does not.
 func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	sum := func(args ...string) string {
+	// configurations are the ConfigMaps that the pods and the migrations read.
+	configurations := func(args ...string) []string {
 		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
-		found := regexp.MustCompile(`checksum/config: \w+`).FindAllString(string(b.run(t, nil, "helm", args...)), -1)
-		require.Len(t, found, len(services()))
-		return strings.Join(found, "\n")
+		out := string(b.run(t, nil, "helm", args...))
+		var names []string
+		for _, m := range regexp.MustCompile(`configMapRef:\n +name: (\S+)`).FindAllStringSubmatch(out, -1) {
+			require.Contains(t, out, "kind: ConfigMap\nmetadata:\n  name: "+m[1]+"\n")
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
 	}
-	before := sum()
-	require.Equal(t, before, sum("--set", "gateway.replicas=5"))
-	require.NotEqual(t, before, sum("--set", "gateway.config.SESSION_LIFE=1h"))
+	before := configurations()
+	require.Len(t, before, len(services()), "one of each service")
+	require.Equal(t, before, configurations("--set", "gateway.replicas=5"))
+	after := configurations("--set", "gateway.config.SESSION_LIFE=1h")
+	require.NotEqual(t, before[0], after[0])
+	require.Contains(t, after[0], "urr-gateway-")
+	require.Equal(t, before[1:], after[1:], "those of the other services")
+}
+
+// Helm waits for each hook as long as for an operation, 5 minutes by default. A migration that takes
+// longer must have failed by then, or it would go on after the upgrade has failed.
+func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 // seconds
+	b := setup(t)
+	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...))
+	deadlines := regexp.MustCompile(`activeDeadlineSeconds: (\d+)`).FindAllStringSubmatch(out, -1)
+	require.Len(t, deadlines, strings.Count(out, "kind: Job\n"))
+	for _, d := range deadlines {
+		seconds, err := strconv.Atoi(d[1])
+		require.NoError(t, err)
+		require.Less(t, seconds, timeout)
+	}
 }
 
 // One invalid value causes one error.

@@ -27,7 +27,8 @@ func (b fixture) kindFile(name string) string {
 func (b fixture) renderKind(t *testing.T) []byte {
 	t.Helper()
 	return b.run(t, nil, "helm", "template", "urr", b.charts("urr"), "-n", "urr",
-		"--values", b.charts("urr", "values-development.yaml"), "--values", b.kindFile("values.yaml"))
+		"--values", b.charts("urr", "values-development.yaml"), "--values", b.kindFile("values.yaml"),
+		"--set", "secrets.generate=always")
 }
 
 // The files of the backends are validated with the charts' objects.

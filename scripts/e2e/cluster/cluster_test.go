@@ -141,13 +141,15 @@ func (w *world) alone(t *testing.T) {
 	w.run(t, "kubectl", "delete", "namespace", place, "--timeout=2m")
 }
 
-// uninstall removes everything except the generated keys, which outlive a release on purpose.
+// uninstall removes everything except the generated keys and the configurations, which outlive a
+// release on purpose.
 func (w *world) uninstall(t *testing.T) {
 	t.Helper()
 	w.run(t, "helm", "uninstall", "urr", "-n", namespace, "--wait", "--timeout", "3m")
 	w.kubectl(t, "delete", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
 	w.kubectl(t, "delete", "job/crowd", "pod/urr-journey", "--ignore-not-found")
 	w.kubectl(t, "wait", "--for=delete", "pod", "--all", "--timeout=2m")
+	require.Contains(t, w.kubectl(t, "delete", "configmaps", "-l", "app.kubernetes.io/part-of=urr"), "urr-gateway-")
 	left := w.kubectl(t, "get", "all,configmaps,serviceaccounts,poddisruptionbudgets,networkpolicies,ingresses", "-o", "name")
 	require.ElementsMatch(t, []string{"configmap/kube-root-ca.crt", "serviceaccount/default"}, strings.Fields(left))
 	w.run(t, "kubectl", "delete", "namespace", namespace, "--timeout=2m")

@@ -7,9 +7,14 @@ kind: Deployment
 metadata:
   name: {{ $name }}
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  {{- $replicas := include "urr-lib.replicas" . }}
+  {{- if and $replicas .Values.autoscaling.enabled }}
+  annotations:
+    urr.guru/replicas: kept
+  {{- end }}
 spec:
-  {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  {{- with $replicas }}
+  replicas: {{ . }}
   {{- end }}
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
@@ -21,13 +26,28 @@ spec:
   template:
     metadata:
       labels: {{- include "urr-lib.labels" . | nindent 8 }}
-      annotations:
-        # A changed variable restarts the pods; a change of the ConfigMap alone does not.
-        checksum/config: {{ include "urr-lib.environment" . | sha256sum }}
-        {{- with .Values.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+      {{- with .Values.podAnnotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec: {{- include "urr-lib.pod" . | nindent 6 }}
+{{- end }}
+
+{{/*
+The number of pods; empty where the autoscaler sets it. Where the previous revision set a number, Helm
+would remove the field, and Kubernetes would scale down to one pod: the number in the cluster is kept
+then. The annotation marks such revisions, since all later ones must set a number too.
+*/}}
+{{- define "urr-lib.replicas" -}}
+{{- if not .Values.autoscaling.enabled -}}
+{{- .Values.replicas -}}
+{{- else -}}
+{{- $name := include "urr-lib.fullname" . -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
+{{- $scaled := lookup "autoscaling/v2" "HorizontalPodAutoscaler" .Release.Namespace $name -}}
+{{- if and $deployment (or (not $scaled) (dig "metadata" "annotations" "urr.guru/replicas" "" $deployment)) -}}
+{{- max $deployment.spec.replicas .Values.autoscaling.minReplicas -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.pod" -}}
@@ -65,7 +85,7 @@ containers:
       {{- end }}
       - name: ops
         containerPort: {{ include "urr-lib.port.ops" . }}
-    {{- include "urr-lib.containerEnvironment" (list . (include "urr-lib.fullname" .)) | nindent 4 }}
+    {{- include "urr-lib.containerEnvironment" . | nindent 4 }}
     {{- include "urr-lib.probes" . | nindent 4 }}
     securityContext: {{- include "urr-lib.containerSecurity" . | nindent 6 }}
     resources: {{- toYaml .Values.resources | nindent 6 }}

@@ -33,12 +33,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* A block of values with empty members taken from global: (list $ "kafka"). */}}
+{{/*
+A block of values with empty members taken from global: (list $ "kafka"). false is not empty: it
+overrides a global true.
+*/}}
 {{- define "urr-lib.block" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
-{{- $own := deepCopy (index $root.Values $name | default dict) -}}
-{{- $global := index ($root.Values.global | default dict) $name | default dict -}}
-{{- merge $own (deepCopy $global) | toYaml -}}
+{{- $block := deepCopy (index ($root.Values.global | default dict) $name | default dict) -}}
+{{- range $member, $value := index $root.Values $name -}}
+{{- if or $value (kindIs "bool" $value) (not (hasKey $block $member)) -}}
+{{- $_ := set $block $member $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $block -}}
 {{- end }}
 
 {{- define "urr-lib.tag" -}}

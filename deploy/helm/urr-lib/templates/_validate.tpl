@@ -22,6 +22,15 @@ with a message that says what to change.
 {{- include "urr-lib.validate.stores" . -}}
 {{- include "urr-lib.validate.config" . -}}
 {{- include "urr-lib.validate.ingress" . -}}
+{{- include "urr-lib.validate.loadBalancer" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.loadBalancer" -}}
+{{- with .Values.service -}}
+{{- if and (eq .type "LoadBalancer") (ne (.externalTrafficPolicy | default "") "Local") (not $.Values.config.TRUSTED_PROXIES) -}}
+{{- fail (printf "%s: service.type LoadBalancer needs service.externalTrafficPolicy Local, or config.TRUSTED_PROXIES, the networks of its proxies: without them all visitors share the nodes' addresses and their rate limits" $.Chart.Name) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.validate.ingress" -}}

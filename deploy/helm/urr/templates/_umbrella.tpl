@@ -14,6 +14,10 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- /* Every cluster has the namespace default: without it, lookup has no cluster to read. */ -}}
+{{- if and (eq (toString .Values.secrets.generate) "true") (not (lookup "v1" "Namespace" "" "default")) -}}
+{{- fail "urr: secrets.generate must read the cluster to keep existing keys, which helm template and Argo CD cannot do: create the Secrets, or set secrets.generate to always, which makes new keys at each rendering" -}}
+{{- end -}}
 {{- if and .Values.secrets.databaseURL (not (contains "%s" .Values.secrets.databaseURL)) -}}
 {{- fail "urr: secrets.databaseURL must have %s in place of the database's name: each service has its own database" -}}
 {{- end -}}
