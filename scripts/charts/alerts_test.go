@@ -48,7 +48,8 @@ func TestAlerts(t *testing.T) {
 			declared, found := code[metric]
 			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
 			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
-				if label[1] != "app_kubernetes_io_name" { // set by the PodMonitor
+				// Set by the PodMonitor, and by the client library for a histogram.
+				if label[1] != "app_kubernetes_io_name" && label[1] != "le" {
 					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
 				}
 			}
