@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,6 +44,11 @@ func (c *Consumer) StopGrace(d time.Duration) { c.grace = d }
 
 // LagEvery replaces the 10 s interval of the lag metric.
 func (c *Consumer) LagEvery(d time.Duration) { c.lagEvery = d }
+
+// DialBy replaces the client's dialer.
+func (c *Consumer) DialBy(dial func(ctx context.Context, network, host string) (net.Conn, error)) {
+	c.opts = append(c.opts, kgo.Dialer(dial))
+}
 
 // Paused returns the number of partitions that are not fetched because their backlog is full.
 func (c *Consumer) Paused() int {

@@ -339,11 +339,23 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, relay.Measure(t.Context(), oldest.Add(90*time.Second)))
 	require.InDelta(t, 3, gauge(t, "urr_outbox_rows"), 0)
 	require.InDelta(t, 90, gauge(t, "urr_outbox_lag_seconds"), 0)
+	require.InDelta(t, 1, gauge(t, "urr_outbox_known"), 0)
+
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, relay.Measure(away, oldest))
+	require.InDelta(t, 0, gauge(t, "urr_outbox_known"), 0)
+	for _, name := range []string{"urr_outbox_rows", "urr_outbox_lag_seconds", "urr_outbox_parked_keys"} {
+		require.InDelta(t, missing, gauge(t, name), 0, "the last value of %s is not reported", name)
+	}
 
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 4)))
 	start(t, relay)
 	waittest.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
 }
+
+// missing is what gauge returns for a metric without a value.
+const missing = -1
 
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
@@ -354,5 +366,5 @@ func gauge(t *testing.T, name string) float64 {
 			return f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	return 0
+	return missing
 }

@@ -256,25 +256,33 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "tick failed", "event", eventID, "error", err)
+				s.meter.Failed(eventID)
 			}
 			return false
 		}
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
+			s.meter.Forget(eventID)
 			return true
 		}
 		s.cache.Observe(eventID, st)
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.Line(eventID, st.Waiting, st.Active+st.Old, st.SaleStatus().AllowsAdmission())
+		s.meter.Line(eventID, figures(st, result))
 		s.meter.Admitted(eventID, result.Admitted)
-		s.meter.Kept(eventID, result.Kept)
 		if !result.More || !s.now().Before(end) {
 			return true
 		}
 	}
 	return true
+}
+
+func figures(st State, t Tick) Figures {
+	return Figures{
+		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
+		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent,
+	}
 }
 
 func (w *Worker) sweep(ctx context.Context, eventID string) bool {
