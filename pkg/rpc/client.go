@@ -40,6 +40,7 @@ type Peer struct {
 type dialConfig struct {
 	timeout time.Duration
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
+	lookup  lookupFunc // nil: DNS
 	extra   []grpc.DialOption
 }
 
@@ -66,7 +67,7 @@ type Conn struct {
 func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
 // Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
-// balanced round-robin, given a deadline, and retried on UNAVAILABLE when their method declares
+// balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their method declares
 // itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
@@ -84,7 +85,8 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
-		grpc.WithDisableServiceConfig(), // a DNS TXT record must not replace it
+		grpc.WithDisableServiceConfig(), // a resolver must not replace it
+		grpc.WithResolvers(nameResolver{cfg.lookup}),
 		grpc.WithChainUnaryInterceptor(c.unary),
 		grpc.WithChainStreamInterceptor(c.stream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
@@ -95,7 +97,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 		grpc.WithIdleTimeout(0),
 	}, cfg.extra...)
 	if telemetry.Enabled() {
-		all = append(all, grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
+		all = append(all, grpc.WithStatsHandler(otelgrpc.NewClientHandler(untracedHealth)))
 	}
 	conn, err := grpc.NewClient(p.Addr, all...)
 	if err != nil {

@@ -18,6 +18,8 @@ spec:
   {{- end }}
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
+  # Callers and load balancers learn of a new pod within this time.
+  minReadySeconds: {{ .Values.minReadySeconds }}
   strategy:
     # A pod is removed only after its replacement is ready.
     rollingUpdate:
@@ -108,8 +110,10 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{/*
-Liveness and readiness differ: a store that is down makes a pod unready and must not restart it. gRPC
-health and /readyz report the same state; a gRPC service is probed on the port that its callers use.
+A pod is ready from the moment when its stores have answered once until it stops. The later loss of a
+store makes it neither unready nor restarts it: all pods lose a common store at once, and the Service
+would have no address. Callers learn of the loss by gRPC health instead. The status "readiness" of
+gRPC health and /readyz are the same; a gRPC service is probed on the port that its callers use.
 */}}
 {{- define "urr-lib.probes" -}}
 startupProbe:
@@ -124,7 +128,7 @@ livenessProbe:
   failureThreshold: 3
 readinessProbe:
   {{- if eq .Values.serves "grpc" }}
-  grpc: {port: {{ include "urr-lib.port.grpc" . }}}
+  grpc: {port: {{ include "urr-lib.port.grpc" . }}, service: readiness}
   {{- else }}
   httpGet: {path: /readyz, port: ops}
   {{- end }}
