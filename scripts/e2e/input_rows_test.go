@@ -65,6 +65,7 @@ var (
 		{"salesCloseAt", `"2028-12-31T10:00:00Z"`, invalid, "salesCloseAt"},
 		{"startsAt", `"2028-12-31T10:00:00Z"`, invalid, "startsAt"},
 		{"seating", `"ASSIGNED"`, invalid, "sections[0].rows"},
+		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}

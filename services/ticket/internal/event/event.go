@@ -51,7 +51,9 @@ type Event struct {
 	Currency   string
 	MaxPerUser int
 	// HoldFor is how long a hold lives; 0: the service's default.
-	HoldFor  time.Duration
+	HoldFor time.Duration
+	// TimeZone is the IANA time zone of the venue. Omitted from the ETag when empty.
+	TimeZone string `json:",omitempty"`
 	State    State
 	Sections []Section
 	// Version grows with every change.
