@@ -27,7 +27,12 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 			return fmt.Errorf("a card to be declined was %s", status)
 		}
 	}
-	for range v.crowd.cards {
+	for attempt := range v.crowd.cards {
+		if attempt > 0 {
+			if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
+				return err
+			}
+		}
 		status, err := v.charge(ctx, held, paymentKey(v.rng, uuid.NewString()))
 		if err != nil {
 			return err
