@@ -65,10 +65,10 @@ func joined(entries map[string]Secret) Secret {
 }
 
 // Latest returns a function that returns the current content of a secret's file, or always the given
-// secret if path is empty: for connections that sign in repeatedly. While the file is missing or
-// empty, as when its Secret is deleted and created again, the function returns the content that it
-// returned before, at first the given one.
-func Latest(variable, path string, given Secret) func() Secret {
+// secret if path is empty: for connections that sign in repeatedly. While the file is missing, empty
+// (as when its Secret is deleted and created again) or not usable, the function returns the content
+// that it returned before, at first the given one.
+func Latest(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
 		return func() Secret { return given }
 	}
@@ -77,7 +77,9 @@ func Latest(variable, path string, given Secret) func() Secret {
 	return func() Secret {
 		mu.Lock()
 		defer mu.Unlock()
-		if content, err := file.Read(); err == nil {
+		content, err := file.Read()
+		unusable := func(check func(Secret) bool) bool { return !check(content) }
+		if err == nil && !slices.ContainsFunc(usable, unusable) {
 			last = content
 		}
 		return last

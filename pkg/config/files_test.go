@@ -116,4 +116,11 @@ func TestLatestKeepsTheLastContent(t *testing.T) {
 	write(t, path, "second")
 	require.Equal(t, "second", latest().Reveal())
 	require.Equal(t, "given", config.Latest("SECRET", "", "given")().Reveal(), "no file")
+
+	short := func(s config.Secret) bool { return len(s) < 10 }
+	latest = config.Latest("SECRET", path, "given", short)
+	write(t, path, "longer than ten")
+	require.Equal(t, "given", latest().Reveal(), "not usable")
+	write(t, path, "third")
+	require.Equal(t, "third", latest().Reveal())
 }

@@ -86,9 +86,24 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// signIn returns a function that sets the current user and password on a new connection.
+// Validate refuses a URL that is not well-formed. The error has no password.
+func (c *Config) Validate() error {
+	if c.URL == "" { // required, or not used by this command
+		return nil
+	}
+	if _, err := pgxpool.ParseConfig(c.URL.Reveal()); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	return nil
+}
+
+// signIn returns a function that sets the current user and password on a new connection. Content of
+// the file that is not well-formed is ignored.
 func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
-	url := config.Latest("DATABASE_URL", c.URLFile, c.URL)
+	url := config.Latest("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
+		_, err := pgx.ParseConfig(s.Reveal())
+		return err == nil
+	})
 	return func(_ context.Context, conn *pgx.ConnConfig) error {
 		now, err := pgx.ParseConfig(url().Reveal())
 		if err != nil {

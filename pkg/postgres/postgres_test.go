@@ -48,9 +48,12 @@ func TestOpenRefusesABadURL(t *testing.T) {
 		"postgres://%zz", "postgres://urr:hunter2%@h/db", "postgres://urr:hunter2@h:x/db", "postgres://urr:hunter2@[h/db", "urr:hunter2@h/db",
 		"host=h password='hunter2 port=1", "postgres://urr:hunter2@h/db?sslmode=some",
 	} {
-		_, err := postgres.Open(t.Context(), postgres.Config{URL: url}, "test")
-		require.ErrorContains(t, err, "DATABASE_URL")
-		require.NotContains(t, err.Error(), "hunter2")
+		cfg := postgres.Config{URL: url}
+		_, err := postgres.Open(t.Context(), cfg, "test")
+		for _, err := range []error{err, cfg.Validate()} {
+			require.ErrorContains(t, err, "DATABASE_URL")
+			require.NotContains(t, err.Error(), "hunter2")
+		}
 	}
 }
 

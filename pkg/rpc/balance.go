@@ -17,11 +17,13 @@ import (
 //
 //	replicas                             round_robin             balancing
 //	all report SERVING                   all in turn             all in turn
-//	some report NOT_SERVING              the others in turn      the others in turn
+//	at most half report NOT_SERVING      the others in turn      the others in turn
+//	more than half report NOT_SERVING    the others in turn      all connected in turn
 //	all connected report NOT_SERVING     every call fails        all connected in turn
 //
-// So a replica that alone lost its store gets no calls. When all have lost a store that they share,
-// or all are overloaded, each call gets the answer of the service, which may not need that store.
+// So a replica that alone lost its store gets no calls. When most have lost a store that they share,
+// or are overloaded, each call gets the answer of the service, which may not need that store, and
+// the first replicas that recover do not get the calls of all.
 var balancing = registerBalancing()
 
 func registerBalancing() string {
@@ -49,7 +51,8 @@ func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) erro
 	return b.Balancer.UpdateClientConnState(balancer.ClientConnState{ResolverState: pickfirst.EnableHealthListener(s.ResolverState)})
 }
 
-// servingFirst leaves replicas that report NOT_SERVING out of the picker while others serve.
+// servingFirst leaves replicas that report NOT_SERVING out of the picker while at least half of the
+// connected ones serve.
 type servingFirst struct{ balancer.ClientConn }
 
 // UpdateState implements balancer.ClientConn.
@@ -66,7 +69,7 @@ func (c *servingFirst) UpdateState(s balancer.State) {
 		}
 		serving.pickers = append(serving.pickers, child.State.Picker)
 	}
-	if unserving > 0 && len(serving.pickers) > 0 {
+	if unserving > 0 && unserving <= len(serving.pickers) {
 		serving.next.Store(rand.Uint32())
 		s.Picker = &serving
 	}

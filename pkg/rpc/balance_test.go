@@ -163,6 +163,36 @@ func TestReplicaThatLostItsStoreGetsNoCalls(t *testing.T) {
 	})
 }
 
+// After a loss that all replicas share, the first one that recovers must not get the calls of all.
+func TestFewServingReplicasDoNotGetAllCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		addrs := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}
+		var replicas []*member
+		for _, addr := range addrs {
+			replicas = append(replicas, f.add(addr))
+		}
+		f.answer(nil, addrs...)
+		call := f.dial()
+		require.NoError(t, call())
+		callsOfFirst := func() int32 {
+			settle()
+			was := replicas[0].calls.Load()
+			for range 12 {
+				require.NoError(t, call())
+			}
+			return replicas[0].calls.Load() - was
+		}
+		for _, m := range replicas[1:] {
+			m.SetServing(false)
+		}
+		require.EqualValues(t, 3, callsOfFirst(), "one of four serves: all are called")
+		replicas[1].SetServing(true)
+		require.EqualValues(t, 6, callsOfFirst(), "half of them serve")
+	})
+}
+
 // A store that all replicas share is away for 5 s. Calls fail at once with what the service says,
 // and work as soon as the store is back.
 func TestLossOfASharedStore(t *testing.T) {

@@ -102,6 +102,7 @@ func (w *world) upgrade(t *testing.T) {
 	began := time.Now()
 	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "5m",
 		"--set", "global.telemetry.logLevel=warn")
+	w.rolledOut(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
 	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
 	for pod := range w.pods(t) {
@@ -159,6 +160,13 @@ func (w *world) makeNamespace(t *testing.T, name string) {
 	t.Helper()
 	w.run(t, "kubectl", "create", "namespace", name)
 	w.run(t, "kubectl", "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+}
+
+// rolledOut waits for the end of all rollouts. Helm does not wait until the last new pods have been
+// ready for minReadySeconds.
+func (w *world) rolledOut(t *testing.T) {
+	t.Helper()
+	w.kubectl(t, "rollout", "status", "deployment", "-l", "app.kubernetes.io/instance=urr", "--timeout=2m")
 }
 
 // pods are the services' pods that are not terminating.

@@ -34,6 +34,7 @@ func (w *world) stuckRollout(t *testing.T) {
 	w.kubectl(t, "wait", "--for=condition=Ready", "pod", "-l", selector, "--timeout=60s")
 
 	w.run(t, "helm", "rollback", "urr", "-n", namespace, "--wait", "--timeout", "3m")
+	w.rolledOut(t)
 	waittest.Until(t, func() bool { return len(w.podsOf(t, platform.Gateway)) == 2 }, "the crashing pod is removed")
 	for _, p := range w.podsOf(t, platform.Gateway) {
 		require.Equal(t, before[0].revision, p.revision)
