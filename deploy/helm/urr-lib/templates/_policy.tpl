@@ -90,10 +90,11 @@ is open to all by default.
 {{- end }}
 {{- end }}
 
-{{/* The cluster's DNS servers. */}}
+{{/* The cluster's DNS servers: its pods, and the address of NodeLocal DNSCache on each node. */}}
 {{- define "urr-lib.policy.dns" -}}
 - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
   podSelector: {matchLabels: {k8s-app: kube-dns}}
+- ipBlock: {cidr: 169.254.20.10/32}
 {{- end }}
 
 {{/* (list addresses peers): a rule for the ports of the addresses, to the peers or, without any, to all. */}}
