@@ -36,8 +36,8 @@ const (
 	maxConnectionAgeGrace = 30 * time.Second
 )
 
-// The names for which gRPC health reports a status. Clients watch servingHealth; the kubelet asks for
-// readinessHealth, which the charts name.
+// The names for which gRPC health reports a status. Clients watch servingHealth.
+// readinessHealth is for probes; the charts probe /readyz, which the previous release has too.
 const (
 	servingHealth   = ""
 	readinessHealth = "readiness"

@@ -62,6 +62,10 @@ spec:
     name: {{ $name }}
   minReplicaCount: {{ .Values.autoscaling.minReplicas }}
   maxReplicaCount: {{ .Values.autoscaling.maxReplicas }}
+  advanced:
+    horizontalPodAutoscalerConfig:
+      # urr-lib.replicas looks for an autoscaler of this name; KEDA's default is keda-hpa-<name>.
+      name: {{ $name }}
   triggers:
     {{- with .Values.autoscaling.cpuPercent }}
     - type: cpu

@@ -35,7 +35,7 @@ spec:
 {{- end }}
 
 {{/*
-The number of pods; empty where the autoscaler sets it. Where the previous revision set a number, Helm
+The number of pods; empty where the autoscaler sets it, be it the chart's or KEDA's. Where the previous revision set a number, Helm
 would remove the field, and Kubernetes would scale down to one pod: the number in the cluster is kept
 then. The annotation marks such revisions, since all later ones must set a number too.
 */}}
@@ -112,8 +112,11 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{/*
 A pod is ready from the moment when its stores have answered once until it stops. The later loss of a
 store makes it neither unready nor restarts it: all pods lose a common store at once, and the Service
-would have no address. Callers learn of the loss by gRPC health instead. The status "readiness" of
-gRPC health and /readyz are the same; a gRPC service is probed on the port that its callers use.
+would have no address. Callers learn of the loss by gRPC health instead.
+
+The probe is /readyz for gRPC services too. Images of the previous release also have it, while their
+gRPC health does not know the service "readiness": with a probe of that, a rollback of the image's tag
+alone would never become ready.
 */}}
 {{- define "urr-lib.probes" -}}
 startupProbe:
@@ -127,11 +130,7 @@ livenessProbe:
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  {{- if eq .Values.serves "grpc" }}
-  grpc: {port: {{ include "urr-lib.port.grpc" . }}, service: readiness}
-  {{- else }}
   httpGet: {path: /readyz, port: ops}
-  {{- end }}
   periodSeconds: 2
   timeoutSeconds: 3
   failureThreshold: 2

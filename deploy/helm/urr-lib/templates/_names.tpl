@@ -34,14 +34,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-A block of values with empty members taken from global: (list $ "kafka"). false is not empty: it
-overrides a global true.
+A block of values with empty members taken from global: (list $ "kafka"). false and 0 are not empty:
+they override a global true and a global number. Their defaults are therefore null.
 */}}
 {{- define "urr-lib.block" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
 {{- $block := deepCopy (index ($root.Values.global | default dict) $name | default dict) -}}
 {{- range $member, $value := index $root.Values $name -}}
-{{- if or $value (kindIs "bool" $value) (not (hasKey $block $member)) -}}
+{{- if or $value (has (kindOf $value) (list "bool" "int" "int64" "float64")) (not (hasKey $block $member)) -}}
 {{- $_ := set $block $member $value -}}
 {{- end -}}
 {{- end -}}

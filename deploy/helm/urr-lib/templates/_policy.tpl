@@ -90,10 +90,11 @@ is open to all by default.
 {{- end }}
 {{- end }}
 
-{{/* The cluster's DNS servers. */}}
+{{/* The cluster's DNS servers: its pods, and the address of NodeLocal DNSCache on each node. */}}
 {{- define "urr-lib.policy.dns" -}}
 - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
   podSelector: {matchLabels: {k8s-app: kube-dns}}
+- ipBlock: {cidr: 169.254.20.10/32}
 {{- end }}
 
 {{/* (list addresses peers): a rule for the ports of the addresses, to the peers or, without any, to all. */}}
@@ -134,13 +135,19 @@ podSelector:
 {{- define "urr-lib.policy.role" -}}
 {{- $aws := include "urr-lib.block" (list . "aws") | fromYaml -}}
 {{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
-{{- if or (and (hasKey .Values "aws") (not $aws.credentialsSecret)) (and (hasKey .Values "kafka") (eq ($kafka.sasl | default "") "AWS_MSK_IAM")) -}}
+{{- $iam := and (hasKey .Values "kafka") (eq ($kafka.sasl | default "") "AWS_MSK_IAM") -}}
+{{- if or $iam (and (include "urr-lib.policy.awsServices" .) (not $aws.credentialsSecret)) -}}
 true
 {{- end -}}
 {{- end }}
 
-{{/* Whether the pods use AWS's own endpoints. */}}
+{{/* Whether the pods use AWS's own endpoints: those of its services, or STS for a role. */}}
 {{- define "urr-lib.policy.aws" -}}
+{{- or (include "urr-lib.policy.awsServices" .) (include "urr-lib.policy.role" .) -}}
+{{- end }}
+
+{{/* Whether the pods use DynamoDB or SQS of AWS. Servers at an endpoint get dummy credentials. */}}
+{{- define "urr-lib.policy.awsServices" -}}
 {{- $dynamodb := include "urr-lib.block" (list . "dynamodb") | fromYaml -}}
 {{- $queues := values (.Values.queues | default dict) -}}
 {{- with .Values.sqs -}}
@@ -148,7 +155,7 @@ true
 {{- end -}}
 {{- $endpoints := list -}}
 {{- range $queues -}}{{- $endpoints = append $endpoints (.endpoint | default "") -}}{{- end -}}
-{{- if or (include "urr-lib.policy.role" .) (and (hasKey .Values "dynamodb") (not $dynamodb.endpoint)) (has "" $endpoints) -}}
+{{- if or (and (hasKey .Values "dynamodb") (not $dynamodb.endpoint)) (has "" $endpoints) -}}
 true
 {{- end -}}
 {{- end }}
