@@ -76,7 +76,7 @@ func (s *workspace) leave(ctx context.Context) error {
 	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
 }
 
-// wiring contains the addresses of the run's processes and backends.
+// wiring returns the addresses of the run's processes and backends.
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	if s.namespace != nil {
