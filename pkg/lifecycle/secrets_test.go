@@ -56,7 +56,7 @@ func (w *recorder) logged() string {
 	return w.log.String()
 }
 
-// apply refuses one key of the gateway.
+// apply records the configuration, unless its key of the gateway is "too short".
 func (w *recorder) apply(next *secretsConfig) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
