@@ -171,7 +171,7 @@ const (
 	unpublished, wrongFigures = "not published", "miscounted"
 )
 
-// inconsistencies change honest stores, and name the kinds of faults that are then found.
+// inconsistencies are changes to consistent stores, with the kinds of faults that each must show.
 var inconsistencies = map[string]struct {
 	ticket, payment, stats string
 	ledger                 func(map[string]*sandbox.Charge)

@@ -71,8 +71,8 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxWorkspaces)
 }
 
-// leave removes the run's data from the checkout's backends, and releases the name and the ports.
-func (s *workspace) leave(ctx context.Context) error {
+// release removes the run's data from the checkout's backends, and releases the name and the ports.
+func (s *workspace) release(ctx context.Context) error {
 	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
 }
 
