@@ -26,7 +26,7 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded is the reason of a cancellation of a sold reservation.
+// ReasonRefunded is the reason when a sold reservation is cancelled by its refund.
 const ReasonRefunded = "REFUNDED"
 
 // Money that a transfer moves between two visitors is not revenue: neither the buyer's payment (its
@@ -63,7 +63,7 @@ type Counts struct {
 	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
 }
 
-// RevenueKey is an event, day and currency of which revenue is counted.
+// RevenueKey is the event, day and currency for which revenue is counted.
 type RevenueKey struct {
 	Day
 	Currency string
