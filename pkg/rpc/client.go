@@ -68,8 +68,8 @@ func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
 // Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
 // balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their
-// method declares itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set up
-// before.
+// method declares itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set
+// up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)

@@ -37,8 +37,8 @@ const (
 var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
 
 // Worker runs a tick of every line periodically: the store's call that admits waiting visitors.
-// Each replica runs a worker, and the store ensures that together they admit no more than one would.
-// It is safe for concurrent use.
+// Each replica runs a worker, and the store ensures that together they admit no more than one
+// would. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
