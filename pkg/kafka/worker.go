@@ -150,7 +150,7 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 	defer w.clearFailing()
 	backoff := w.c.backoff
 	for failures := 0; ; {
-		err := w.call(chunk)
+		err := w.callHandler(chunk)
 		switch {
 		case err == nil:
 			return true
@@ -231,9 +231,9 @@ func (w *worker) isForOtherGroup(r *kgo.Record) bool {
 	return false
 }
 
-// call runs the handler inside a consumer span that continues the record's trace. The span of a
-// batch links to the traces of all its records.
-func (w *worker) call(chunk []*kgo.Record) (err error) {
+// callHandler runs the handler inside a consumer span that continues the record's trace. The span
+// of a batch links to the traces of all its records.
+func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
 		recs[i] = FromKgo(r)
