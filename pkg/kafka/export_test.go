@@ -22,9 +22,9 @@ func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 // DeliveryTimeout replaces the 8 s of a call.
 func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
 
-// ShortenIntervals shortens the client's intervals: heartbeats (by which members learn of a rebalance),
-// metadata (by which a missing topic is found) and fetches (whose end a newly assigned partition
-// waits for).
+// ShortenIntervals shortens the client's intervals: heartbeats (by which members learn of a
+// rebalance), metadata (by which a missing topic is found) and fetches (whose end a newly assigned
+// partition waits for).
 func (c *Consumer) ShortenIntervals() {
 	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(MinMetadataAge),
 		kgo.FetchMaxWait(50*time.Millisecond))

@@ -24,8 +24,8 @@ type Spec struct {
 	Seating      Seating
 	Currency     string
 	MaxPerUser   int
-	// Nil keeps the current value. For a new event, nil means this service's default for HoldSeconds,
-	// and the queue's defaults for SlotSeconds and Threshold.
+	// Nil keeps the current value. For a new event, nil means this service's default for
+	// HoldSeconds, and the queue's defaults for SlotSeconds and Threshold.
 	HoldSeconds *int32
 	SlotSeconds *int64
 	Threshold   *int64
