@@ -22,16 +22,16 @@ func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
 // DeliveryTimeout replaces the 8 s of a call.
 func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
 
-// Quick shortens the client's intervals: heartbeats (by which members learn of a rebalance),
-// metadata (by which a missing topic is found) and fetches (whose end a newly assigned partition
-// waits for).
-func (c *Consumer) Quick() {
-	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(QuickMetadata),
+// ShortenIntervals shortens the client's intervals: heartbeats (by which members learn of a
+// rebalance), metadata (by which a missing topic is found) and fetches (whose end a newly assigned
+// partition waits for).
+func (c *Consumer) ShortenIntervals() {
+	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(MinMetadataAge),
 		kgo.FetchMaxWait(50*time.Millisecond))
 }
 
-// QuickMetadata is the shortest metadata interval that the client accepts.
-const QuickMetadata = 10 * time.Millisecond
+// MinMetadataAge is the shortest metadata interval that the client accepts.
+const MinMetadataAge = 10 * time.Millisecond
 
 // NoBackoff removes the pauses between attempts, for tests that go through every attempt.
 func (c *Consumer) NoBackoff() { c.backoff, c.maxBackoff = time.Microsecond, time.Microsecond }

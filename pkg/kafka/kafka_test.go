@@ -102,7 +102,7 @@ func TestEnsureTopicsWaitsForAbsentBroker(t *testing.T) {
 
 func TestPublishToMissingTopicFails(t *testing.T) {
 	t.Parallel()
-	p := producer(t, kafkatest.Config(t), kgo.MetadataMinAge(kafka.QuickMetadata))
+	p := producer(t, kafkatest.Config(t), kgo.MetadataMinAge(kafka.MinMetadataAge))
 	err := p.Publish(t.Context(), kafka.Record{Topic: kafkatest.Name("missing"), Value: []byte("x")})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)

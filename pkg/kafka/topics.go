@@ -74,7 +74,7 @@ func createTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 }
 
 func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
-	n, err := partitions(ctx, admin, t.Name)
+	n, err := countPartitions(ctx, admin, t.Name)
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ const (
 	agreeWithin = 30 * time.Second
 )
 
-// partitions returns the number of partitions. The controller already refuses to create a new topic
-// again before the brokers can describe it.
-func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
+// countPartitions returns the number of partitions of a topic. For a new topic it waits until the
+// brokers can describe it; the controller refuses to create it again even before that.
+func countPartitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
 	err = retryUntilAgreed(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
 		if err == nil {

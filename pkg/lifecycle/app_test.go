@@ -30,7 +30,7 @@ func newApp(cfg lifecycle.Config) *lifecycle.App {
 		cfg.ShutdownTimeout = time.Hour
 	}
 	a := lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
-	a.Quick(time.Hour)
+	a.CheckOften(time.Hour)
 	return a
 }
 
@@ -283,7 +283,7 @@ func TestPanickingOrHangingCheckIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	a := newApp(lifecycle.Config{OpsAddr: addr})
-	a.Quick(20 * time.Millisecond)
+	a.CheckOften(20 * time.Millisecond)
 	a.Ready("panics", func(context.Context) error { panic("nil pool") })
 	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	stop, wait := run(t, a)
@@ -306,7 +306,7 @@ func TestCheckThatIgnoresItsContextIsNotServing(t *testing.T) {
 	var hang atomic.Bool
 	var asked atomic.Int32
 	a := newApp(lifecycle.Config{OpsAddr: addr})
-	a.Quick(20 * time.Millisecond)
+	a.CheckOften(20 * time.Millisecond)
 	a.Ready("store", func(context.Context) error {
 		if !hang.Load() {
 			return nil

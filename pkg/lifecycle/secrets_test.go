@@ -21,15 +21,15 @@ import (
 	"urr.guru/pkg/lifecycle"
 )
 
-// followed is a service with a secret of its own and keys of its callers.
-type followed struct {
+// secretsConfig is the configuration of a test service: its own secret and the keys of its callers.
+type secretsConfig struct {
 	lifecycle.Config
 
 	Key    config.Secret            `env:"FOLLOWED_KEY, required"`
 	Accept map[string]config.Secret `env:"FOLLOWED_ACCEPT"`
 }
 
-func (c *followed) Validate() error {
+func (c *secretsConfig) Validate() error {
 	if !strings.HasPrefix(c.Key.Reveal(), "good") {
 		return config.Invalid("FOLLOWED_KEY", c.Key, "must be good")
 	}
@@ -40,7 +40,7 @@ func (c *followed) Validate() error {
 type recorder struct {
 	mu      sync.Mutex
 	log     bytes.Buffer
-	applied []*followed
+	applied []*secretsConfig
 }
 
 // Write implements io.Writer.
@@ -56,8 +56,8 @@ func (w *recorder) logged() string {
 	return w.log.String()
 }
 
-// apply refuses one key of the gateway.
-func (w *recorder) apply(next *followed) error {
+// apply records the configuration, unless its key of the gateway is "too short".
+func (w *recorder) apply(next *secretsConfig) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if next.Accept["gateway"] == "too short" {
@@ -68,7 +68,7 @@ func (w *recorder) apply(next *followed) error {
 }
 
 // last returns the last applied configuration and the number of calls.
-func (w *recorder) last() (*followed, int) {
+func (w *recorder) last() (*secretsConfig, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.applied) == 0 {
@@ -82,7 +82,7 @@ func follow(t *testing.T, dir string) *recorder {
 	t.Helper()
 	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
 	t.Setenv("FOLLOWED_ACCEPT_FILE", filepath.Join(dir, "accept"))
-	cfg, err := config.Load[followed](t.Context())
+	cfg, err := config.Load[secretsConfig](t.Context())
 	require.NoError(t, err)
 	w := new(recorder)
 	a := lifecycle.New("test", lifecycle.Config{ShutdownTimeout: time.Minute}, slog.New(slog.NewTextHandler(w, nil)))

@@ -81,7 +81,7 @@ func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Optio
 func newRelay(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) *outbox.Relay {
 	t.Helper()
 	r := outbox.NewRelay(pool, p, slog.New(slog.NewTextHandler(t.Output(), nil)), opts)
-	r.Quick()
+	r.ShortenPauses()
 	return r
 }
 

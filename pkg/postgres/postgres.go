@@ -32,14 +32,14 @@ type Config struct {
 	// that it then holds.
 	URLFile string `env:"DATABASE_URL_FILE"`
 	// MaxConns bounds the connections of a replica. A request that finds none free waits until its
-	// own deadline. (0 outside a loaded configuration is pgxpool's default.)
+	// own deadline.
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
 // Option changes what Open makes.
 type Option func(*pgxpool.Config)
 
-// Setting is a parameter of every session, such as enable_seqscan, unless the URL sets it.
+// Setting sets a parameter of every session, such as enable_seqscan, unless the URL sets it.
 func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
@@ -63,7 +63,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	if cfg.MaxConns > 0 {
+	if cfg.MaxConns > 0 { // 0 in a Config that was not loaded from the environment
 		pc.MaxConns = int32(min(cfg.MaxConns, 1000)) //nolint:gosec // bounded
 	}
 	pc.MaxConnLifetime = 30 * time.Minute

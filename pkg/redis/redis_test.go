@@ -95,8 +95,8 @@ func (d *dials) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 	return next
 }
 
-// The library's default is five connection attempts with pauses, for each of the two attempts at a
-// command.
+// A command has two attempts. For each, the client must try to connect once, instead of five times
+// with pauses as by the library's default.
 func TestUnreachableServerFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,8 +29,8 @@ const (
 // Peer is another service: where it is and the key of the pair self → peer. Embed it as a named
 // field with `env:", prefix=TICKET_"`.
 type Peer struct {
-	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty:
-	// the service is not there.
+	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name. Empty
+	// means that the service is not deployed.
 	Addr string `env:"ADDR"`
 	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the
 	// first signs.
@@ -67,8 +67,9 @@ type Conn struct {
 func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
 // Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
-// balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their method declares
-// itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set up before.
+// balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their
+// method declares itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set
+// up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)

@@ -52,7 +52,7 @@ func (n nameResolver) Build(target resolver.Target, cc resolver.ClientConn, _ re
 	return r, nil
 }
 
-// lookupAt asks a name server; "" is the system's.
+// lookupAt returns a look-up by the given name server, or by the system's resolver for "".
 func lookupAt(server string) lookupFunc {
 	if server == "" {
 		return net.DefaultResolver.LookupHost

@@ -29,7 +29,7 @@ func (p Pool) Plus(q Pool) Pool {
 // WatchPool exports the figures of a pool until the returned function is called. read is called at
 // every scrape and must not block. Pools of one name are added.
 func WatchPool(name string, read func() Pool) (stop func()) {
-	return pools.watch(name, read)
+	return pools.register(name, read)
 }
 
 var (
@@ -61,7 +61,8 @@ func newPoolCollector() *poolCollector {
 	return c
 }
 
-func (c *poolCollector) watch(name string, read func() Pool) (stop func()) {
+// register adds a pool, whose state read returns, to the metrics until stop is called.
+func (c *poolCollector) register(name string, read func() Pool) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++

@@ -40,8 +40,8 @@ const (
 // wrong with it; "" for nothing.
 type walk struct{ dec *json.Decoder }
 
-// next returns the next token; nil for a null, and at the end, which is not reached in a valid
-// document.
+// next returns the next token. It returns nil for a null and at the end of the input, which a valid
+// document does not reach.
 func (w *walk) next() json.Token {
 	tok, _ := w.dec.Token()
 	return tok

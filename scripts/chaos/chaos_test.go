@@ -155,7 +155,7 @@ func (r *run) runFull(rng *rand.Rand, rounds int) {
 // begin checks the invariants from now on and runs sales. After the sale for which over returns
 // true it closes the channel.
 func (r *run) begin(over func() bool) (finished <-chan struct{}) {
-	r.checkAlways()
+	r.watchInvariants()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

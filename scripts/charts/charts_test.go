@@ -73,7 +73,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	}
 }
 
-// Each message of a failed validation has a test.
+// Each message with which a template fails is expected by a helm-unittest suite.
 func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -31,5 +31,5 @@ var (
 	Arrivals = arrivals
 )
 
-// Ticket records a ticket as a visitor does who sees it.
+// Ticket exports Tally.ticket.
 func (t *Tally) Ticket(seat, user string) { t.ticket(seat, user) }

@@ -73,7 +73,8 @@ var (
 
 func text(body string) func(*inputWorld) string { return func(*inputWorld) string { return body } }
 
-// inputRows has a row for every route of the reference; a route without one fails the test.
+// inputRows has the inputs to try at each route of the API reference. A route without a row fails
+// the test.
 var inputRows = map[string]inputRow{
 	// Sign-in
 	"POST /api/v1/auth/dev-login":        {none: edgeAlone},

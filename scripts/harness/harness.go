@@ -242,7 +242,7 @@ func (p *Platform) end() error {
 	if p.opts.OwnBackends {
 		return errors.Join(err, p.workspace.restoreBackends())
 	}
-	return errors.Join(err, p.workspace.leave(context.Background()))
+	return errors.Join(err, p.workspace.release(context.Background()))
 }
 
 // endServices ends each service once all services that need it have ended, the others

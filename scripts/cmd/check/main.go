@@ -49,7 +49,7 @@ func main() {
 // errReported is a failure that the failed tool has already printed.
 var errReported = errors.New("failed")
 
-// checker works on one checkout.
+// checker lints, tests and generates files in one checkout.
 type checker struct {
 	layout platform.Layout
 	apt    apt.Installer

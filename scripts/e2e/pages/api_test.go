@@ -85,7 +85,7 @@ func (v *visitor) call(method, path string, body any) object {
 	return members
 }
 
-// request calls the API with the visitor's current cookies.
+// request makes a request to the API with the visitor's current credentials.
 func (v *visitor) request(ctx context.Context, method, path string, body any) *http.Request {
 	v.t.Helper()
 	var payload io.Reader = http.NoBody

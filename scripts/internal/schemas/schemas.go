@@ -182,17 +182,17 @@ func derive(values, defs object) object {
 		case "serves":
 			properties[name] = object{"const": value}
 		case "secrets":
-			properties[name] = closed(members, ref("secret"))
+			properties[name] = closedObject(members, ref("secret"))
 		case "queues":
-			properties[name] = closed(members, ref("queue"))
+			properties[name] = closedObject(members, ref("queue"))
 		case "config":
-			properties[name] = closed(nil, nil) // the names are in schema.json
+			properties[name] = closedObject(nil, nil) // the names are in schema.json
 		case "rpc":
 			calls, _ := members["calls"].(object)
 			properties[name] = object{"type": "object", "additionalProperties": false, "properties": object{
 				"secretPrefix": object{"type": "string", "minLength": 1},
 				"callers":      ref("callers"),
-				"calls":        closed(calls, ref("call")),
+				"calls":        closedObject(calls, ref("call")),
 			}}
 		default:
 			if _, shared := defs[name]; shared {
@@ -217,8 +217,9 @@ func commonProperties(defs object) object {
 	return properties
 }
 
-// closed is the schema of an object with exactly the members of a given object.
-func closed(members object, each any) object {
+// closedObject returns the schema of an object that has exactly the given members, each with the
+// schema each.
+func closedObject(members object, each any) object {
 	properties := object{}
 	for name := range members {
 		properties[name] = each

@@ -36,8 +36,9 @@ const (
 
 var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
 
-// Worker ticks every line. Each replica runs one, and the store ensures that together they admit no
-// more than one would. It is safe for concurrent use.
+// Worker runs a tick of every line periodically: the store's call that admits waiting visitors.
+// Each replica runs a worker, and the store ensures that together they admit no more than one
+// would. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
@@ -57,8 +58,8 @@ func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	}
 }
 
-// Admit ticks periodically until ctx ends; ticks may overlap. Failing lines have a separate loop,
-// since many slow ones would block the ticks of the others.
+// Admit admits waiting visitors: it runs a tick of every line periodically until ctx ends. Ticks
+// may overlap. Failing lines have a separate loop, since many slow ones would block the others.
 func (w *Worker) Admit(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)

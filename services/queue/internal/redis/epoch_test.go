@@ -178,7 +178,7 @@ func TestOnlyLostLinesPause(t *testing.T) {
 	f.wipe()
 	require.True(t, f.open().Recovering(), "this replica has cached the line")
 
-	g := unopenedIn(t, f)
+	g := otherLine(t, f)
 	require.Equal(t, line.Waiting, g.join("a").Standing)
 	require.True(t, g.peek().Recovering(), "nobody opened it")
 }

@@ -269,8 +269,8 @@ func (f *fixture) entry(o line.Outcome) *line.Entry {
 	return &line.Entry{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
 }
 
-// unopenedIn is another line in the same test.
-func unopenedIn(t *testing.T, f *fixture) *fixture {
+// otherLine returns a fixture for a second line in the same store. The line is not open yet.
+func otherLine(t *testing.T, f *fixture) *fixture {
 	t.Helper()
 	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", time: clocktest.New(f.clock()), round: f.round}
 }

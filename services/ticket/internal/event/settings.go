@@ -57,13 +57,13 @@ func (s *Settings) ETag() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Match is what a client demands of the settings that its PUT replaces (If-Match,
-// RFC 9110 §13.1.1).
+// Match is the If-Match condition of a client's PUT: the stored settings that it may replace
+// (RFC 9110 §13.1.1).
 type Match struct {
-	// Any: that they are there at all.
+	// Any is true for "*": any stored settings match.
 	Any   bool
 	ETags []string
 }
 
-// Allows reports whether settings with that ETag are what was demanded.
+// Allows reports whether stored settings with this ETag meet the condition.
 func (m *Match) Allows(etag string) bool { return m.Any || slices.Contains(m.ETags, etag) }

@@ -24,15 +24,15 @@ type Spec struct {
 	Seating      Seating
 	Currency     string
 	MaxPerUser   int
-	// Nil leaves what is in force; for a new event that is the service's default (HoldSeconds) or
-	// the queue's.
+	// Nil keeps the current value. For a new event, nil means this service's default for
+	// HoldSeconds, and the queue's defaults for SlotSeconds and Threshold.
 	HoldSeconds *int32
 	SlotSeconds *int64
 	Threshold   *int64
-	// TimeZone likewise; DefaultTimeZone for a new event.
+	// Nil keeps the current time zone, or means DefaultTimeZone for a new event.
 	TimeZone *string
 	Sections []SectionSpec
-	// IfMatch, unless nil, is demanded of what is there; else ErrChanged.
+	// IfMatch, unless nil, is what the stored event must match; else the result is ErrChanged.
 	IfMatch *Match
 }
 

@@ -230,7 +230,8 @@ func (a *Advancer) countClaims(ctx context.Context, tr *tracker, c Counters) {
 	a.cache.Merge(c)
 }
 
-// allowance returns by how many positions the counter of an event may advance at start.
+// allowance returns by how many positions the counter of an event may advance, and the time for
+// which this was computed.
 func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate float64) (n int64, start time.Time) {
 	tr.full = false
 	if c.Settings.Inlet != MaxInFlight {

@@ -15,15 +15,15 @@ export const formatTime = (time: string): string => ownZone().dateTime.format(ne
 /** The time of day with seconds. */
 export const formatClock = (time: number): string => clockTime.format(time);
 
-const currencies = new Map<string, { format: Intl.NumberFormat; unit: number }>();
+const currencyFormats = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
 /** Formats an amount in the minor unit of the currency, such as 55000 KRW or 1999 USD (19.99). */
 export function formatMoney(amount: number, currency: string): string {
-  let c = currencies.get(currency);
+  let c = currencyFormats.get(currency);
   if (!c) {
     const format = new Intl.NumberFormat(page.lang, { style: "currency", currency });
     c = { format, unit: 10 ** (format.resolvedOptions().maximumFractionDigits ?? 0) };
-    currencies.set(currency, c);
+    currencyFormats.set(currency, c);
   }
   return c.format.format(amount / c.unit);
 }
