@@ -3,17 +3,16 @@ package kafka_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 )
 
@@ -54,7 +53,7 @@ func TestUnknownLag(t *testing.T) {
 	c.DialBy(network.dial)
 	run(t, c)
 	known := func(want float64) bool {
-		got, ok := gauge(t, "urr_consumer_lag_known", map[string]string{"group": group})
+		got, ok := metricstest.Value(t, "urr_consumer_lag_known", map[string]string{"group": group})
 		return ok && got == want
 	}
 	waittest.Until(t, func() bool {
@@ -113,24 +112,5 @@ func (n *cuttable) restore() {
 // lag reads urr_consumer_lag of partition 0.
 func lag(t *testing.T, group, topic string) (value float64, ok bool) {
 	t.Helper()
-	return gauge(t, "urr_consumer_lag", map[string]string{"group": group, "topic": topic, "partition": "0"})
-}
-
-// gauge reads a gauge of the process.
-func gauge(t *testing.T, name string, labels map[string]string) (value float64, ok bool) {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			found := make(map[string]string)
-			for _, l := range m.GetLabel() {
-				found[l.GetName()] = l.GetValue()
-			}
-			if f.GetName() == name && maps.Equal(found, labels) {
-				return m.GetGauge().GetValue(), true
-			}
-		}
-	}
-	return 0, false
+	return metricstest.Value(t, "urr_consumer_lag", map[string]string{"group": group, "topic": topic, "partition": "0"})
 }

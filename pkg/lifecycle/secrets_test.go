@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
 // secretsConfig is the configuration of a test service: its own secret and the keys of its callers.
@@ -119,16 +119,8 @@ func rounds(n int) {
 // metric returns a metric's value, which other tests of the process may have changed before.
 func metric(t *testing.T, name, variable string) float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && m.GetLabel()[0].GetValue() == variable {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+	value, _ := metricstest.Value(t, name, map[string]string{"variable": variable})
+	return value
 }
 
 func TestChangedSecretsAreApplied(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
@@ -24,6 +23,7 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
@@ -359,12 +359,8 @@ const missing = -1
 
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
+	if value, ok := metricstest.Value(t, name, nil); ok {
+		return value
 	}
 	return missing
 }

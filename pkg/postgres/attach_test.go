@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
 // A pool's figures are exported until the service ends, and show callers that waited in vain.
@@ -26,7 +26,7 @@ func TestAttachExportsFigures(t *testing.T) {
 	defer cancel()
 	_, err = pool.Acquire(impatient)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	seen := poolFigures(t, "attached-reads")
+	seen := metricstest.ByName(t, "pool", "attached-reads")
 	require.InDelta(t, 1, seen["urr_pool_connections_max"], 0)
 	require.InDelta(t, 1, seen["urr_pool_connections"], 0)
 	require.InDelta(t, 1, seen["urr_pool_timeouts_total"], 0)
@@ -35,23 +35,5 @@ func TestAttachExportsFigures(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	require.NoError(t, app.Run(ended))
-	require.Empty(t, poolFigures(t, "attached-reads"))
-}
-
-// poolFigures are the figures of a pool by the metric's name, summed over states.
-func poolFigures(t *testing.T, name string) map[string]float64 {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	values := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "pool" && l.GetValue() == name {
-					values[f.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return values
+	require.Empty(t, metricstest.ByName(t, "pool", "attached-reads"))
 }

@@ -2,11 +2,13 @@ package sqs_test
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/services/queue/internal/sqs"
 )
 
@@ -14,15 +16,5 @@ import (
 func TestCountersExistFromTheStart(t *testing.T) {
 	t.Parallel()
 	sqs.New(dead{}, "unused", slog.New(slog.DiscardHandler))
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	var results []string
-	for _, f := range families {
-		if f.GetName() == "urr_queue_announcements_total" {
-			for _, m := range f.GetMetric() {
-				results = append(results, m.GetLabel()[0].GetValue())
-			}
-		}
-	}
-	require.ElementsMatch(t, []string{"sent", "failed", "dropped"}, results)
+	require.ElementsMatch(t, []string{"sent", "failed", "dropped"}, slices.Collect(maps.Keys(metricstest.ByLabel(t, "urr_queue_announcements_total", "result"))))
 }
