@@ -38,6 +38,7 @@ var (
 		},
 		bad: []badValue{
 			{member: "title", value: longText, code: "INVALID_REQUEST"},
+			{member: "title", value: `"a\u0000b"`, code: "INVALID_REQUEST"},
 			{member: "startsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
 			{member: "seating", value: `"STANDING"`, code: "INVALID_REQUEST"},
 			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
