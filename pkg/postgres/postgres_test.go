@@ -3,11 +3,14 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -248,6 +251,23 @@ func TestNobodyListening(t *testing.T) {
 	defer pool.Close()
 	err = postgres.InTx(t.Context(), pool, func(context.Context, pgx.Tx) error { return nil })
 	require.ErrorIs(t, err, errs.ErrUnavailable)
+}
+
+// Sets of one name and different content, as before and after a migration, replace each other's
+// template; a template that is being copied stays.
+func TestTemplatesOfOneNameAlternate(t *testing.T) {
+	t.Parallel()
+	for i := range 12 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			set := postgres.MigrationSet{Name: "alternating", FS: fstest.MapFS{"migrations/0001_one.sql": &fstest.MapFile{
+				Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE version_%d (id int);\n", i%2),
+			}}}
+			pool := postgrestest.New(t, set)
+			_, err := pool.Exec(t.Context(), fmt.Sprintf(`SELECT FROM version_%d`, i%2))
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
