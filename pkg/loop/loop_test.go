@@ -145,3 +145,21 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
+
+func TestWakeEndsTheSleep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		wake := make(chan struct{}, 1)
+		require.True(t, loop.SleepOrWake(t.Context(), time.Minute, wake))
+		require.Equal(t, time.Minute, time.Since(begun))
+
+		wake <- struct{}{}
+		require.True(t, loop.SleepOrWake(t.Context(), time.Minute, wake))
+		require.Equal(t, time.Minute, time.Since(begun), "woken at once")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.False(t, loop.SleepOrWake(ctx, time.Minute, wake))
+	})
+}

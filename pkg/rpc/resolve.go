@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/resolver"
+
+	"urr.guru/pkg/loop"
 )
 
 // The times of name look-ups. grpc's own DNS resolver looks up again only after a failure of a
@@ -96,30 +98,16 @@ func (r *names) run(ctx context.Context) {
 	defer close(r.done)
 	for {
 		err := r.resolve(ctx)
-		if !sleep(ctx, lookupAgain, nil) {
+		if !loop.Sleep(ctx, lookupAgain) {
 			return
 		}
 		if err != nil {
 			continue
 		}
 		rest := lookupEvery*4/5 - lookupAgain + rand.N(lookupEvery*2/5)
-		if !sleep(ctx, rest, r.now) {
+		if !loop.SleepOrWake(ctx, rest, r.now) {
 			return
 		}
-	}
-}
-
-// sleep waits for d, or for a token in early; it is false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-early:
-		return true
-	case <-t.C:
-		return true
 	}
 }
 
