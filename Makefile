@@ -52,7 +52,7 @@ proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
 
-settings: ## Regenerate the settings tables in the services' READMEs, and the charts' schemas
+settings: ## Regenerate the settings tables in the services' READMEs, the charts' schemas and dependencies
 	@$(CHECK) settings $(CTRL_C)
 
 tidy: ## Run go mod tidy in every module
@@ -95,10 +95,10 @@ cluster-up: ## Start a one-node Kubernetes without Docker (root)
 cluster-down: ## Stop that Kubernetes and remove its state; its programs stay cached
 	@scripts/cluster/down.sh --purge
 
-cluster-test: ## Test the charts on that Kubernetes: install, journey, upgrade under load, uninstall (root)
+cluster-test: ## Test the charts on that Kubernetes: install, upgrades, faults, uninstall (root)
 	@go test -count=1 -timeout 120m -v ./scripts/e2e/cluster -cluster
 
-kind-up: ## Install the platform with Helm on a kind cluster in Docker
+kind-up: ## Install the platform with Helm on a kind cluster in Docker (port 8070)
 	@deploy/kind/up.sh
 
 kind-down: ## Delete the kind cluster

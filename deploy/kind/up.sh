@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the platform with Helm on kind, a cluster in Docker: the backends of backends.yaml and the
-# charts with development values. It prints the address at the end; run it again to deploy a change.
+# Installs the platform with Helm on kind, a cluster in Docker: the backends of backends.yaml, the
+# charts with development values, and the demo sale. It prints the address at the end; run it again to
+# deploy a change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 docker info >/dev/null 2>&1 || {
@@ -8,6 +9,7 @@ docker info >/dev/null 2>&1 || {
   exit 1
 }
 root=$(cd ../.. && pwd)
+url=http://127.0.0.1:8070 # the host port of kind.yaml
 tool() { (cd "$root/scripts/tools/helm" && GOWORK=off go tool -n "$1"); }
 kind=$(tool kind) helm=$(tool helm)
 
@@ -23,15 +25,19 @@ kubectl() { docker exec -i urr-control-plane kubectl --kubeconfig /etc/kubernete
 kubectl create namespace urr --dry-run=client -o yaml | kubectl apply -f -
 kubectl label --overwrite namespace urr pod-security.kubernetes.io/enforce=restricted
 kubectl -n urr apply -f - <backends.yaml
+kubectl -n urr apply -f - <sandbox.yaml # its pod starts once the charts have made its Secret
 kubectl -n urr wait --for=condition=Available deployment -l app.kubernetes.io/part-of=urr-backends --timeout=5m
+installed=$("$helm" list -n urr --short)
 "$helm" upgrade --install urr "$root/deploy/helm/urr" -n urr --wait --timeout 5m \
   --values "$root/deploy/helm/urr/values-development.yaml" --values values.yaml
-kubectl -n urr apply -f - <sandbox.yaml
-# A rebuilt image has the same tag, so the pods must be restarted.
-kubectl -n urr rollout restart deployment -l app.kubernetes.io/part-of=urr
-kubectl -n urr rollout status deployment/urr-gateway --timeout=5m
+# A rebuilt image has the same tag, so the pods of an earlier run must be restarted.
+[ -z "$installed" ] || kubectl -n urr rollout restart deployment -l app.kubernetes.io/part-of=urr
+for deployment in $(kubectl -n urr get deployments -l 'app.kubernetes.io/part-of in (urr, urr-backends)' -o name); do
+  kubectl -n urr rollout status "$deployment" --timeout=5m
+done
+(cd "$root" && go run ./scripts/cmd/dev seed "$url")
 cat <<T
 
-URR is up on kind: http://127.0.0.1:8080/
+URR is up on kind: $url/
   KUBECONFIG=$KUBECONFIG; namespace urr; helm test urr -n urr walks the journey; make kind-down removes it.
 T

@@ -91,8 +91,8 @@ func (c *callers) do(ctx context.Context, in int) {
 	})
 }
 
-// require waits for all answers, which must be as want has them.
-func (c *callers) require(t *testing.T, want map[int]answer) {
+// requireAnswers waits for all answers and compares them with want.
+func (c *callers) requireAnswers(t *testing.T, want map[int]answer) {
 	t.Helper()
 	c.wg.Wait()
 	require.Empty(t, cmp.Diff(want, c.answers, cmpopts.EquateErrors()))
@@ -117,7 +117,7 @@ func TestDelayCollectsOneBatch(t *testing.T) {
 		for i := range 40 {
 			all.do(t.Context(), i)
 		}
-		all.require(t, doubled(40))
+		all.requireAnswers(t, doubled(40))
 		require.Equal(t, []int{40}, r.sizes())
 		require.Equal(t, 150*time.Microsecond, time.Since(start))
 	})
@@ -137,7 +137,7 @@ func TestFullBatchDoesNotWait(t *testing.T) {
 		require.Equal(t, []int{10, 10}, r.sizes())
 		require.Zero(t, time.Since(start))
 		close(r.gate)
-		all.require(t, doubled(20))
+		all.requireAnswers(t, doubled(20))
 		require.Zero(t, r.running.Load())
 	})
 }
@@ -155,7 +155,7 @@ func TestGroupCommitTakesPendingItems(t *testing.T) {
 		}
 		require.Equal(t, []int{1}, r.sizes(), "one batch at a time")
 		close(r.gate)
-		all.require(t, doubled(12))
+		all.requireAnswers(t, doubled(12))
 		require.Equal(t, []int{1, 8, 3}, r.sizes())
 		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, r.batches[1], "in the order of arrival")
 		require.EqualValues(t, 1, r.most.Load())
@@ -170,7 +170,7 @@ func TestInflightBoundsParallelBatches(t *testing.T) {
 	for i := range 500 {
 		all.do(t.Context(), i)
 	}
-	all.require(t, doubled(500))
+	all.requireAnswers(t, doubled(500))
 	require.LessOrEqual(t, r.most.Load(), int32(2))
 	require.LessOrEqual(t, slices.Max(r.sizes()), 3)
 }
@@ -211,7 +211,7 @@ func TestCancelledCallAffectsNoOtherCall(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		close(r.gate)
-		all.require(t, map[int]answer{0: {Err: context.Canceled}, 1: {Err: context.Canceled}, 2: {Value: 4}})
+		all.requireAnswers(t, map[int]answer{0: {Err: context.Canceled}, 1: {Err: context.Canceled}, 2: {Value: 4}})
 		require.Equal(t, [][]int{{0}, {2}}, r.batches, "a call cancelled before its batch starts is dropped")
 
 		_, err := c.Do(quit, 3)
@@ -267,7 +267,7 @@ func TestItemsFailIndependently(t *testing.T) {
 				want[i] = answer{Err: odd}
 			}
 		}
-		all.require(t, want)
+		all.requireAnswers(t, want)
 	})
 }
 
@@ -281,7 +281,7 @@ func TestCloseRunsPendingItems(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, c.Close(t.Context()))
 		require.NoError(t, c.Close(t.Context()), "twice is once")
-		all.require(t, map[int]answer{21: {Value: 42}})
+		all.requireAnswers(t, map[int]answer{21: {Value: 42}})
 		_, err := c.Do(t.Context(), 1)
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 	})

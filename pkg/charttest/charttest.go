@@ -24,6 +24,7 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 		"--values", "urr/values-development.yaml",
 		"--set", "global.kafka.brokers={kafka:9092}", "--set", "global.redis.addresses={redis:6379}",
 		"--set", "global.dynamodb.endpoint=http://dynamodb:8000", "--set", "secrets.databaseURL=postgres://urr@postgres:5432/%s",
+		"--set", "secrets.generate=always",
 	}, args...)
 	objects := render(t, "urr", "urr", args...)
 	return load[C](t, "urr-"+service, objects, secretsOf(objects))
@@ -35,8 +36,8 @@ func Production[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireSettable[C](t, service)
 	cfg := load[C](t, service, render(t, service, service, args...), externalSecret)
-	mounted := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=true")...), externalSecret)
-	require.Equal(t, config.Contents(cfg), config.Contents(mounted), "secrets are the same as files")
+	variables := load[C](t, service, render(t, service, service, append(args, "--set", "mountSecrets=false")...), externalSecret)
+	require.Equal(t, config.Contents(cfg), config.Contents(variables), "secrets are the same as files")
 	return cfg
 }
 

@@ -34,8 +34,8 @@ func requireSettable[C any](t *testing.T, service string) {
 	}
 	var schema struct {
 		Properties struct {
-			Config, Secrets object
-			RPC             struct {
+			Config, Secrets, Queues object
+			RPC                     struct {
 				Properties struct{ Calls object } `json:"properties"`
 			} `json:"rpc"`
 		} `json:"properties"`
@@ -48,6 +48,10 @@ func requireSettable[C any](t *testing.T, service string) {
 	}
 	for callee := range schema.Properties.RPC.Properties.Calls.Properties {
 		known = append(known, strings.ToUpper(callee)+"_ADDR", strings.ToUpper(callee)+"_RPC_KEY")
+	}
+	for queue := range schema.Properties.Queues.Properties {
+		prefix := strings.ToUpper(strings.ReplaceAll(queue, "-", "_"))
+		known = append(known, prefix+"_QUEUE_URL", prefix+"_QUEUE_ENDPOINT")
 	}
 	for _, secret := range config.Secrets[C]() {
 		known = append(known, secret+config.FileSuffix) // by mountSecrets

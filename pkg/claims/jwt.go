@@ -31,34 +31,36 @@ const (
 // visitor's.
 const UserPrefix = "user:"
 
-// registered are the claims that every kind has. Times are Unix seconds.
-type registered struct {
+// registeredClaims are the claims that every kind has. Times are Unix seconds.
+type registeredClaims struct {
 	Audience  string `json:"aud"`
 	IssuedAt  int64  `json:"iat"`
 	ExpiresAt int64  `json:"exp"`
 }
 
-func stamp(aud string, now, exp time.Time) registered {
-	return registered{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
+func stamp(aud string, now, exp time.Time) registeredClaims {
+	return registeredClaims{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
 }
 
 // Expiry is the time from which the token is no longer accepted.
-func (r registered) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
+func (r registeredClaims) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
 
 // GetExpirationTime and the following implement jwt.Claims.
-func (r registered) GetExpirationTime() (*jwt.NumericDate, error) { return date(r.ExpiresAt), nil }
+func (r registeredClaims) GetExpirationTime() (*jwt.NumericDate, error) {
+	return date(r.ExpiresAt), nil
+}
 
 // GetIssuedAt is the iat claim.
-func (r registered) GetIssuedAt() (*jwt.NumericDate, error) { return date(r.IssuedAt), nil }
+func (r registeredClaims) GetIssuedAt() (*jwt.NumericDate, error) { return date(r.IssuedAt), nil }
 
 // GetNotBefore is absent from every kind.
-func (r registered) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+func (r registeredClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
 
 // GetIssuer is absent from every kind.
-func (r registered) GetIssuer() (string, error) { return "", nil }
+func (r registeredClaims) GetIssuer() (string, error) { return "", nil }
 
 // GetAudience is the aud claim.
-func (r registered) GetAudience() (jwt.ClaimStrings, error) {
+func (r registeredClaims) GetAudience() (jwt.ClaimStrings, error) {
 	return jwt.ClaimStrings{r.Audience}, nil
 }
 
@@ -72,7 +74,7 @@ func date(sec int64) *jwt.NumericDate {
 // Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was
 // served.
 type Tier1 struct {
-	registered
+	registeredClaims
 
 	EventID string `json:"sub"`
 	// UID is the visitor's anonymous id, or UserPrefix and a user id.
@@ -88,8 +90,8 @@ type Tier1 struct {
 // NewTier1 makes the payload that is valid from now for Tier1Life.
 func NewTier1(eventID, uid, requestID string, round, position int64, now time.Time) *Tier1 {
 	return &Tier1{
-		registered: stamp(AudienceVWR, now, now.Add(Tier1Life)),
-		EventID:    eventID, UID: uid, Tier: 1, Position: position, Round: round, RequestID: requestID,
+		registeredClaims: stamp(AudienceVWR, now, now.Add(Tier1Life)),
+		EventID:          eventID, UID: uid, Tier: 1, Position: position, Round: round, RequestID: requestID,
 	}
 }
 
@@ -107,7 +109,7 @@ func (c *Tier1) Validate() error {
 // Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header
 // x-queue-entry-token): this user is inside.
 type Entry struct {
-	registered
+	registeredClaims
 
 	EventID string `json:"sub"`
 	UserID  string `json:"uid"`
@@ -127,14 +129,14 @@ func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *
 		exp = end.Add(time.Second - time.Nanosecond)
 	}
 	return &Entry{
-		registered: stamp(AudienceEntry, now, exp),
-		EventID:    eventID, UserID: userID, SlotID: slotID, Epoch: epoch, End: end.UnixMilli(),
+		registeredClaims: stamp(AudienceEntry, now, exp),
+		EventID:          eventID, UserID: userID, SlotID: slotID, Epoch: epoch, End: end.UnixMilli(),
 	}
 }
 
 // Expiry is the token's end or the slot's, whichever comes first.
 func (c *Entry) Expiry() time.Time {
-	exp, end := c.registered.Expiry(), time.UnixMilli(c.End)
+	exp, end := c.registeredClaims.Expiry(), time.UnixMilli(c.End)
 	if end.Before(exp) {
 		return end
 	}
@@ -154,7 +156,7 @@ func (c *Entry) Validate() error {
 
 // Session is the payload of a session (cookie urr-session, Authorization: Bearer).
 type Session struct {
-	registered
+	registeredClaims
 
 	UserID string   `json:"sub"`
 	Roles  []string `json:"roles"`
@@ -168,7 +170,7 @@ type Session struct {
 // NewSession makes the payload of a new session from now until exp.
 func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 	return &Session{
-		registered: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles,
+		registeredClaims: stamp(AudienceSession, now, exp), UserID: userID, Roles: roles,
 		ID: ids.NewV7().String(), Millis: now.UnixMilli() - now.Unix()*1000,
 	}
 }

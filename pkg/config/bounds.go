@@ -103,7 +103,7 @@ func describeType(f reflect.StructField) string {
 	return s
 }
 
-// redact hides the value of anything that contains a Secret.
+// redact returns the value of a variable for error messages, hidden if its type contains a Secret.
 func redact(raw string, t reflect.Type) string {
 	if leafType(t) == secretType {
 		return Secret(raw).String()

@@ -19,9 +19,9 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// Load fills a C from the process's environment; an empty variable counts as not set. When *C has a
-// method Validate() error, it is called once every variable is well-formed. The error lists every
-// problem, one per line:
+// Load fills a C from the process's environment; an empty variable counts as not set. When *C or a
+// struct inside it has a method Validate() error, it is called once every variable is well-formed.
+// The error lists every problem, one per line:
 //
 //	QUEUE_THRESHOLD="abc": must be a whole number ≥ 1
 func Load[C any](ctx context.Context) (*C, error) {
@@ -53,12 +53,24 @@ func load[C any](ctx context.Context, l loader) (*C, error) {
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	if val, ok := any(c).(interface{ Validate() error }); ok {
-		if err := val.Validate(); err != nil {
-			return nil, err
-		}
+	if err := validate(v); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// validate calls Validate of the structs inside v, then of v itself.
+func validate(v reflect.Value) error {
+	var problems []error
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Struct && v.Type().Field(i).IsExported() {
+			problems = append(problems, validate(f))
+		}
+	}
+	if val, ok := v.Addr().Interface().(interface{ Validate() error }); ok {
+		problems = append(problems, val.Validate())
+	}
+	return errors.Join(problems...)
 }
 
 // Invalid is the error of a variable: its name, its value (a Secret prints as ***) and what is valid,

@@ -25,6 +25,14 @@ type Base struct {
 	Level string `env:"LEVEL, default=info" oneof:"debug info"`
 }
 
+// Validate is called for every struct inside a configuration.
+func (b *Base) Validate() error {
+	if b.Level == "info" {
+		return nil
+	}
+	return config.Invalid("LEVEL", b.Level, "must be info in this test")
+}
+
 type sample struct {
 	Base
 
@@ -75,6 +83,7 @@ func TestProblems(t *testing.T) {
 		"short duration":  {map[string]string{"HOLD": "10ms"}, `HOLD="10ms": must be a duration (as 30s or 5m) ≥ 1s`},
 		"float":           {map[string]string{"RATE": "1.5"}, `RATE="1.5": must be a number ≥ 0 and ≤ 1`},
 		"bool":            {map[string]string{"ON": "yes"}, `ON="yes": must be true or false`},
+		"nested struct":   {map[string]string{"LEVEL": "debug"}, `LEVEL="debug": must be info in this test`},
 		"oneof":           {map[string]string{"LEVEL": "loud"}, `LEVEL="loud": must be one of debug, info`},
 		"map of secrets":  {map[string]string{"ACCEPT": "topsecret"}, `ACCEPT="***": must be key:value[,key:value…]`},
 		"empty":           {map[string]string{"SECRET": ""}, `SECRET is not set: it is required`},

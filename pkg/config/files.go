@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sethvargo/go-envconfig"
 )
@@ -63,13 +64,26 @@ func joined(entries map[string]Secret) Secret {
 	return Secret(strings.Join(pairs, ","))
 }
 
-// Latest returns the current content of a secret's file, or the given secret if it is not a file:
-// for connections that sign in repeatedly.
-func Latest(variable, path string, given Secret) (Secret, error) {
+// Latest returns a function that returns the current content of a secret's file, or always the given
+// secret if path is empty: for connections that sign in repeatedly. While the file is missing, empty
+// (as when its Secret is deleted and created again) or not usable, the function returns the content
+// that it returned before, at first the given one.
+func Latest(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
-		return given, nil
+		return func() Secret { return given }
 	}
-	return File{Variable: variable, Path: path}.Read()
+	var mu sync.Mutex
+	file, last := File{Variable: variable, Path: path}, given
+	return func() Secret {
+		mu.Lock()
+		defer mu.Unlock()
+		content, err := file.Read()
+		unusable := func(check func(Secret) bool) bool { return !check(content) }
+		if err == nil && !slices.ContainsFunc(usable, unusable) {
+			last = content
+		}
+		return last
+	}
 }
 
 // Read returns the content without its final line end. The content of a folder is name:content of

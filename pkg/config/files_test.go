@@ -99,3 +99,28 @@ func TestContentsRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.Contents(got))
 }
+
+// External Secrets may delete and recreate a Secret, or empty a member before it writes the next
+// content.
+func TestLatestKeepsTheLastContent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	latest := config.Latest("SECRET", path, "given")
+	require.Equal(t, "given", latest().Reveal(), "missing from the start")
+	write(t, path, "first\n")
+	require.Equal(t, "first", latest().Reveal())
+	write(t, path, "")
+	require.Equal(t, "first", latest().Reveal(), "empty")
+	require.NoError(t, os.Remove(path))
+	require.Equal(t, "first", latest().Reveal(), "missing")
+	write(t, path, "second")
+	require.Equal(t, "second", latest().Reveal())
+	require.Equal(t, "given", config.Latest("SECRET", "", "given")().Reveal(), "no file")
+
+	short := func(s config.Secret) bool { return len(s) < 10 }
+	latest = config.Latest("SECRET", path, "given", short)
+	write(t, path, "longer than ten")
+	require.Equal(t, "given", latest().Reveal(), "not usable")
+	write(t, path, "third")
+	require.Equal(t, "third", latest().Reveal())
+}

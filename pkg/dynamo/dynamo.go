@@ -81,8 +81,8 @@ func unavailable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// ConditionFailed reports whether the condition of a write did not hold, alone or in a transaction
-// of one condition.
+// ConditionFailed reports whether a single write failed because its condition did not hold. It does
+// not recognise a failed condition in a transaction (TransactionCanceledException).
 func ConditionFailed(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	return errors.As(err, &failed)

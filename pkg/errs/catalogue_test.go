@@ -46,7 +46,7 @@ func TestContractualCodes(t *testing.T) {
 	require.Equal(t, "Queue entry token required", errs.ErrQueueTokenRequired.Message)
 }
 
-func TestFaultsOfTheServerAreLoggedAsSuch(t *testing.T) {
+func TestServerErrorsAreNotClientErrors(t *testing.T) {
 	t.Parallel()
 	for _, k := range []errs.Kind{errs.Internal, errs.Unavailable, errs.Deadline} {
 		require.False(t, k.Client(), k)

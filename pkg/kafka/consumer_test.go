@@ -71,7 +71,7 @@ type running struct {
 
 func launch(t *testing.T, c *kafka.Consumer) *running {
 	t.Helper()
-	c.Quick()
+	c.ShortenIntervals()
 	r := &running{t: t, done: make(chan struct{})}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())

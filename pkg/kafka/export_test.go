@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,23 +15,23 @@ func NewProducerWith(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 
 // SignIn returns the credentials of a new connection.
 func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
-	auth, err := c.signIn(ctx)
+	auth, err := c.signIn()(ctx)
 	return auth.User, auth.Pass, err
 }
 
 // DeliveryTimeout replaces the 8 s of a call.
 func (p *Producer) DeliveryTimeout(d time.Duration) { p.timeout = d }
 
-// Quick shortens the client's intervals: heartbeats (by which members learn of a rebalance),
-// metadata (by which a missing topic is found) and fetches (whose end a newly assigned partition
-// waits for).
-func (c *Consumer) Quick() {
-	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(QuickMetadata),
+// ShortenIntervals shortens the client's intervals: heartbeats (by which members learn of a
+// rebalance), metadata (by which a missing topic is found) and fetches (whose end a newly assigned
+// partition waits for).
+func (c *Consumer) ShortenIntervals() {
+	c.opts = append(c.opts, kgo.HeartbeatInterval(50*time.Millisecond), kgo.MetadataMinAge(MinMetadataAge),
 		kgo.FetchMaxWait(50*time.Millisecond))
 }
 
-// QuickMetadata is the shortest metadata interval that the client accepts.
-const QuickMetadata = 10 * time.Millisecond
+// MinMetadataAge is the shortest metadata interval that the client accepts.
+const MinMetadataAge = 10 * time.Millisecond
 
 // NoBackoff removes the pauses between attempts, for tests that go through every attempt.
 func (c *Consumer) NoBackoff() { c.backoff, c.maxBackoff = time.Microsecond, time.Microsecond }
@@ -43,6 +44,11 @@ func (c *Consumer) StopGrace(d time.Duration) { c.grace = d }
 
 // LagEvery replaces the 10 s interval of the lag metric.
 func (c *Consumer) LagEvery(d time.Duration) { c.lagEvery = d }
+
+// DialBy replaces the client's dialer.
+func (c *Consumer) DialBy(dial func(ctx context.Context, network, host string) (net.Conn, error)) {
+	c.opts = append(c.opts, kgo.Dialer(dial))
+}
 
 // Paused returns the number of partitions that are not fetched because their backlog is full.
 func (c *Consumer) Paused() int {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 )
 
@@ -207,18 +207,5 @@ func TestStoppedConsumerClearsFailureMetric(t *testing.T) {
 // metric returns the value of a metric for a group's topic.
 func metric(t *testing.T, name, group, topic string) (value float64, ok bool) {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			labels := make(map[string]string)
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if f.GetName() == name && labels["group"] == group && labels["topic"] == topic {
-				return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
-			}
-		}
-	}
-	return 0, false
+	return metricstest.Value(t, name, map[string]string{"group": group, "topic": topic})
 }

@@ -73,7 +73,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 		if c.Username == "" || c.Password == "" {
 			return nil, config.Missing("KAFKA_USERNAME, KAFKA_PASSWORD", "both are needed with KAFKA_SASL=SCRAM-SHA-512")
 		}
-		opts = append(opts, kgo.SASL(scram.Sha512(c.signIn)))
+		opts = append(opts, kgo.SASL(scram.Sha512(c.signIn())))
 	case "AWS_MSK_IAM":
 		opts = append(opts, kgo.SASL(aws.ManagedStreamingIAM(roleCredentials)))
 	default:
@@ -82,10 +82,12 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// signIn returns the current user and password.
-func (c Config) signIn(context.Context) (scram.Auth, error) {
-	password, err := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
-	return scram.Auth{User: c.Username, Pass: password.Reveal()}, err
+// signIn returns a function that returns the current user and password.
+func (c Config) signIn() func(context.Context) (scram.Auth, error) {
+	password := config.Latest("KAFKA_PASSWORD", c.PasswordFile, c.Password)
+	return func(context.Context) (scram.Auth, error) {
+		return scram.Auth{User: c.Username, Pass: password().Reveal()}, nil
+	}
 }
 
 // newClient makes a client; it connects at first use.

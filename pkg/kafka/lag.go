@@ -22,6 +22,12 @@ var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
 
+// A partition whose lag cannot be measured has no value, since the last one would be taken for the
+// current one.
+var lagKnown = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "urr_consumer_lag_known", Help: "1 while this replica measures the lag of all its partitions of the group, else 0.",
+}, []string{"group"})
+
 var (
 	// The time of the first failure is exported, not its duration, which would have to be updated.
 	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
@@ -37,7 +43,7 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
-// startLag updates the metric until the returned function is called.
+// startLag updates the metrics until the returned function is called.
 func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -52,24 +58,44 @@ func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func(
 	return func() {
 		cancel()
 		<-done
+		lagKnown.DeleteLabelValues(c.group)
 	}
 }
 
 func (c *Consumer) measure(ctx context.Context, admin *kadm.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lagEvery)
 	defer cancel()
+	lags := make(map[partition]int64)
 	groups, err := admin.Lag(ctx, c.cfg.group(c.group))
-	if err != nil {
-		return // the broker does not answer: the last values stay
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for topic, parts := range groups[c.cfg.group(c.group)].Lag {
+	group := groups[c.cfg.group(c.group)]
+	for topic, parts := range group.Lag {
 		for id, lag := range parts {
-			part := partition{c.cfg.withoutPrefix(topic), id}
-			if lag.Err == nil && c.workers[part] != nil {
-				lagGauge.WithLabelValues(part.labels(c.group)...).Set(float64(max(0, lag.Lag)))
+			if lag.Err == nil {
+				lags[partition{c.cfg.withoutPrefix(topic), id}] = max(0, lag.Lag)
 			}
 		}
 	}
+	c.reportLag(lags, err == nil && group.Error() == nil)
+}
+
+// reportLag exports the lag of this replica's partitions. Partitions that are not in lags have no
+// value.
+func (c *Consumer) reportLag(lags map[partition]int64, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := answered
+	for part := range c.workers {
+		lag, ok := lags[part]
+		if !ok {
+			known = false
+			lagGauge.DeleteLabelValues(part.labels(c.group)...)
+			continue
+		}
+		lagGauge.WithLabelValues(part.labels(c.group)...).Set(float64(lag))
+	}
+	var value float64
+	if known {
+		value = 1
+	}
+	lagKnown.WithLabelValues(c.group).Set(value)
 }

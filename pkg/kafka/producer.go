@@ -56,7 +56,7 @@ func newProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(time.Millisecond),
 		kgo.RecordPartitioner(partitions.partitioner()),
-		// Without this a call would wait as long as a hanging broker.
+		// Without this option a call would wait for a hanging broker beyond its context.
 		kgo.AllowIdempotentProduceCancellation(),
 	}, more...)...)
 	if err != nil {

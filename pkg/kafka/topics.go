@@ -26,8 +26,9 @@ type Topic struct {
 
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
-// existing topic with another number of partitions is an error: adding partitions would move keys
-// and break their order, so an operator must decide.
+// existing topic stays as it is: an operator may have added partitions or changed the replication
+// factor. Fewer partitions than wanted are an error: adding the missing ones would move keys and
+// break their order, so an operator must decide.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -73,11 +74,11 @@ func createTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 }
 
 func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
-	n, err := partitions(ctx, admin, t.Name)
+	n, err := countPartitions(ctx, admin, t.Name)
 	if err != nil {
 		return err
 	}
-	if n != int(t.Partitions) {
+	if n < int(t.Partitions) {
 		return fmt.Errorf("topic %s has %d partitions, not %d: keys would change partitions, so it is left alone", t.Name, n, t.Partitions)
 	}
 	return nil
@@ -92,9 +93,9 @@ const (
 	agreeWithin = 30 * time.Second
 )
 
-// partitions returns the number of partitions. The controller already refuses to create a new topic
-// again before the brokers can describe it.
-func partitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
+// countPartitions returns the number of partitions of a topic. For a new topic it waits until the
+// brokers can describe it; the controller refuses to create it again even before that.
+func countPartitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
 	err = retryUntilAgreed(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
 		if err == nil {

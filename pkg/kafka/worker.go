@@ -150,7 +150,7 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 	defer w.clearFailing()
 	backoff := w.c.backoff
 	for failures := 0; ; {
-		err := w.call(chunk)
+		err := w.callHandler(chunk)
 		switch {
 		case err == nil:
 			return true
@@ -158,7 +158,7 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 			return false
 		case len(chunk) > 1 && (!isTransient(err) || isSlow(err)):
 			w.log.WarnContext(w.ctx, "batch failed, trying its records one by one", "offset", chunk[0].Offset, "records", len(chunk), "error", err)
-			return w.oneByOne(chunk)
+			return w.processOneByOne(chunk)
 		case IsPoison(err):
 			return w.sendToDLQ(chunk[0], err)
 		case !isTransient(err):
@@ -178,9 +178,9 @@ func (w *worker) handle(chunk []*kgo.Record) bool {
 	}
 }
 
-// oneByOne processes the records of a batch singly, so that only the bad ones go to the dead-letter
-// topic, and records done before a stop are not repeated.
-func (w *worker) oneByOne(chunk []*kgo.Record) bool {
+// processOneByOne processes the records of a batch singly, so that only the bad ones go to the
+// dead-letter topic, and records done before a stop are not repeated.
+func (w *worker) processOneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
 		if !w.process(chunk[i : i+1]) {
 			return false
@@ -231,9 +231,9 @@ func (w *worker) isForOtherGroup(r *kgo.Record) bool {
 	return false
 }
 
-// call runs the handler inside a consumer span that continues the record's trace. The span of a
-// batch links to the traces of all its records.
-func (w *worker) call(chunk []*kgo.Record) (err error) {
+// callHandler runs the handler inside a consumer span that continues the record's trace. The span
+// of a batch links to the traces of all its records.
+func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
 		recs[i] = FromKgo(r)

@@ -108,7 +108,7 @@ func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.C
 }
 
 // GRPC makes the server that Run serves on GRPC_ADDR; register services before Run. Its health
-// service follows the readiness of the App.
+// service follows the conditions of the App.
 func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
 	s, err := rpc.NewServer(a.name, cfg, a.log)
 	if err != nil {
@@ -199,9 +199,15 @@ func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }
 
-// Ready adds a condition for /readyz and gRPC health. It is checked every second, with a timeout of
-// one second, never within a request. A check that exceeds its timeout counts as failed and is not
-// called again before it has returned.
+// Ready adds a condition. It is checked every second, with a timeout of one second, never within a
+// request. A check that exceeds its timeout counts as failed and is not called again before it has
+// returned.
+//
+// The process is ready from the moment when all conditions held once until it stops: only then
+// callers and load balancers may find it. While a condition fails later, the process stays ready and
+// gRPC health is NOT_SERVING, so that callers prefer other replicas. If the process became unready
+// instead, the loss of a store would remove the addresses of all replicas at once, and callers would
+// need longer to find them again than the loss lasted.
 func (a *App) Ready(name string, check func(context.Context) error) {
 	a.ready.add(name, check)
 }
@@ -224,7 +230,7 @@ func (a *App) Run(ctx context.Context) error {
 	for _, t := range slices.Concat(a.workers, a.servers) {
 		a.start(base, t)
 	}
-	a.ready.start(base, a.setServing)
+	a.ready.start(base, a.setHealth)
 
 	var failure error
 	select {
@@ -271,9 +277,10 @@ func recoverPanics(ctx context.Context, fn func(context.Context) error) (err err
 	return fn(ctx)
 }
 
-func (a *App) setServing(ok bool) {
+func (a *App) setHealth(h health) {
 	for _, s := range a.grpc {
-		s.SetServing(ok)
+		s.SetServing(h.serving)
+		s.SetReady(h.ready)
 	}
 }
 

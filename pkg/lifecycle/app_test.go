@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func newApp(cfg lifecycle.Config) *lifecycle.App {
 		cfg.ShutdownTimeout = time.Hour
 	}
 	a := lifecycle.New("test", cfg, slog.New(slog.DiscardHandler))
-	a.Quick(time.Hour)
+	a.CheckOften(time.Hour)
 	return a
 }
 
@@ -45,6 +46,21 @@ func run(t *testing.T, a *lifecycle.App) (stop context.CancelFunc, wait func() e
 
 func status(t *testing.T, url string) (int, map[string]any) {
 	t.Helper()
+	code, body := get(t, url)
+	m := make(map[string]any)
+	_ = json.Unmarshal(body, &m)
+	return code, m
+}
+
+func page(t *testing.T, url string) string {
+	t.Helper()
+	_, body := get(t, url)
+	return string(body)
+}
+
+// get returns 0 while nothing listens.
+func get(t *testing.T, url string) (int, []byte) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -55,9 +71,7 @@ func status(t *testing.T, url string) (int, map[string]any) {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	m := make(map[string]any)
-	_ = json.Unmarshal(b, &m)
-	return resp.StatusCode, m
+	return resp.StatusCode, b
 }
 
 // keepDraining makes the app drain after it is stopped until the returned function is called; the
@@ -207,10 +221,6 @@ func TestProbesFollowChecks(t *testing.T) {
 
 	broken.Store(false)
 	waittest.Until(t, ready(200), "readiness is 200")
-	broken.Store(true)
-	waittest.Until(t, ready(503), "readiness is 503")
-	broken.Store(false)
-	waittest.Until(t, ready(200), "readiness is 200")
 	code, _ = status(t, "http://"+addr+"/metrics")
 	require.Equal(t, 200, code)
 
@@ -218,6 +228,37 @@ func TestProbesFollowChecks(t *testing.T) {
 	waittest.Until(t, ready(503), "not ready while it drains")
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)
+}
+
+// A store that goes away after the first success leaves the process ready: all replicas lose a
+// common store at once, and without addresses callers would need long to come back.
+func TestLostStoreLeavesProcessReady(t *testing.T) {
+	t.Parallel()
+	addr := backendtest.FreeAddr(t)
+	var broken atomic.Bool
+	a := newApp(lifecycle.Config{OpsAddr: addr})
+	a.Ready("lost store", func(context.Context) error {
+		if broken.Load() {
+			return errors.New("connection refused")
+		}
+		return nil
+	})
+	stop, wait := run(t, a)
+	answers := func(serving bool, check, metric string) func() bool {
+		return func() bool {
+			code, m := status(t, "http://"+addr+"/readyz")
+			checks, _ := m["checks"].(map[string]any)
+			return code == 200 && m["ready"] == true && m["serving"] == serving && checks["lost store"] == check &&
+				strings.Contains(page(t, "http://"+addr+"/metrics"), `urr_ready{condition="lost store"} `+metric)
+		}
+	}
+	waittest.Until(t, answers(true, "ok", "1"), "ready and serving")
+	broken.Store(true)
+	waittest.Until(t, answers(false, "connection refused", "0"), "ready, not serving")
+	broken.Store(false)
+	waittest.Until(t, answers(true, "ok", "1"), "serving again")
+	stop()
+	require.NoError(t, wait())
 }
 
 // Profiles reveal memory contents and cost CPU: they are served only when enabled.
@@ -242,7 +283,7 @@ func TestPanickingOrHangingCheckIsNotReady(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	a := newApp(lifecycle.Config{OpsAddr: addr})
-	a.Quick(20 * time.Millisecond)
+	a.CheckOften(20 * time.Millisecond)
 	a.Ready("panics", func(context.Context) error { panic("nil pool") })
 	a.Ready("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	stop, wait := run(t, a)
@@ -257,7 +298,7 @@ func TestPanickingOrHangingCheckIsNotReady(t *testing.T) {
 
 // A check that ignores its context must neither keep its last good result nor keep the process from
 // ending.
-func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
+func TestCheckThatIgnoresItsContextIsNotServing(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	stuck, release := make(chan struct{}), make(chan struct{})
@@ -265,7 +306,7 @@ func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	var hang atomic.Bool
 	var asked atomic.Int32
 	a := newApp(lifecycle.Config{OpsAddr: addr})
-	a.Quick(20 * time.Millisecond)
+	a.CheckOften(20 * time.Millisecond)
 	a.Ready("store", func(context.Context) error {
 		if !hang.Load() {
 			return nil
@@ -283,11 +324,10 @@ func TestCheckThatIgnoresItsContextIsNotReady(t *testing.T) {
 	waittest.Until(t, ready(200), "readiness is 200")
 	hang.Store(true)
 	<-stuck
-	waittest.Until(t, ready(503), "readiness is 503")
 	waittest.Until(t, func() bool {
 		_, m := status(t, "http://"+addr+"/readyz")
 		checks, _ := m["checks"].(map[string]any)
-		return checks["store"] == "has not ended since it was last asked"
+		return m["serving"] == false && checks["store"] == "has not ended since it was last asked"
 	}, "the checks' answers")
 	require.EqualValues(t, 1, asked.Load(), "goroutines must not pile up behind it")
 	stop()
@@ -321,15 +361,22 @@ func TestConnectionsAreClosedWhileDraining(t *testing.T) {
 	require.ErrorIs(t, wait(), errEndDrain)
 }
 
-func TestGRPCHealthFollowsReadiness(t *testing.T) {
+// Clients see the loss of a store; the probe of the pod sees the start and the stop only.
+func TestGRPCHealthFollowsConditions(t *testing.T) {
 	t.Parallel()
 	addr := backendtest.FreeAddr(t)
 	var broken atomic.Bool
+	broken.Store(true)
 	a := newApp(lifecycle.Config{GRPCAddr: addr, Drain: time.Hour})
 	end := keepDraining(a)
 	_, err := a.GRPC(rpc.ServerConfig{})
 	require.NoError(t, err)
+	checked := make(chan struct{}, 1)
 	a.Ready("store", func(context.Context) error {
+		select {
+		case checked <- struct{}{}:
+		default:
+		}
 		if broken.Load() {
 			return errors.New("down")
 		}
@@ -339,19 +386,28 @@ func TestGRPCHealthFollowsReadiness(t *testing.T) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
-	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) func() bool {
+	const yes, no = grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	is := func(serving, ready grpc_health_v1.HealthCheckResponse_ServingStatus) func() bool {
 		return func() bool {
-			r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
-			return err == nil && r.GetStatus() == want
+			for name, want := range map[string]grpc_health_v1.HealthCheckResponse_ServingStatus{"": serving, "readiness": ready} {
+				r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}, grpc.WaitForReady(true))
+				if err != nil || r.GetStatus() != want {
+					return false
+				}
+			}
+			return true
 		}
 	}
-	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_SERVING), "the health service follows")
-	broken.Store(true)
-	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), "the health service follows")
+	<-checked
+	waittest.Until(t, is(no, no), "neither before the store answered once")
 	broken.Store(false)
-	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_SERVING), "the health service follows")
+	waittest.Until(t, is(yes, yes), "ready and serving")
+	broken.Store(true)
+	waittest.Until(t, is(no, yes), "the loss of the store")
+	broken.Store(false)
+	waittest.Until(t, is(yes, yes), "the return of the store")
 	stop()
-	waittest.Until(t, is(grpc_health_v1.HealthCheckResponse_NOT_SERVING), "the health service follows")
+	waittest.Until(t, is(no, no), "neither while it drains")
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)
 }

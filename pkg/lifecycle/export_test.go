@@ -2,7 +2,7 @@ package lifecycle
 
 import "time"
 
-// Quick runs the checks more often than every second, each with the given timeout.
-func (a *App) Quick(timeout time.Duration) {
+// CheckOften runs the readiness checks every 5 ms instead of every second, each with the timeout.
+func (a *App) CheckOften(timeout time.Duration) {
 	a.ready.every, a.ready.timeout = 5*time.Millisecond, timeout
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
-	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/telemetry"
 )
 
@@ -66,7 +65,6 @@ func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logge
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	rpc.SetResolveInterval()
 	return command(ctx, name, os.Args[1:], os.Stdout, os.Stderr, run, migrate, more...)
 }
 

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const (
@@ -18,6 +21,18 @@ const (
 	// Until the first success checks run more often, so that a start does not wait for a tick.
 	checkEveryAtStart = 50 * time.Millisecond
 )
+
+var conditionHolds = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "urr_ready", Help: "1 while a condition of the process holds (a store answers, a first read is done), 0 while it does not.",
+}, []string{"condition"})
+
+// health is what others need to know of the process.
+type health struct {
+	// ready is true from the first moment when all conditions held until the process stops.
+	ready bool
+	// serving is true while all conditions hold.
+	serving bool
+}
 
 // readiness runs the checks in the background. Probes read the last result, so they cost nothing
 // and cannot pile up.
@@ -30,9 +45,9 @@ type readiness struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu    sync.Mutex
-	ready bool
-	state map[string]string
+	mu     sync.Mutex
+	health health
+	state  map[string]string
 }
 
 // check is one condition. At most one goroutine runs fn; it may outlive its timeout when fn ignores
@@ -78,25 +93,29 @@ func newReadiness(log *slog.Logger) *readiness {
 
 func (r *readiness) add(name string, fn func(context.Context) error) {
 	r.checks = append(r.checks, &check{name: name, fn: fn, busy: make(chan struct{}, 1)})
+	conditionHolds.WithLabelValues(name).Set(0)
 }
 
 // start runs the checks until stop; changed is called with every change.
-func (r *readiness) start(base context.Context, changed func(ready bool)) {
+func (r *readiness) start(base context.Context, changed func(health)) {
 	ctx, cancel := context.WithCancel(base)
 	r.cancel, r.done = cancel, make(chan struct{})
 	go func() {
 		defer close(r.done)
-		defer changed(false)
+		defer changed(health{})
+		var now health
 		every := checkEveryAtStart
 		for {
-			state, ready := r.ask(ctx)
+			state, ok := r.ask(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			if r.set(state, ready) {
-				changed(ready)
+			measure(state)
+			now = health{ready: now.ready || ok, serving: ok}
+			if r.set(state, now) {
+				changed(now)
 			}
-			if ready {
+			if now.ready {
 				every = r.every
 			}
 			select {
@@ -108,11 +127,24 @@ func (r *readiness) start(base context.Context, changed func(ready bool)) {
 	}()
 }
 
+// holds is the state of a condition that holds.
+const holds = "ok"
+
+func measure(state map[string]string) {
+	for condition, s := range state {
+		v := 0.0
+		if s == holds {
+			v = 1
+		}
+		conditionHolds.WithLabelValues(condition).Set(v)
+	}
+}
+
 // stop makes the process permanently not ready.
 func (r *readiness) stop() {
 	r.cancel()
 	<-r.done
-	r.set(map[string]string{"process": "stopping"}, false)
+	r.set(map[string]string{"process": "stopping"}, health{})
 }
 
 func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
@@ -124,35 +156,36 @@ func (r *readiness) ask(ctx context.Context) (map[string]string, bool) {
 		wg.Go(func() { results[i] = check.ask(ctx) })
 	}
 	wg.Wait()
-	state, ready := make(map[string]string, len(results)), true
+	state, ok := make(map[string]string, len(results)), true
 	for i, err := range results {
-		state[r.checks[i].name] = "ok"
+		state[r.checks[i].name] = holds
 		if err != nil {
-			state[r.checks[i].name], ready = err.Error(), false
+			state[r.checks[i].name], ok = err.Error(), false
 		}
 	}
-	return state, ready
+	return state, ok
 }
 
-// set stores the state and reports whether readiness changed.
-func (r *readiness) set(state map[string]string, ready bool) bool {
+// set stores the state and reports whether the health changed.
+func (r *readiness) set(state map[string]string, h health) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed := ready != r.ready
+	changed := h != r.health
 	if changed {
-		r.log.Info("readiness changed", "ready", ready, "checks", state)
+		r.log.Info("readiness changed", "ready", h.ready, "serving", h.serving, "checks", state)
 	}
-	r.ready, r.state = ready, state
+	r.health, r.state = h, state
 	return changed
 }
 
-// ServeHTTP is /readyz: 200 or 503, with the checks as JSON.
+// ServeHTTP is /readyz: 200 or 503 by readiness, with the checks as JSON.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	body := struct {
-		Ready  bool              `json:"ready"`
-		Checks map[string]string `json:"checks"`
-	}{r.ready, maps.Clone(r.state)}
+		Ready   bool              `json:"ready"`
+		Serving bool              `json:"serving"`
+		Checks  map[string]string `json:"checks"`
+	}{r.health.ready, r.health.serving, maps.Clone(r.state)}
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

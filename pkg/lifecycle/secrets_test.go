@@ -14,22 +14,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// followed is a service with a secret of its own and keys of its callers.
-type followed struct {
+// secretsConfig is the configuration of a test service: its own secret and the keys of its callers.
+type secretsConfig struct {
 	lifecycle.Config
 
 	Key    config.Secret            `env:"FOLLOWED_KEY, required"`
 	Accept map[string]config.Secret `env:"FOLLOWED_ACCEPT"`
 }
 
-func (c *followed) Validate() error {
+func (c *secretsConfig) Validate() error {
 	if !strings.HasPrefix(c.Key.Reveal(), "good") {
 		return config.Invalid("FOLLOWED_KEY", c.Key, "must be good")
 	}
@@ -40,7 +40,7 @@ func (c *followed) Validate() error {
 type recorder struct {
 	mu      sync.Mutex
 	log     bytes.Buffer
-	applied []*followed
+	applied []*secretsConfig
 }
 
 // Write implements io.Writer.
@@ -56,8 +56,8 @@ func (w *recorder) logged() string {
 	return w.log.String()
 }
 
-// apply refuses one key of the gateway.
-func (w *recorder) apply(next *followed) error {
+// apply records the configuration, unless its key of the gateway is "too short".
+func (w *recorder) apply(next *secretsConfig) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if next.Accept["gateway"] == "too short" {
@@ -68,7 +68,7 @@ func (w *recorder) apply(next *followed) error {
 }
 
 // last returns the last applied configuration and the number of calls.
-func (w *recorder) last() (*followed, int) {
+func (w *recorder) last() (*secretsConfig, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.applied) == 0 {
@@ -82,7 +82,7 @@ func follow(t *testing.T, dir string) *recorder {
 	t.Helper()
 	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
 	t.Setenv("FOLLOWED_ACCEPT_FILE", filepath.Join(dir, "accept"))
-	cfg, err := config.Load[followed](t.Context())
+	cfg, err := config.Load[secretsConfig](t.Context())
 	require.NoError(t, err)
 	w := new(recorder)
 	a := lifecycle.New("test", lifecycle.Config{ShutdownTimeout: time.Minute}, slog.New(slog.NewTextHandler(w, nil)))
@@ -119,16 +119,8 @@ func rounds(n int) {
 // metric returns a metric's value, which other tests of the process may have changed before.
 func metric(t *testing.T, name, variable string) float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && m.GetLabel()[0].GetValue() == variable {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+	value, _ := metricstest.Value(t, name, map[string]string{"variable": variable})
+	return value
 }
 
 func TestChangedSecretsAreApplied(t *testing.T) {
@@ -183,6 +175,41 @@ func TestRefusedContentChangesNothing(t *testing.T) {
 		require.InDelta(t, 1, refused(), 0)
 		require.Contains(t, w.logged(), "no such file or directory")
 		require.Equal(t, []string{"good 2", "g2"}, inForce())
+	})
+}
+
+// External Secrets may empty a member before it writes the next content, or delete and recreate the
+// Secret. The old content stays in use, and a member that returns unchanged is no reload.
+func TestEmptiedSecretStaysInUse(t *testing.T) {
+	dir := t.TempDir()
+	first := map[string]string{"key": "good 1", "accept/gateway": "g1", "accept/vwr": "v1"}
+	mount(t, dir, first)
+	synctest.Test(t, func(t *testing.T) {
+		w := follow(t, dir)
+		refused := func() []float64 {
+			return []float64{metric(t, "urr_secret_refused", "FOLLOWED_KEY"), metric(t, "urr_secret_refused", "FOLLOWED_ACCEPT")}
+		}
+		for _, emptied := range []map[string]string{
+			{"key": "", "accept/gateway": "g1", "accept/vwr": ""},
+			{}, // deleted
+		} {
+			mount(t, dir, emptied)
+			rounds(5)
+			_, n := w.last()
+			require.Zero(t, n, "an incomplete set of callers must not be applied either")
+			require.Equal(t, []float64{1, 1}, refused())
+			mount(t, dir, first)
+			rounds(3)
+			_, n = w.last()
+			require.Zero(t, n)
+			require.Equal(t, []float64{0, 0}, refused())
+		}
+		mount(t, dir, map[string]string{"key": "good 2", "accept/gateway": "g2", "accept/vwr": "v1"})
+		rounds(3)
+		last, n := w.last()
+		require.Equal(t, 2, n)
+		require.Equal(t, "good 2", last.Key.Reveal())
+		require.Equal(t, map[string]config.Secret{"gateway": "g2", "vwr": "v1"}, last.Accept)
 	})
 }
 

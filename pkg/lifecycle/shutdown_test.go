@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -88,6 +89,37 @@ func TestHangingServerLeavesTimeForWorkers(t *testing.T) {
 		require.NotContains(t, err.Error(), "relay")
 		require.True(t, worked)
 		require.True(t, hadTime)
+	})
+}
+
+// With the times of the payment and gateway charts, a confirmation of 20 s that is accepted at the end
+// of the drain is answered.
+func TestSlowRequestAtTheEndOfTheDrainIsAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const drain = 10 * time.Second
+		a := newApp(lifecycle.Config{Drain: drain, ShutdownTimeout: 45 * time.Second})
+		l := bufconn.Listen(1 << 10)
+		a.ServeHTTP("http", l, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(20 * time.Second):
+				w.WriteHeader(http.StatusNoContent)
+			case <-r.Context().Done():
+			}
+		})})
+		stop, wait := run(t, a)
+		stop()
+		<-time.After(drain - time.Millisecond)
+		conn, err := l.DialContext(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusNoContent, resp.StatusCode)
+		require.NoError(t, wait())
 	})
 }
 

@@ -82,14 +82,14 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// messages is a stream of the messages that a test sends; it ends with the context it was opened
-// with.
-type messages struct {
+// fakeStream is a stream of the messages that a test sends. It breaks when the context ends with
+// which it was opened.
+type fakeStream struct {
 	ctx  context.Context //nolint:containedctx // as a gRPC stream's
 	sent <-chan string
 }
 
-func (m messages) Recv() (string, error) {
+func (m fakeStream) Recv() (string, error) {
 	select {
 	case <-m.ctx.Done():
 		return "", errors.New("transport is closing")
@@ -132,7 +132,7 @@ func TestRead(t *testing.T) {
 						}
 					}
 				}()
-				open := func(ctx context.Context) (loop.Stream[string], error) { return messages{ctx, sent}, tc.open }
+				open := func(ctx context.Context) (loop.Stream[string], error) { return fakeStream{ctx, sent}, tc.open }
 				received, err := loop.Read(t.Context(), 5*time.Second, open, func(_ context.Context, m string) error {
 					if m == "bad" {
 						return refused
@@ -144,4 +144,22 @@ func TestRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWakeEndsTheSleep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		wake := make(chan struct{}, 1)
+		require.True(t, loop.SleepOrWake(t.Context(), time.Minute, wake))
+		require.Equal(t, time.Minute, time.Since(begun))
+
+		wake <- struct{}{}
+		require.True(t, loop.SleepOrWake(t.Context(), time.Minute, wake))
+		require.Equal(t, time.Minute, time.Since(begun), "woken at once")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.False(t, loop.SleepOrWake(ctx, time.Minute, wake))
+	})
 }

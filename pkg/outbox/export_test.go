@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Quick shortens the pauses between two sessions, and between two attempts at the locks.
-func (r *Relay) Quick() {
+// ShortenPauses shortens the pauses between sessions, lock attempts and retries.
+func (r *Relay) ShortenPauses() {
 	r.reconnect, r.lockEvery, r.retryMin = 10*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 }
 

@@ -19,16 +19,21 @@ const (
 )
 
 // Every replica reports the whole table, whether or not it serves it. Only the partitions in
-// back-off are those of the serving relay.
+// back-off are those of the serving relay. The gauges of the table have no labels; they are vectors
+// so that they can be removed while the table cannot be read, since the last values would be taken
+// for current ones.
 var (
-	lagGauge = promauto.NewGauge(prometheus.GaugeOpts{
+	lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_outbox_lag_seconds", Help: "Age of the oldest event that is not published yet and not parked.",
-	})
-	rowsGauge = promauto.NewGauge(prometheus.GaugeOpts{
+	}, nil)
+	rowsGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_outbox_rows", Help: "Events that are not published yet, counted up to 100,000.",
-	})
-	parkedGauge = promauto.NewGauge(prometheus.GaugeOpts{
+	}, nil)
+	parkedGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_outbox_parked_keys", Help: "Keys of which the broker refused an event for good; they wait for an operator.",
+	}, nil)
+	knownGauge = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_outbox_known", Help: "1 while this replica can read the outbox, else 0.",
 	})
 	stalledGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_outbox_stalled_partitions", Help: "Partitions to which nothing can be published at present; reported by the serving relay.",
@@ -75,24 +80,30 @@ func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	}
 }
 
-// measure sets the gauges from the table, as of now; nil is the database's clock.
+// measure sets the gauges from the table, as of now; nil is the database's clock. It removes them
+// when the table cannot be read.
 func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	var rows, parked float64
-	err := r.pool.QueryRow(ctx, `
+	err := postgres.Err(r.pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS first)::float8, (SELECT count(*) FROM outbox_parked)::float8`,
-		countLimit).Scan(&rows, &parked)
-	if err != nil {
-		return postgres.Err(err)
+		countLimit).Scan(&rows, &parked))
+	var oldest time.Duration
+	if err == nil {
+		oldest, err = Oldest(ctx, r.pool, "", now)
 	}
-	oldest, err := Oldest(ctx, r.pool, "", now)
 	if err != nil {
+		for _, g := range []*prometheus.GaugeVec{rowsGauge, parkedGauge, lagGauge} {
+			g.Reset()
+		}
+		knownGauge.Set(0)
 		return err
 	}
-	rowsGauge.Set(rows)
-	parkedGauge.Set(parked)
-	lagGauge.Set(oldest.Seconds())
+	rowsGauge.WithLabelValues().Set(rows)
+	parkedGauge.WithLabelValues().Set(parked)
+	lagGauge.WithLabelValues().Set(oldest.Seconds())
+	knownGauge.Set(1)
 	return nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
@@ -24,6 +23,7 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
@@ -81,7 +81,7 @@ func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Optio
 func newRelay(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) *outbox.Relay {
 	t.Helper()
 	r := outbox.NewRelay(pool, p, slog.New(slog.NewTextHandler(t.Output(), nil)), opts)
-	r.Quick()
+	r.ShortenPauses()
 	return r
 }
 
@@ -339,20 +339,28 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, relay.Measure(t.Context(), oldest.Add(90*time.Second)))
 	require.InDelta(t, 3, gauge(t, "urr_outbox_rows"), 0)
 	require.InDelta(t, 90, gauge(t, "urr_outbox_lag_seconds"), 0)
+	require.InDelta(t, 1, gauge(t, "urr_outbox_known"), 0)
+
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, relay.Measure(away, oldest))
+	require.InDelta(t, 0, gauge(t, "urr_outbox_known"), 0)
+	for _, name := range []string{"urr_outbox_rows", "urr_outbox_lag_seconds", "urr_outbox_parked_keys"} {
+		require.InDelta(t, missing, gauge(t, name), 0, "the last value of %s is not reported", name)
+	}
 
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 4)))
 	start(t, relay)
 	waittest.Until(t, func() bool { return gauge(t, "urr_outbox_rows") == 4 }, "a relay that runs measures")
 }
 
+// missing is what gauge returns for a metric without a value.
+const missing = -1
+
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
+	if value, ok := metricstest.Value(t, name, nil); ok {
+		return value
 	}
-	return 0
+	return missing
 }

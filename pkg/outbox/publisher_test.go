@@ -14,7 +14,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// fakePublisher keeps what it is given and fails on request.
+// fakePublisher keeps the records except those for which fail returns an error.
 type fakePublisher struct {
 	mu   sync.Mutex
 	recs []kafka.Record

@@ -165,13 +165,7 @@ func (r *Relay) idle(ctx context.Context, s *session, d time.Duration) {
 	if _, _, next := s.stalls.excluded(time.Now()); !next.IsZero() {
 		d = min(d, max(0, time.Until(next)))
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-r.wake:
-	case <-timer.C:
-	}
+	loop.SleepOrWake(ctx, d, r.wake)
 }
 
 func (r *Relay) drain(ctx context.Context, s *session) error {

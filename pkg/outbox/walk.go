@@ -30,8 +30,9 @@ const (
 type walk struct {
 	from  int64 // rows up to here are left out
 	bound int64 // no running transaction inserts a row up to here
-	// mark is the next bound. It is valid as soon as xmin has reached the xmax of the time when the
-	// table ended at id.
+	// mark is the candidate for the next bound: the last id of the table in an earlier snapshot,
+	// and the xmax of that snapshot. The id becomes the bound once a later snapshot has an xmin of
+	// at least that xmax: then every transaction that could insert a lower id has ended.
 	mark struct {
 		id   int64
 		xmax uint64

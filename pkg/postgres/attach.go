@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/telemetry"
 )
 
 // Attach opens the pool of a service. The pool is closed at shutdown, and the service is ready
@@ -29,6 +30,18 @@ func attach(ctx context.Context, a *lifecycle.App, cfg Config, name string, opts
 	if err != nil {
 		return nil, err
 	}
-	a.OnClose(name, func(context.Context) error { pool.Close(); return nil })
+	unwatch := telemetry.WatchPool(name, func() telemetry.Pool { return figures(pool.Stat()) })
+	a.OnClose(name, func(context.Context) error {
+		unwatch()
+		pool.Close()
+		return nil
+	})
 	return pool, nil
+}
+
+func figures(s *pgxpool.Stat) telemetry.Pool {
+	return telemetry.Pool{
+		Max: int(s.MaxConns()), Used: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
+		Acquired: s.AcquireCount(), TimedOut: s.CanceledAcquireCount(), Waited: s.EmptyAcquireWaitTime(),
+	}
 }

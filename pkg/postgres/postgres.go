@@ -32,14 +32,14 @@ type Config struct {
 	// that it then holds.
 	URLFile string `env:"DATABASE_URL_FILE"`
 	// MaxConns bounds the connections of a replica. A request that finds none free waits until its
-	// own deadline. (0 outside a loaded configuration is pgxpool's default.)
+	// own deadline.
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
 // Option changes what Open makes.
 type Option func(*pgxpool.Config)
 
-// Setting is a parameter of every session, such as enable_seqscan, unless the URL sets it.
+// Setting sets a parameter of every session, such as enable_seqscan, unless the URL sets it.
 func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
@@ -63,7 +63,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	if cfg.MaxConns > 0 {
+	if cfg.MaxConns > 0 { // 0 in a Config that was not loaded from the environment
 		pc.MaxConns = int32(min(cfg.MaxConns, 1000)) //nolint:gosec // bounded
 	}
 	pc.MaxConnLifetime = 30 * time.Minute
@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	pc.PingTimeout = pingTimeout
 	pc.ConnConfig.Tracer = newTracer(statementCallTimeout)
-	pc.BeforeConnect = cfg.signIn
+	pc.BeforeConnect = cfg.signIn()
 	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
 	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
 	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millis(idleInTxTimeout))
@@ -86,18 +86,32 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// signIn sets the current user and password on a new connection.
-func (c Config) signIn(_ context.Context, conn *pgx.ConnConfig) error {
-	url, err := config.Latest("DATABASE_URL", c.URLFile, c.URL)
-	if err != nil {
-		return err
+// Validate refuses a URL that is not well-formed. The error has no password.
+func (c *Config) Validate() error {
+	if c.URL == "" { // required, or not used by this command
+		return nil
 	}
-	now, err := pgx.ParseConfig(url.Reveal())
-	if err != nil {
+	if _, err := pgxpool.ParseConfig(c.URL.Reveal()); err != nil {
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	conn.User, conn.Password = now.User, now.Password
 	return nil
+}
+
+// signIn returns a function that sets the current user and password on a new connection. Content of
+// the file that is not well-formed is ignored.
+func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
+	url := config.Latest("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
+		_, err := pgx.ParseConfig(s.Reveal())
+		return err == nil
+	})
+	return func(_ context.Context, conn *pgx.ConnConfig) error {
+		now, err := pgx.ParseConfig(url().Reveal())
+		if err != nil {
+			return fmt.Errorf("DATABASE_URL: %w", err)
+		}
+		conn.User, conn.Password = now.User, now.Password
+		return nil
+	}
 }
 
 // setDefault keeps values set by the URL: an operator may raise a limit for one service.

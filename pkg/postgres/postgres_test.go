@@ -3,11 +3,14 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,9 +51,12 @@ func TestOpenRefusesABadURL(t *testing.T) {
 		"postgres://%zz", "postgres://urr:hunter2%@h/db", "postgres://urr:hunter2@h:x/db", "postgres://urr:hunter2@[h/db", "urr:hunter2@h/db",
 		"host=h password='hunter2 port=1", "postgres://urr:hunter2@h/db?sslmode=some",
 	} {
-		_, err := postgres.Open(t.Context(), postgres.Config{URL: url}, "test")
-		require.ErrorContains(t, err, "DATABASE_URL")
-		require.NotContains(t, err.Error(), "hunter2")
+		cfg := postgres.Config{URL: url}
+		_, err := postgres.Open(t.Context(), cfg, "test")
+		for _, err := range []error{err, cfg.Validate()} {
+			require.ErrorContains(t, err, "DATABASE_URL")
+			require.NotContains(t, err.Error(), "hunter2")
+		}
 	}
 }
 
@@ -245,6 +251,23 @@ func TestNobodyListening(t *testing.T) {
 	defer pool.Close()
 	err = postgres.InTx(t.Context(), pool, func(context.Context, pgx.Tx) error { return nil })
 	require.ErrorIs(t, err, errs.ErrUnavailable)
+}
+
+// Sets of one name and different content, as before and after a migration, replace each other's
+// template; a template that is being copied stays.
+func TestTemplatesOfOneNameAlternate(t *testing.T) {
+	t.Parallel()
+	for i := range 12 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			set := postgres.MigrationSet{Name: "alternating", FS: fstest.MapFS{"migrations/0001_one.sql": &fstest.MapFile{
+				Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE version_%d (id int);\n", i%2),
+			}}}
+			pool := postgrestest.New(t, set)
+			_, err := pool.Exec(t.Context(), fmt.Sprintf(`SELECT FROM version_%d`, i%2))
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {

@@ -70,5 +70,8 @@ func TestNewConnectionsSignInAsTheFileSays(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	pool.Reset()
-	require.ErrorContains(t, pool.Ping(t.Context()), "DATABASE_URL_FILE")
+	require.NoError(t, pool.Ping(t.Context()), "an empty file does not count")
+	require.NoError(t, os.WriteFile(file, []byte("no url"), 0o600))
+	pool.Reset()
+	require.NoError(t, pool.Ping(t.Context()), "nor does content that is no URL")
 }

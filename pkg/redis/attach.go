@@ -2,11 +2,18 @@ package redis
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/telemetry"
 )
+
+// statsEvery is the interval at which the pool's figures are read.
+const statsEvery = 5 * time.Second
 
 // Attach opens the Redis client of a service, closed at shutdown. The service itself adds its
 // readiness checks.
@@ -15,6 +22,31 @@ func Attach(ctx context.Context, a *lifecycle.App, cfg Config) (redis.UniversalC
 	if err != nil {
 		return nil, err
 	}
-	a.OnClose("redis", func(context.Context) error { return client.Close() })
+	// Reading the figures of a cluster may connect to it, which a scrape must not wait for.
+	var latest atomic.Pointer[telemetry.Pool]
+	latest.Store(&telemetry.Pool{Max: cfg.PoolSize})
+	unwatch := telemetry.WatchPool(a.Name()+"-redis", func() telemetry.Pool { return *latest.Load() })
+	a.Go("redis figures", func(ctx context.Context) error {
+		return loop.Every(ctx, statsEvery, func(context.Context) {
+			p := figures(client.PoolStats(), cfg.PoolSize)
+			latest.Store(&p)
+		})
+	})
+	a.OnClose("redis", func(context.Context) error {
+		unwatch()
+		return client.Close()
+	})
 	return client, nil
+}
+
+// figures converts the client's figures. size is the maximum of connections per node.
+func figures(s *redis.PoolStats, size int) telemetry.Pool {
+	p := telemetry.Pool{
+		Max: size, Used: int(s.TotalConns) - int(s.IdleConns), Idle: int(s.IdleConns),
+		Acquired: int64(s.Hits) + int64(s.Misses), TimedOut: int64(s.Timeouts), Waited: time.Duration(s.WaitDurationNs),
+	}
+	if s.PipelineStats != nil { // pipelines have connections of their own
+		p = p.Plus(figures((*redis.PoolStats)(s.PipelineStats), size))
+	}
+	return p
 }

@@ -63,15 +63,15 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 		return nil, config.Invalid("REDIS_DB", cfg.DB, "must be 0 on a cluster, which has no other database")
 	}
 	return client.New(client.Options{
-		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.signIn, PoolSize: cfg.PoolSize,
+		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.signIn(), PoolSize: cfg.PoolSize,
 		Dialing: dialTimeout, Answering: callTimeout, Dialer: dial,
 	}), nil
 }
 
-// signIn returns the current user and password.
-func (c Config) signIn(context.Context) (username, password string, err error) {
-	secret, err := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
-	return c.Username, secret.Reveal(), err
+// signIn returns a function that returns the current user and password.
+func (c Config) signIn() func(context.Context) (username, password string, err error) {
+	password := config.Latest("REDIS_PASSWORD", c.PasswordFile, c.Password)
+	return func(context.Context) (string, string, error) { return c.Username, password().Reveal(), nil }
 }
 
 // Err maps client errors to the platform's errors: a server that is down, loading, failing over,

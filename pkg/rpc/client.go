@@ -29,8 +29,8 @@ const (
 // Peer is another service: where it is and the key of the pair self → peer. Embed it as a named
 // field with `env:", prefix=TICKET_"`.
 type Peer struct {
-	// Addr is host:port or dns:///host:port (every address behind the name gets its share); empty:
-	// the service is not there.
+	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name. Empty
+	// means that the service is not deployed.
 	Addr string `env:"ADDR"`
 	// Key is the key of the pair with that service, at least 32 bytes, or a set, key|key…: the
 	// first signs.
@@ -40,6 +40,7 @@ type Peer struct {
 type dialConfig struct {
 	timeout time.Duration
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
+	lookup  lookupFunc // nil: DNS
 	extra   []grpc.DialOption
 }
 
@@ -66,8 +67,9 @@ type Conn struct {
 func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
 // Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
-// balanced round-robin, given a deadline, and retried on UNAVAILABLE when their method declares
-// itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set up before.
+// balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their
+// method declares itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set
+// up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)
@@ -84,7 +86,8 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
-		grpc.WithDisableServiceConfig(), // a DNS TXT record must not replace it
+		grpc.WithDisableServiceConfig(), // a resolver must not replace it
+		grpc.WithResolvers(nameResolver{cfg.lookup}),
 		grpc.WithChainUnaryInterceptor(c.unary),
 		grpc.WithChainStreamInterceptor(c.stream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
@@ -95,7 +98,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 		grpc.WithIdleTimeout(0),
 	}, cfg.extra...)
 	if telemetry.Enabled() {
-		all = append(all, grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
+		all = append(all, grpc.WithStatsHandler(otelgrpc.NewClientHandler(untracedHealth)))
 	}
 	conn, err := grpc.NewClient(p.Addr, all...)
 	if err != nil {

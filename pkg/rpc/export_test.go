@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -14,4 +15,9 @@ var Check = check
 // Sign returns the value of the metadata key urr-auth.
 func Sign(key config.Secret, caller, callee, method string, at time.Time) string {
 	return "v1 " + caller + " " + strconv.FormatInt(at.Unix(), 10) + " " + signature([]byte(key), caller, callee, method, at.Unix())
+}
+
+// WithLookup replaces DNS.
+func WithLookup(lookup func(ctx context.Context, host string) ([]string, error)) DialOption {
+	return func(c *dialConfig) { c.lookup = lookup }
 }

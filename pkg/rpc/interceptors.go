@@ -62,7 +62,10 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	start := time.Now()
 	if open(serviceOf(info.FullMethod)) {
-		return handler(srv, ss)
+		live, cancel := context.WithCancel(ss.Context())
+		defer cancel()
+		defer context.AfterFunc(s.stopping, cancel)() // a watch of health would delay the stop
+		return handler(srv, &liveStream{ss, live})
 	}
 	ctx := withRequestID(ss.Context())
 	peer, err := s.admit(ctx, info.FullMethod)
@@ -70,7 +73,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		live, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.stopping, cancel)()
-		err = guardStream(srv, &checkedStream{ServerStream: ss, ctx: live, peer: peer}, handler)
+		err = guardStream(srv, &checkedStream{liveStream{ss, live}, peer}, handler)
 		if s.stopping.Err() != nil && ctx.Err() == nil && live.Err() != nil {
 			err = errs.ErrUnavailable.Wrap(errors.New("the server is stopping"))
 		}
@@ -149,16 +152,22 @@ func recovered(err *error) {
 	}
 }
 
-// checkedStream validates received messages; its context ends with the server.
-type checkedStream struct {
+// liveStream is a stream whose context ends with the server.
+type liveStream struct {
 	grpc.ServerStream
 
-	ctx  context.Context //nolint:containedctx // returned by Context
-	peer string
+	ctx context.Context //nolint:containedctx // returned by Context
 }
 
 // Context implements grpc.ServerStream.
-func (s *checkedStream) Context() context.Context { return s.ctx }
+func (s *liveStream) Context() context.Context { return s.ctx }
+
+// checkedStream validates received messages.
+type checkedStream struct {
+	liveStream
+
+	peer string
+}
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(m any) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -27,12 +28,24 @@ import (
 // the largest, at about 3 MB.
 const maxMessage = 16 << 20
 
-// Connections end after this age, so that clients find new replicas. Streams get the grace to end
-// by themselves; then their watchers reconnect.
+// Connections end after this age, so that clients behind one virtual address, and those of the
+// previous release, find new replicas. Streams get the grace to end by themselves; then their
+// watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
 	maxConnectionAgeGrace = 30 * time.Second
 )
+
+// The names for which gRPC health reports a status. Clients watch servingHealth.
+// readinessHealth is for probes; the charts probe /readyz, which the previous release has too.
+const (
+	servingHealth   = ""
+	readinessHealth = "readiness"
+)
+
+// untracedHealth omits health checks from traces: a client watches health for as long as it is
+// connected.
+var untracedHealth = otelgrpc.WithFilter(filters.Not(filters.HealthCheck()))
 
 // cutGrace is how long calls may take to end after they were cut off.
 const cutGrace = 100 * time.Millisecond
@@ -85,10 +98,11 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 		}),
 	}
 	if telemetry.Enabled() {
-		opts = append(opts, grpc.StatsHandler(otelgrpc.NewServerHandler()))
+		opts = append(opts, grpc.StatsHandler(otelgrpc.NewServerHandler(untracedHealth)))
 	}
 	s.grpc = grpc.NewServer(opts...)
-	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	s.SetServing(false)
+	s.SetReady(false)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s, nil
@@ -146,13 +160,19 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetServing sets the status of gRPC health.
-func (s *Server) SetServing(ok bool) {
+// SetServing tells clients whether this replica can do its work. They prefer replicas that can, and
+// call one that cannot only if no other can.
+func (s *Server) SetServing(ok bool) { s.setHealth(servingHealth, ok) }
+
+// SetReady sets the status that a probe gets for "readiness": whether clients may find this replica.
+func (s *Server) SetReady(ok bool) { s.setHealth(readinessHealth, ok) }
+
+func (s *Server) setHealth(name string, ok bool) {
 	st := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if ok {
 		st = grpc_health_v1.HealthCheckResponse_SERVING
 	}
-	s.health.SetServingStatus("", st)
+	s.health.SetServingStatus(name, st)
 }
 
 // Stop ends streams (their clients see UNAVAILABLE and reconnect to another replica) and waits for

@@ -51,7 +51,7 @@ func Append(b []byte, m proto.Message) ([]byte, error) {
 type field struct {
 	fd  protoreflect.FieldDescriptor
 	key []byte // `"name":`
-	// always: written also when it has its zero value.
+	// always means that the field is written even with its zero value.
 	always bool
 	put    func([]byte, protoreflect.Value) ([]byte, error)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // strict refuses what protojson accepts and our schemas do not: numbers as strings, integers with a
-// fraction or an exponent, members by their name in the .proto instead of their JSON name, and
-// every Caller, null or not. It walks the tokens of a document that protojson has already read into
+// fraction or an exponent, members by their name in the .proto instead of their JSON name, text with
+// U+0000, and every Caller, null or not. It walks the tokens of a document that protojson has already read into
 // a message of md, so all names and nestings are known to fit.
 func strict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -34,14 +34,15 @@ const (
 	notKnown    = "is not known"
 	wholeNumber = "must be a whole number in range"
 	number      = "must be a number"
+	noNull      = "must not contain the character U+0000"
 )
 
 // walk methods return the path of the first wrong member, as ".sections[0].price", and what is
 // wrong with it; "" for nothing.
 type walk struct{ dec *json.Decoder }
 
-// next returns the next token; nil for a null, and at the end, which is not reached in a valid
-// document.
+// next returns the next token. It returns nil for a null and at the end of the input, which a valid
+// document does not reach.
 func (w *walk) next() json.Token {
 	tok, _ := w.dec.Token()
 	return tok
@@ -109,7 +110,12 @@ func (w *walk) single(fd protoreflect.FieldDescriptor) (path, message string) {
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return w.message(fd.Message())
-	case protoreflect.BoolKind, protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
+	case protoreflect.StringKind: // PostgreSQL cannot store the character
+		if text, ok := w.next().(string); ok && strings.ContainsRune(text, 0) {
+			return "", noNull
+		}
+		return "", ""
+	case protoreflect.BoolKind, protoreflect.BytesKind, protoreflect.EnumKind:
 		w.next() // protojson reads these as strictly as we do
 		return "", ""
 	case protoreflect.FloatKind, protoreflect.DoubleKind:

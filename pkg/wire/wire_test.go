@@ -159,6 +159,7 @@ func TestUnmarshalRefusesUnknownAndRepeatedMembers(t *testing.T) {
 		"caller of an item":  {`{"items": [{}, {"caller": {"userId": "x"}}]}`, "UNKNOWN_FIELD", "items[1].caller", "is not known"},
 		"caller null":        {`{"items": [{"eventId": "e"}], "caller": null}`, "UNKNOWN_FIELD", "caller", "is not known"},
 		"caller escaped":     {`{"\u0063aller": {}}`, "UNKNOWN_FIELD", "caller", "is not known"},
+		"null character":     {`{"names": ["a", "b\u0000c"]}`, "INVALID_REQUEST", "names[1]", "must not contain the character U+0000"},
 		"name of the schema": {`{"leafList": [{}, {"seat_id": "A"}]}`, "UNKNOWN_FIELD", "leafList[1].seat_id", "is not known"},
 		"both names":         {`{"maybeText": "a", "maybe_text": "b"}`, "INVALID_REQUEST", "maybe_text", "is there twice"},
 		"null, then a value": {`{"int64": null, "int64": 3}`, "INVALID_REQUEST", "int64", "is there twice"},

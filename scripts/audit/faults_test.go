@@ -107,7 +107,7 @@ func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
 func stores(t *testing.T) *Stores {
 	t.Helper()
 	s := &Stores{
-		ticket: database(t, "ticket"), payment: database(t, "payment"), stats: database(t, "stats"),
+		ticket: newDatabase(t, "ticket"), payment: newDatabase(t, "payment"), stats: newDatabase(t, "stats"),
 		brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t), read: once(topics.Read),
 	}
 	_, err := s.ticket.Exec(t.Context(), "ALTER TABLE tickets DROP CONSTRAINT tickets_reservation_id_fkey; DROP INDEX tickets_one_valid")
@@ -154,8 +154,8 @@ func empty(tables ...string) string {
 	return "DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + ";"
 }
 
-// database creates a service's own tables.
-func database(t *testing.T, service string) *pgxpool.Pool {
+// newDatabase makes a database with the tables of a service.
+func newDatabase(t *testing.T, service string) *pgxpool.Pool {
 	t.Helper()
 	return postgrestest.New(t,
 		postgres.MigrationSet{Name: service, FS: os.DirFS("../../services/" + service + "/internal/postgres")},
@@ -171,7 +171,7 @@ const (
 	unpublished, wrongFigures = "not published", "miscounted"
 )
 
-// inconsistencies change honest stores, and name the kinds of faults that are then found.
+// inconsistencies are changes to consistent stores, with the kinds of faults that each must show.
 var inconsistencies = map[string]struct {
 	ticket, payment, stats string
 	ledger                 func(map[string]*sandbox.Charge)

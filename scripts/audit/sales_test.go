@@ -50,7 +50,7 @@ func TestSalesDetectsInconsistencies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &Stores{ticket: database(t, "ticket")}
+			s := &Stores{ticket: newDatabase(t, "ticket")}
 			for _, sql := range []string{sale, `DROP INDEX reservation_seats_one_live, tickets_one_valid`, c.damage} {
 				_, err := s.ticket.Exec(t.Context(), sql)
 				require.NoError(t, err)

@@ -79,6 +79,8 @@ func (s *Set) notRequested() []string {
 	return names
 }
 
+// stopAcquired stops the backends that only test runs have requested, unless another test run still
+// holds a share of the lock file users.
 func (s *Set) stopAcquired(ctx context.Context, users string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

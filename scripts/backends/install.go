@@ -18,7 +18,7 @@ import (
 // jars returns the folder with the jars of scripts/backends/<name>.pom.xml. Maven downloads them
 // when the pom changes.
 func (s *Set) jars(ctx context.Context, name string) (string, error) {
-	if _, err := s.apt.Need(ctx, "java", "default-jre-headless"); err != nil {
+	if _, err := s.apt.Ensure(ctx, "java", "default-jre-headless"); err != nil {
 		return "", err
 	}
 	dir, err := s.jarFolder(name)
@@ -38,7 +38,7 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	mvn, err := s.apt.Need(ctx, "mvn", "maven")
+	mvn, err := s.apt.Ensure(ctx, "mvn", "maven")
 	if err != nil {
 		return "", err
 	}

@@ -42,7 +42,7 @@ func (s *Set) redisServer(name string, base int, extra []string) backend {
 	return backend{
 		name: name, ports: []int{port}, stop: syscall.SIGTERM, settle: nothing,
 		prepare: func(ctx context.Context) error {
-			if _, err := s.apt.Need(ctx, "redis-server", "redis-server"); err != nil {
+			if _, err := s.apt.Ensure(ctx, "redis-server", "redis-server"); err != nil {
 				return err
 			}
 			_, err := s.data(name)

@@ -50,16 +50,23 @@ type size struct {
 	hold, slot int               // seconds
 	behaviours []crowd.Behaviour // nil: the crowd's default shares
 	voidAfter  time.Duration     // when payment voids a charge that the provider does not know
+	hang, cut  time.Duration     // of a process or a slow link; of a link
 }
 
 var (
-	longSale = size{visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second}
+	longSale = size{
+		visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second,
+		hang: 3 * time.Second, cut: 2 * time.Second,
+	}
 	// In the short form no visitor is away for long or abandons seats that others then wait for.
-	shortSale = size{visitors: 24, threshold: 8, rate: 24, arrive: 2 * time.Second, hold: 5, slot: 20, behaviours: shortBehaviours(), voidAfter: time.Second}
+	shortSale = size{
+		visitors: 20, threshold: 10, rate: 20, arrive: time.Second, hold: 5, slot: 20, voidAfter: time.Second,
+		hang: 1500 * time.Millisecond, cut: time.Second, behaviours: shortBehaviours(),
+	}
 )
 
 func shortBehaviours() []crowd.Behaviour {
-	return append(slices.Repeat([]crowd.Behaviour{crowd.Buys}, 20), crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined, crowd.DropsHold)
+	return append(slices.Repeat([]crowd.Behaviour{crowd.Buys}, 16), crowd.ClicksTwice, crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined)
 }
 
 // sale is a sale and its crowd.
@@ -118,7 +125,7 @@ func order(t *testing.T) (uint64, *rand.Rand) {
 // runShort plays one sale and injects two faults while visitors are paying.
 func (r *run) runShort(rng *rand.Rand) {
 	done := r.begin(func() bool { return true })
-	all := r.serviceFaults()
+	all := r.shortFaults()
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for i, d := range all[:2] {
 		r.Eventually(func(context.Context) error { return r.requireSold(i + 1) })
@@ -148,7 +155,7 @@ func (r *run) runFull(rng *rand.Rand, rounds int) {
 // begin checks the invariants from now on and runs sales. After the sale for which over returns
 // true it closes the channel.
 func (r *run) begin(over func() bool) (finished <-chan struct{}) {
-	r.checkAlways()
+	r.watchInvariants()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

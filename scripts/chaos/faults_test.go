@@ -19,17 +19,28 @@ func (r *run) faults() []fault {
 
 // serviceFaults affect only processes and connections of the run.
 func (r *run) serviceFaults() []fault {
-	var all []fault
-	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
-		all = append(all,
-			fault{"kill " + name, func() { r.killAndStart(name, 0, time.Second) }},
-			fault{"hang " + name, func() { r.hang(name, 1, 3*time.Second) }},
-		)
+	all := r.shortFaults()
+	for _, name := range []string{platform.Ticket, platform.Payment, platform.Stats} {
+		all = append(all, fault{"kill " + name, func() { r.killAndStart(name, 0, time.Second) }})
 	}
 	return append(all,
-		fault{"kill gateway", func() { r.killAndStart(platform.Gateway, 0, 0) }},
 		fault{"kill every ticket", func() { r.killAll(platform.Ticket) }},
 		fault{"kill every payment", func() { r.killAll(platform.Payment) }},
+	)
+}
+
+// shortFaults are the service faults whose effects are repaired within some seconds. After a kill
+// of ticket or stats, their events wait for the end of the dead consumer's session (10 s), and
+// after a kill of payment, a charge that it began waits for the end of its lease.
+func (r *run) shortFaults() []fault {
+	var all []fault
+	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
+		all = append(all, fault{"hang " + name, func() { r.hang(name, 1, r.size.hang) }})
+	}
+	return append(all,
+		fault{"kill queue", func() { r.killAndStart(platform.Queue, 0, time.Second) }},
+		fault{"kill vwr", func() { r.killAndStart(platform.VWR, 0, time.Second) }},
+		fault{"kill gateway", func() { r.killAndStart(platform.Gateway, 0, 0) }},
 		fault{"deploy queue", func() { r.deploy(platform.Queue) }},
 		fault{"cut payment off its provider", func() { r.cut(platform.Payment, platform.Sandbox) }},
 		fault{"cut ticket off its database", func() { r.cut(platform.Ticket, "postgres") }},
@@ -92,13 +103,13 @@ func (r *run) deploy(name string) {
 func (r *run) cut(service, peer string) {
 	link := r.Link(service, peer)
 	link.Cut()
-	time.Sleep(2 * time.Second)
+	time.Sleep(r.size.cut)
 	link.Heal()
 }
 
 func (r *run) slow(service, peer string, by time.Duration) {
 	link := r.Link(service, peer)
 	link.Delay(by)
-	time.Sleep(3 * time.Second)
+	time.Sleep(r.size.hang)
 	link.Heal()
 }

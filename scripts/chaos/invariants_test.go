@@ -12,8 +12,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// checkAlways checks from now on the invariants that must hold at every instant.
-func (r *run) checkAlways() {
+// watchInvariants starts periodic checks of the invariants that must hold at every instant.
+func (r *run) watchInvariants() {
 	r.Always("no seat is sold twice", 500*time.Millisecond, func(ctx context.Context) (string, error) {
 		for _, s := range r.all() {
 			sales, err := r.stores.Sales(ctx, s.EventID)

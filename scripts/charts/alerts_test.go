@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
+
+// foreign are the metrics of Prometheus itself and of kube-state-metrics, with their labels.
+var foreign = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"up":              ``,
+	"kube_job_failed": `"job_name" "condition"`,
+	"kube_horizontalpodautoscaler_status_current_replicas": `"horizontalpodautoscaler"`,
+	"kube_horizontalpodautoscaler_spec_max_replicas":       `"horizontalpodautoscaler"`,
+	"kube_horizontalpodautoscaler_spec_min_replicas":       `"horizontalpodautoscaler"`,
+}
 
 // An alert on a metric that does not exist never fires, and an alert without a runbook entry does
 // not say what to do.
@@ -23,13 +33,14 @@ func TestAlerts(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, b.charts("urr", "alerts.yaml"))), &file))
 	require.NotEmpty(t, file.Alerts)
 	code := metricsCode(t, b)
+	maps.Copy(code, foreign)
 	for _, a := range file.Alerts {
 		require.Regexp(t, `^Urr[A-Za-z]+$`, a.Alert)
 		require.Contains(t, []string{"warning", "critical"}, a.Severity, a.Alert)
 		require.NotEmpty(t, a.Summary, a.Alert)
 		require.Regexp(t, `^\d+m$`, a.For, a.Alert)
 
-		selectors := regexp.MustCompile(`\b(urr_\w+)(\{[^}]*\})?`).FindAllStringSubmatch(a.Expr, -1)
+		selectors := regexp.MustCompile(`\b((?:urr|kube)_\w+|up\b)(\{[^}]*\})?`).FindAllStringSubmatch(a.Expr, -1)
 		require.NotEmpty(t, selectors, a.Alert)
 		for _, s := range selectors {
 			require.True(t, strings.HasPrefix(s[2], "{$ns"), "%s: %s of every namespace", a.Alert, s[1])
@@ -37,7 +48,8 @@ func TestAlerts(t *testing.T) {
 			declared, found := code[metric]
 			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
 			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
-				if label[1] != "app_kubernetes_io_name" { // set by the PodMonitor
+				// Set by the PodMonitor, and by the client library for a histogram.
+				if label[1] != "app_kubernetes_io_name" && label[1] != "le" {
 					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
 				}
 			}

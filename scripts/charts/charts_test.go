@@ -2,9 +2,11 @@ package charts_test
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"urr.guru/scripts/internal/schemas"
+	"urr.guru/scripts/internal/umbrella"
 	"urr.guru/scripts/platform"
 )
 
@@ -27,11 +30,7 @@ func TestLint(t *testing.T) {
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	charts := []string{"urr"}
-	for _, s := range services() {
-		charts = append(charts, s.Name)
-	}
-	for _, chart := range charts {
+	for _, chart := range append(serviceNames(), "urr") {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
 			b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", b.charts(chart))
@@ -44,20 +43,21 @@ func TestUnit(t *testing.T) {
 func TestObjectsAreValid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	schemas := filepath.Join(writeSchemas(t, b), "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json")
-	check := func(t *testing.T, objects []byte, want string) {
-		t.Helper()
-		out := b.run(t, objects, "kubeconform", "-strict", "-summary", "-schema-location", schemas, "-")
-		require.Contains(t, string(out), want)
-		require.Contains(t, string(out), "Skipped: 0")
-	}
-	check(t, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...), "Invalid: 0")
+	requireValid(t, b, b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...))
 	for _, s := range services() {
-		check(t, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, serviceArgs(s)...)...), "Invalid: 0")
+		requireValid(t, b, b.run(t, nil, "helm", append([]string{"template", s.Name, b.charts(s.Name)}, serviceArgs(s)...)...))
 	}
 	for _, file := range []string{"sandbox.yaml", "backends.yaml"} {
-		check(t, []byte(read(t, filepath.Join(b.layout.Root, "deploy", "kind", file))), "Invalid: 0")
+		requireValid(t, b, []byte(read(t, filepath.Join(b.layout.Root, "deploy", "kind", file))))
 	}
+}
+
+func requireValid(t *testing.T, b fixture, objects []byte) {
+	t.Helper()
+	schemas := filepath.Join(writeSchemas(t, b), "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json")
+	out := b.run(t, objects, "kubeconform", "-strict", "-summary", "-schema-location", schemas, "-")
+	require.Contains(t, string(out), "Invalid: 0")
+	require.Contains(t, string(out), "Skipped: 0")
 }
 
 // The check above detects a misspelt field, and a number where a string is required.
@@ -73,7 +73,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	}
 }
 
-// Each message of a failed validation has a test.
+// Each message with which a template fails is expected by a helm-unittest suite.
 func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -81,6 +81,9 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 	require.NoError(t, err)
 	suites, err := filepath.Glob(b.charts("*", "tests", "*.yaml"))
 	require.NoError(t, err)
+	unused, err := filepath.Glob(filepath.Join("testdata", "*", "tests", "*.yaml"))
+	require.NoError(t, err)
+	suites = append(suites, unused...)
 	var expected strings.Builder
 	for _, suite := range suites {
 		expected.WriteString(read(t, suite))
@@ -105,7 +108,7 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 func TestChartsFollowThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const most = 120 // maximum lines of a values.yaml, to keep it readable
+	const most = 60 // maximum lines of a values.yaml, to keep it readable
 	for _, s := range services() {
 		require.Equal(t, "{{ include \"urr-lib.service\" . }}\n", read(t, b.charts(s.Name, "templates", "service.yaml")))
 		text := read(t, b.charts(s.Name, "values.yaml"))
@@ -125,19 +128,46 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
-// Changing a variable restarts the pods, and changing other values does not.
+// A changed variable has its own ConfigMap, whose name the pods contain, so that it restarts them.
+// Changing other values does not.
 func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	sum := func(args ...string) string {
+	// configurations are the ConfigMaps that the pods and the migrations read.
+	configurations := func(args ...string) []string {
 		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
-		found := regexp.MustCompile(`checksum/config: \w+`).FindAllString(string(b.run(t, nil, "helm", args...)), -1)
-		require.Len(t, found, len(services()))
-		return strings.Join(found, "\n")
+		out := string(b.run(t, nil, "helm", args...))
+		var names []string
+		for _, m := range regexp.MustCompile(`configMapRef:\n +name: (\S+)`).FindAllStringSubmatch(out, -1) {
+			require.Contains(t, out, "kind: ConfigMap\nmetadata:\n  name: "+m[1]+"\n")
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
 	}
-	before := sum()
-	require.Equal(t, before, sum("--set", "gateway.replicas=5"))
-	require.NotEqual(t, before, sum("--set", "gateway.config.SESSION_LIFE=1h"))
+	before := configurations()
+	require.Len(t, before, len(services()), "one of each service")
+	require.Equal(t, before, configurations("--set", "gateway.replicas=5"))
+	after := configurations("--set", "gateway.config.SESSION_LIFE=1h")
+	require.NotEqual(t, before[0], after[0])
+	require.Contains(t, after[0], "urr-gateway-")
+	require.Equal(t, before[1:], after[1:], "those of the other services")
+}
+
+// Helm waits for each hook as long as for an operation, 5 minutes by default. A migration that takes
+// longer must have failed by then, or it would go on after the upgrade has failed.
+func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 // seconds
+	b := setup(t)
+	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...))
+	deadlines := regexp.MustCompile(`activeDeadlineSeconds: (\d+)`).FindAllStringSubmatch(out, -1)
+	require.Len(t, deadlines, strings.Count(out, "kind: Job\n"))
+	for _, d := range deadlines {
+		seconds, err := strconv.Atoi(d[1])
+		require.NoError(t, err)
+		require.Less(t, seconds, timeout)
+	}
 }
 
 // One invalid value causes one error.
@@ -151,6 +181,30 @@ func TestInvalidValueIsReportedOnce(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, []string{"- at '/replicas': minimum: got 0, want 1"}, regexp.MustCompile(`(?m)^ *- at .*$`).FindAllString(string(out), -1))
 	}
+}
+
+// The generated dependencies and links of the umbrella are current.
+func TestUmbrellaIsCurrent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dir := copyCharts(t, b)
+	require.NoError(t, umbrella.Write(dir, serviceNames()))
+	require.Equal(t, read(t, filepath.Join(dir, "urr", "Chart.yaml")), read(t, b.charts("urr", "Chart.yaml")), "make settings")
+	for _, chart := range append(serviceNames(), "urr") {
+		require.Equal(t, names(t, filepath.Join(dir, chart, "charts")), names(t, b.charts(chart, "charts")), "links of %s: make settings", chart)
+	}
+}
+
+// names lists the entries of a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }
 
 // The generated schemas are current: Helm reads them from the checkout, so they are committed.
@@ -171,8 +225,10 @@ func TestPackedChartsAreValidated(t *testing.T) {
 	b := setup(t)
 	dir := t.TempDir()
 	b.run(t, nil, "helm", "package", b.charts("stats"), "--destination", dir)
-	packed := filepath.Join(dir, "stats-0.1.0.tgz")
-	args := append([]string{"template", "stats", packed}, serviceArgs(platform.Service{})...)
+	packed, err := filepath.Glob(filepath.Join(dir, "stats-*.tgz"))
+	require.NoError(t, err)
+	require.Len(t, packed, 1)
+	args := append([]string{"template", "stats", packed[0]}, serviceArgs(platform.Service{})...)
 	b.run(t, nil, "helm", args...)
 	cmd := b.command(t, "", "helm", append(args, "--set", "kafka.saslx=no")...)
 	out, err := cmd.CombinedOutput()

@@ -82,11 +82,21 @@ func services() []platform.Service {
 	return out
 }
 
+// serviceNames are the names of the services' charts.
+func serviceNames() []string {
+	var names []string
+	for _, s := range services() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // umbrellaArgs are the arguments that the umbrella chart requires.
 func (b fixture) umbrellaArgs() []string {
 	return []string{
 		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
 		"--set", "global.redis.addresses={redis:6379}", "--set", "secrets.databaseURL=postgres://urr@postgres/%s",
+		"--set", "secrets.generate=always",
 		"--set", "global.networkPolicy.enabled=true", "--set", "global.networkPolicy.backends={10.1.0.0/16}",
 		"--set", "global.authorities=rds", "--set", "global.telemetry.otlpEndpoint=http://collector:4317",
 		"--set", "gateway.ingress.enabled=true", "--set", "gateway.ingress.hosts={tickets.example}",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"testing"
 
@@ -63,19 +64,18 @@ func allows(rules []rule, port int, labels map[string]string) bool {
 	})
 }
 
-// Policies admit exactly the pairs of services that the platform declares. The test evaluates the
-// policies themselves, since the cluster's network may not enforce them.
-func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
-	t.Parallel()
-	const grpcPort, opsPort = 9000, 9001
-	b := setup(t)
-	policies, labels := map[string]policy{}, map[string]map[string]string{}
-	out := b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...)
+const grpcPort, opsPort = 9000, 9001
+
+// policies renders a chart and returns its NetworkPolicies and the labels of its pods, by name.
+func (b fixture) policies(t *testing.T, release, chart string, args ...string) (policies map[string]policy, labels map[string]map[string]string) {
+	t.Helper()
+	policies, labels = map[string]policy{}, map[string]map[string]string{}
+	out := b.run(t, nil, "helm", append([]string{"template", release, b.charts(chart)}, args...)...)
 	for decoder := yaml.NewDecoder(bytes.NewReader(out)); ; {
 		var o policy
 		err := decoder.Decode(&o)
 		if errors.Is(err, io.EOF) {
-			break
+			return policies, labels
 		}
 		require.NoError(t, err)
 		switch o.Kind {
@@ -86,6 +86,14 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 			labels[o.Metadata.Name] = o.Spec.Template.Metadata.Labels
 		}
 	}
+}
+
+// Policies admit exactly the pairs of services that the platform declares. The test evaluates the
+// policies themselves, since the cluster's network may not enforce them.
+func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	policies, labels := b.policies(t, "urr", "urr", b.umbrellaArgs()...)
 	for name, own := range labels {
 		require.True(t, policies[name].Spec.PodSelector.selects(own), "the policy of %s is not for its pods", name)
 		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
@@ -97,6 +105,27 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 			require.Equal(t, declared, allows(policies[caller].Spec.Egress, grpcPort, labels[callee]), "%s may call %s", from.Name, to.Name)
 			require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller]), "%s lets %s in", to.Name, from.Name)
 			require.False(t, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller+"-migrate"]), "migrations call nobody")
+		}
+	}
+}
+
+// The same holds for services that are installed alone, each in a release of its own name.
+func TestPoliciesOfChartsAloneAllowTheDeclaredPairs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	policies, labels := map[string]policy{}, map[string]map[string]string{}
+	for _, s := range services() {
+		args := append(serviceArgs(s), "--set", "networkPolicy.backends={10.1.0.0/16}")
+		p, l := b.policies(t, s.Name, s.Name, args...)
+		maps.Copy(policies, p)
+		maps.Copy(labels, l)
+	}
+	for _, from := range services() {
+		for _, to := range services() {
+			declared := slices.Contains(from.Calls, to.Name)
+			require.Equal(t, declared, allows(policies[from.Name].Spec.Egress, grpcPort, labels[to.Name]), "%s may call %s", from.Name, to.Name)
+			require.Equal(t, declared, allows(policies[to.Name].Spec.Ingress, grpcPort, labels[from.Name]), "%s lets %s in", to.Name, from.Name)
+			require.False(t, allows(policies[to.Name].Spec.Ingress, grpcPort, labels[from.Name+"-migrate"]), "migrations call nobody")
 		}
 	}
 }

@@ -211,6 +211,9 @@ failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
 volumePluginDir: $RUN/volumeplugins
+# A changed Secret reaches the files of its pods within 15 s. The default, one minute, would make a
+# test of a key rotation wait for minutes.
+syncFrequency: 10s
 Y
   start kubelet kubelet --config "$RUN/kubelet.yaml" --kubeconfig "$p/kubelet.conf" --root-dir "$RUN/kubelet" \
     --cert-dir "$RUN/kubelet-certs" --node-ip "$NODE_IP" --hostname-override "$NODE"

@@ -1,6 +1,7 @@
 package crowd_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -108,6 +109,7 @@ func TestEveryBrowserHasAnAddress(t *testing.T) {
 // network responds with the given statuses in order; 0 closes the connection.
 type network struct {
 	statuses []int
+	body     string
 	asked    int
 }
 
@@ -122,7 +124,7 @@ func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
 		rec.Header().Set("Retry-After", "7")
 	}
 	rec.WriteHeader(status)
-	_, _ = rec.WriteString(`{"token":"t"}`)
+	_, _ = rec.WriteString(cmp.Or(n.body, `{"token":"t"}`))
 	return rec.Result(), nil
 }
 
@@ -149,6 +151,19 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 		start := time.Now()
 		require.ErrorContains(t, crowd.NewAPIOver(gone, crowd.NewRecorder()).Login(t.Context(), "alice"), "Service Unavailable")
 		require.Greater(t, time.Since(start), time.Minute, "longer than a restart and its pause take")
+	})
+}
+
+// Payers whose card is declined during a short outage of the provider must still be there after it:
+// seats of those who leave stay held for minutes.
+func TestDeclinedVisitorWaitsBeforeNextAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		declines := &network{statuses: []int{http.StatusOK}, body: `{"status":"DECLINED"}`}
+		start := time.Now()
+		require.ErrorContains(t, crowd.NewAPIOver(declines, crowd.NewRecorder()).Pay(t.Context(), 5), "declined")
+		require.Equal(t, 10, declines.asked, "prepare and confirm for each attempt")
+		require.Greater(t, time.Since(start), 2*time.Second) // in fake time
 	})
 }
 

@@ -19,11 +19,17 @@ func (a *API) Login(ctx context.Context, userID string) error {
 	return v.login(ctx)
 }
 
+// Pay pays for a reservation as a visitor does who tries the given number of valid cards.
+func (a *API) Pay(ctx context.Context, cards int) error {
+	v := &visitor{crowd: &Crowd{cards: cards}, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}
+	return v.pay(ctx, reservation{ReservationID: "r"})
+}
+
 // Bend and Arrivals export internal functions for tests.
 var (
 	Bend     = tamper
 	Arrivals = arrivals
 )
 
-// Ticket records a ticket as a visitor does who sees it.
+// Ticket exports Tally.ticket.
 func (t *Tally) Ticket(seat, user string) { t.ticket(seat, user) }

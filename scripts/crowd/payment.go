@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-type prepared struct {
+type preparedPayment struct {
 	PaymentID string `json:"paymentId"`
 	OrderID   string `json:"orderId"`
 	Amount    int64  `json:"amount"`
@@ -27,7 +27,12 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 			return fmt.Errorf("a card to be declined was %s", status)
 		}
 	}
-	for range v.crowd.cards {
+	for attempt := range v.crowd.cards {
+		if attempt > 0 {
+			if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
+				return err
+			}
+		}
 		status, err := v.charge(ctx, held, paymentKey(v.rng, uuid.NewString()))
 		if err != nil {
 			return err
@@ -47,7 +52,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 
 // charge prepares and confirms one payment of the reservation and returns its status.
 func (v *visitor) charge(ctx context.Context, held reservation, paymentKey string) (string, error) {
-	var p prepared
+	var p preparedPayment
 	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
 	if err := v.post(ctx, StepPrepare, "/api/v1/payments/prepare", body, &p); err != nil {
 		return "", err

@@ -65,6 +65,7 @@ var (
 		{"salesCloseAt", `"2028-12-31T10:00:00Z"`, invalid, "salesCloseAt"},
 		{"startsAt", `"2028-12-31T10:00:00Z"`, invalid, "startsAt"},
 		{"seating", `"ASSIGNED"`, invalid, "sections[0].rows"},
+		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
@@ -72,7 +73,8 @@ var (
 
 func text(body string) func(*inputWorld) string { return func(*inputWorld) string { return body } }
 
-// inputRows has a row for every route of the reference; a route without one fails the test.
+// inputRows has the inputs to try at each route of the API reference. A route without a row fails
+// the test.
 var inputRows = map[string]inputRow{
 	// Sign-in
 	"POST /api/v1/auth/dev-login":        {none: edgeAlone},

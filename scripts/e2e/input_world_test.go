@@ -89,7 +89,7 @@ func (w *inputWorld) buy(b *buyer) {
 	_, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
 	require.NoError(w.t, err)
 	b.awaitStatus(w.p, held, "CONFIRMED")
-	b.await(w.p, "/api/v1/queue/status/"+b.event, "none")
+	b.awaitStatusAt(w.p, "/api/v1/queue/status/"+b.event, "none")
 	var list struct{ Items []struct{ TicketID string } }
 	b.Must(w.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
 	require.Len(w.t, list.Items, 1)

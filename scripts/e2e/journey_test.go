@@ -103,16 +103,17 @@ func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (har
 // awaitStatus polls the buyer's reservation.
 func (b *buyer) awaitStatus(p *harness.Platform, r reservation, status string) {
 	b.t.Helper()
-	b.await(p, "/api/v1/my/reservations/"+r.ReservationID, status)
+	b.awaitStatusAt(p, "/api/v1/my/reservations/"+r.ReservationID, status)
 }
 
 // awaitPayment polls the buyer's payment.
 func (b *buyer) awaitPayment(p *harness.Platform, payment preparedPayment, status string) {
 	b.t.Helper()
-	b.await(p, "/api/v1/payments/"+payment.PaymentID, status)
+	b.awaitStatusAt(p, "/api/v1/payments/"+payment.PaymentID, status)
 }
 
-func (b *buyer) await(p *harness.Platform, path, status string) {
+// awaitStatusAt polls a path until the member status of the answer has the given value.
+func (b *buyer) awaitStatusAt(p *harness.Platform, path, status string) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
 		var now struct{ Status string }

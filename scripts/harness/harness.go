@@ -232,18 +232,7 @@ func (p *Platform) add(s platform.Service) error {
 // end stops the services in reverse order of their dependencies, and then the proxies. It leaves
 // the workspace ready for the next run.
 func (p *Platform) end() error {
-	var errs []error
-	for _, s := range slices.Backward(platform.Services()) {
-		svc := p.services[s.Name]
-		if svc == nil {
-			continue
-		}
-		for i := range svc.replicas {
-			if err := svc.end(i); err != nil {
-				errs = append(errs, fmt.Errorf("stop %s-%d: %w", s.Name, i, err))
-			}
-		}
-	}
+	err := p.endServices()
 	for _, l := range p.links {
 		l.close()
 	}
@@ -251,9 +240,31 @@ func (p *Platform) end() error {
 		p.names.close()
 	}
 	if p.opts.OwnBackends {
-		return errors.Join(append(errs, p.workspace.restoreBackends())...)
+		return errors.Join(err, p.workspace.restoreBackends())
 	}
-	return errors.Join(append(errs, p.workspace.leave(context.Background()))...)
+	return errors.Join(err, p.workspace.release(context.Background()))
+}
+
+// endServices ends each service once all services that need it have ended, the others
+// concurrently: an end takes little work, but waits for the drain.
+func (p *Platform) endServices() error {
+	ended := map[string]chan struct{}{}
+	for name := range p.services {
+		ended[name] = make(chan struct{})
+	}
+	var group errgroup.Group
+	for name, svc := range p.services {
+		group.Go(func() error {
+			defer close(ended[name])
+			for _, caller := range platform.Services() {
+				if done := ended[caller.Name]; done != nil && slices.Contains(caller.Needs, name) {
+					<-done
+				}
+			}
+			return svc.endAll()
+		})
+	}
+	return group.Wait()
 }
 
 // showLogsOfFailure adds the end of every service's log to the output of a failed test.

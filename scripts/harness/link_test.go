@@ -3,7 +3,6 @@ package harness_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,15 +11,16 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// One service and its database are enough to test a link's effect on a connection.
-func statsOnALink(t *testing.T) (*harness.Platform, func(want int) func(context.Context) error) {
+// One service and its database are enough to test a link's effect on a connection. The check reports
+// whether the service's database answers it.
+func statsOnALink(t *testing.T) (p *harness.Platform, connected func(want float64) func(context.Context) error) {
 	t.Helper()
-	p := harness.Start(t, harness.Options{Services: []string{"stats"}, Links: true})
-	return p, func(want int) func(context.Context) error {
+	p = harness.Start(t, harness.Options{Services: []string{"stats"}, Links: true})
+	return p, func(want float64) func(context.Context) error {
 		return func(ctx context.Context) error {
-			code, err := get(ctx, "http://"+p.Service("stats").Ops(0)+"/readyz")
-			if err == nil && code != want {
-				err = fmt.Errorf("readyz answers %d, not %d", code, want)
+			got, err := p.Service("stats").Metric(ctx, 0, `urr_ready{condition="postgres"}`)
+			if err == nil && got != want {
+				err = fmt.Errorf("the condition postgres is %v, not %v", got, want)
 			}
 			return err
 		}
@@ -28,18 +28,18 @@ func statsOnALink(t *testing.T) (*harness.Platform, func(want int) func(context.
 }
 
 func TestLinkCutAndHeal(t *testing.T) {
-	p, ready := statsOnALink(t)
-	p.Eventually(ready(http.StatusOK))
+	p, connected := statsOnALink(t)
+	p.Eventually(connected(1))
 	p.Link("stats", "postgres").Cut()
-	p.Eventually(ready(http.StatusServiceUnavailable))
+	p.Eventually(connected(0))
 	require.NoError(t, p.DB("stats").Ping(t.Context()), "audits do not go through links")
 	p.Link("stats", "postgres").Heal()
-	p.Eventually(ready(http.StatusOK))
+	p.Eventually(connected(1))
 
 	p.Link("stats", "postgres").Blackhole()
-	p.Eventually(ready(http.StatusServiceUnavailable))
+	p.Eventually(connected(0))
 	p.Link("stats", "postgres").Heal()
-	p.Eventually(ready(http.StatusOK))
+	p.Eventually(connected(1))
 }
 
 func TestDialSignsForThePair(t *testing.T) {

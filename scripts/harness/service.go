@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/platform"
 )
@@ -195,6 +197,20 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 		_, err := fetch(ctx, "http://"+s.Ops(i)+"/readyz")
 		return err
 	})
+}
+
+// endAll stops all replicas concurrently.
+func (s *Service) endAll() error {
+	var group errgroup.Group
+	for i := range s.replicas {
+		group.Go(func() error {
+			if err := s.end(i); err != nil {
+				return fmt.Errorf("stop %s: %w", s.name(i), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // end stops a replica, even a suspended one.

@@ -71,12 +71,12 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxWorkspaces)
 }
 
-// leave removes the run's data from the checkout's backends, and releases the name and the ports.
-func (s *workspace) leave(ctx context.Context) error {
+// release removes the run's data from the checkout's backends, and releases the name and the ports.
+func (s *workspace) release(ctx context.Context) error {
 	return errors.Join(s.namespace.sweep(ctx), s.ports.Close(), s.lock.Close())
 }
 
-// wiring contains the addresses of the run's processes and backends.
+// wiring returns the addresses of the run's processes and backends.
 func (s *workspace) wiring() platform.Wiring {
 	w := s.layout.Wiring(s.secrets)
 	if s.namespace != nil {

@@ -88,7 +88,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 	return list
 }
 
-// common returns the variables that every service reads.
+// common sets the variables that every service reads.
 func (w Wiring) common(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
 	env["DRAIN"] = "200ms" // no load balancer must notice the shutdown first

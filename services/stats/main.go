@@ -1,4 +1,4 @@
-// Command stats counts what happens in the sales and answers for it.
+// Command stats counts the reservations and payments of all sales and serves the figures.
 package main
 
 import (

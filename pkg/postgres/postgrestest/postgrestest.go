@@ -22,7 +22,8 @@ import (
 	"urr.guru/pkg/waittest"
 )
 
-// templateLock serializes the creation of templates among all test processes of a server.
+// templateLock excludes, among all test processes of a server, the creation and removal of templates
+// (exclusive) while databases are copied from them (shared).
 const templateLock = 7_265_730_001
 
 // New makes a fresh database with the sets applied, and drops it when the test ends.
@@ -75,9 +76,10 @@ func drop(t testing.TB, name string) {
 	}
 }
 
-// ensureTemplate returns the database with exactly these migrations. datistemplate is set last, so
-// that an unfinished template is not used. Templates of the same sets with other content are
-// dropped.
+// ensureTemplate returns the database with exactly these migrations. Until admin is closed it holds
+// templateLock, so that no other process drops the template before it is copied. datistemplate is
+// set last, so that an unfinished template is not used. Templates of the same sets with other
+// content are dropped.
 func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []postgres.MigrationSet) (string, error) {
 	t.Helper()
 	family, content, err := digest(sets)
@@ -85,32 +87,54 @@ func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []p
 		return "", err
 	}
 	name := "urr_tpl_" + family + "_" + content
+	if _, err := admin.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, templateLock); err != nil {
+		return "", err
+	}
+	if ready, err := isTemplate(ctx, admin, name); err != nil || ready {
+		return name, err
+	}
+	// Released first: two sessions that hold it would wait for each other.
+	if _, err := admin.Exec(ctx, `SELECT pg_advisory_unlock_shared($1)`, templateLock); err != nil {
+		return "", err
+	}
 	if _, err := admin.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
 		return "", err
 	}
-	defer func() { _, _ = admin.Exec(ctx, `SELECT pg_advisory_unlock($1)`, templateLock) }()
-	var ready bool
-	err = admin.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&ready)
-	if err != nil || ready {
+	defer func() { // a session may hold both: there is no moment without one of them
+		_, _ = admin.Exec(ctx, `SELECT pg_advisory_lock_shared($1), pg_advisory_unlock($1)`, templateLock)
+	}()
+	if ready, err := isTemplate(ctx, admin, name); err != nil || ready {
 		return name, err
 	}
-	if err := dropTemplates(ctx, admin, "urr_tpl_"+family+"_"); err != nil {
-		return "", err
+	return name, createTemplate(ctx, t, admin, name, "urr_tpl_"+family+"_", sets)
+}
+
+// isTemplate reports whether the template is finished.
+func isTemplate(ctx context.Context, admin *pgx.Conn, name string) (ready bool, err error) {
+	err = admin.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&ready)
+	return ready, err
+}
+
+// createTemplate makes the template in place of those of its family.
+func createTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, name, family string, sets []postgres.MigrationSet) error {
+	t.Helper()
+	if err := dropTemplates(ctx, admin, family); err != nil {
+		return err
 	}
 	if _, err := admin.Exec(ctx, `CREATE DATABASE `+name+` TEMPLATE template0`); err != nil {
-		return "", err
+		return err
 	}
 	pool, err := postgres.Open(ctx, postgres.Config{URL: config.Secret(backendtest.Postgres(t, name))}, "template") //nolint:contextcheck // the check for the server also serves cleanups
 	if err != nil {
-		return "", err
+		return err
 	}
 	err = postgres.Migrate(ctx, pool, sets...)
 	pool.Close()
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = admin.Exec(ctx, `ALTER DATABASE `+name+` IS_TEMPLATE true`)
-	return name, err
+	return err
 }
 
 func dropTemplates(ctx context.Context, admin *pgx.Conn, prefix string) error {

@@ -26,7 +26,7 @@ const usage = `usage: check <command>
   chaos [part]          faults in their full form: every part, or the one named
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
-  settings              regenerate the tables of settings in the services' READMEs and the charts' schemas
+  settings              regenerate the tables of settings in the services' READMEs, and the charts' schemas and dependencies
   tidy                  go mod tidy in every module`
 
 func main() {
@@ -49,7 +49,7 @@ func main() {
 // errReported is a failure that the failed tool has already printed.
 var errReported = errors.New("failed")
 
-// checker works on one checkout.
+// checker lints, tests and generates files in one checkout.
 type checker struct {
 	layout platform.Layout
 	apt    apt.Installer

@@ -78,7 +78,7 @@ func (c *checker) goTest(ctx context.Context, what string, args ...string) error
 // needForTests installs what building the tests and the pages requires.
 func (c *checker) needForTests(ctx context.Context) error {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
-		if _, err := c.apt.Need(ctx, program, pkg); err != nil {
+		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
 			return err
 		}
 	}

@@ -68,14 +68,14 @@ func (c *checker) sqlc(ctx context.Context) error {
 // verifyGenerated requires that generating changes nothing. It compares the working tree before and
 // after, so that uncommitted changes can be verified too.
 func (c *checker) verifyGenerated(ctx context.Context) error {
-	before, err := c.tree(ctx)
+	before, err := c.treeID(ctx)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(c.proto(ctx), c.sqlc(ctx), c.settings(ctx)); err != nil {
 		return err
 	}
-	after, err := c.tree(ctx)
+	after, err := c.treeID(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	return nil
 }
 
-// tree is the git tree id of the working tree's content.
-func (c *checker) tree(ctx context.Context) (string, error) {
+// treeID returns the id of the git tree object that has the content of the working tree.
+func (c *checker) treeID(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "urr-tree-")
 	if err != nil {
 		return "", fmt.Errorf("make a folder: %w", err)

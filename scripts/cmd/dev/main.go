@@ -22,6 +22,7 @@ const usage = `usage: dev <command>
   status          table of services and backends
   logs <name>     follow the log of a service or backend
   env <service>   print the environment that up gives a service, for a shell
+  seed <url>      create the demo sale of a gateway with DEV_LOGIN, unless it exists
   build           build the services into .urr/bin
   backends        start the backends, the Redis Cluster that tests use included
   backends-down   stop the backends
@@ -83,6 +84,11 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("name a service: make env S=queue (%v)", platform.Names())
 		}
 		return r.Env(os.Stdout, args[1])
+	case "seed":
+		if len(args) != 2 {
+			return errors.New("name the gateway: dev seed http://127.0.0.1:8080")
+		}
+		return runner.Seed(ctx, args[1], say)
 	case "build":
 		return r.Build(ctx)
 	case "backends":

@@ -31,6 +31,10 @@ func TestCluster(t *testing.T) {
 		{"journey", w.journey},
 		{"failed migration", w.failedMigration},
 		{"upgrade under load", w.upgrade},
+		{"key rotation under load", w.rotation},
+		{"interruption of Redis", w.interruption},
+		{"stuck rollout", w.stuckRollout},
+		{"more replicas", w.scaleUp},
 		{"one chart alone", w.alone},
 		{"uninstall", w.uninstall},
 	} {
@@ -98,6 +102,7 @@ func (w *world) upgrade(t *testing.T) {
 	began := time.Now()
 	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "5m",
 		"--set", "global.telemetry.logLevel=warn")
+	w.rolledOut(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
 	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
 	for pod := range w.pods(t) {
@@ -137,13 +142,15 @@ func (w *world) alone(t *testing.T) {
 	w.run(t, "kubectl", "delete", "namespace", place, "--timeout=2m")
 }
 
-// uninstall removes everything except the generated keys, which outlive a release on purpose.
+// uninstall removes everything except the generated keys and the configurations, which outlive a
+// release on purpose.
 func (w *world) uninstall(t *testing.T) {
 	t.Helper()
 	w.run(t, "helm", "uninstall", "urr", "-n", namespace, "--wait", "--timeout", "3m")
 	w.kubectl(t, "delete", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
 	w.kubectl(t, "delete", "job/crowd", "pod/urr-journey", "--ignore-not-found")
 	w.kubectl(t, "wait", "--for=delete", "pod", "--all", "--timeout=2m")
+	require.Contains(t, w.kubectl(t, "delete", "configmaps", "-l", "app.kubernetes.io/part-of=urr"), "urr-gateway-")
 	left := w.kubectl(t, "get", "all,configmaps,serviceaccounts,poddisruptionbudgets,networkpolicies,ingresses", "-o", "name")
 	require.ElementsMatch(t, []string{"configmap/kube-root-ca.crt", "serviceaccount/default"}, strings.Fields(left))
 	w.run(t, "kubectl", "delete", "namespace", namespace, "--timeout=2m")
@@ -153,6 +160,13 @@ func (w *world) makeNamespace(t *testing.T, name string) {
 	t.Helper()
 	w.run(t, "kubectl", "create", "namespace", name)
 	w.run(t, "kubectl", "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+}
+
+// rolledOut waits for the end of all rollouts. Helm does not wait until the last new pods have been
+// ready for minReadySeconds.
+func (w *world) rolledOut(t *testing.T) {
+	t.Helper()
+	w.kubectl(t, "rollout", "status", "deployment", "-l", "app.kubernetes.io/instance=urr", "--timeout=2m")
 }
 
 // pods are the services' pods that are not terminating.

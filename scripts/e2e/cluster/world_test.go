@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Shopify/toxiproxy/v2"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/backends"
@@ -33,6 +34,8 @@ const (
 type world struct {
 	checkout platform.Layout
 	layout   platform.Layout // of the backends
+	backends *backends.Set
+	links    map[int]*toxiproxy.Proxy // from pods to backends, by base port
 	helmDir  string
 }
 
@@ -41,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	require.Zero(t, os.Geteuid(), "the cluster needs root: sudo make cluster-test")
 	checkout, err := platform.Find()
 	require.NoError(t, err)
-	w := &world{checkout: checkout, layout: checkout.Run("cluster", checkout.Offset+offset)}
+	w := &world{checkout: checkout, layout: checkout.Run("cluster", checkout.Offset+offset), links: map[int]*toxiproxy.Proxy{}}
 	say := func(format string, args ...any) { t.Logf(format, args...) }
 	w.helmDir, err = tools.Build(t.Context(), checkout, tools.Kubernetes, say, "helm")
 	require.NoError(t, err)
@@ -78,13 +81,13 @@ func (w *world) startBackends(t *testing.T) {
 	t.Helper()
 	outside := fmt.Sprintf("%s:%d", node, w.layout.Port(platform.KafkaOutsidePort))
 	children := process.NewChildren()
-	set := backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(children.Start)
-	require.NoError(t, set.Wipe())
-	t.Cleanup(func() { require.NoError(t, set.Wipe()) })
-	require.NoError(t, set.Start(t.Context()))
+	w.backends = backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(children.Start)
+	require.NoError(t, w.backends.Wipe())
+	t.Cleanup(func() { require.NoError(t, w.backends.Wipe()) })
+	require.NoError(t, w.backends.Start(t.Context()))
 	// DynamoDB Local listens on all interfaces already.
 	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort} {
-		forward(t, w.outside(port), w.layout.Loopback(port))
+		w.links[port] = forward(t, w.outside(port), w.layout.Loopback(port))
 	}
 }
 

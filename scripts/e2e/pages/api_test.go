@@ -85,7 +85,7 @@ func (v *visitor) call(method, path string, body any) object {
 	return members
 }
 
-// request calls the API with the visitor's current cookies.
+// request makes a request to the API with the visitor's current credentials.
 func (v *visitor) request(ctx context.Context, method, path string, body any) *http.Request {
 	v.t.Helper()
 	var payload io.Reader = http.NoBody
@@ -180,6 +180,7 @@ type sale struct {
 	// seconds.
 	opens, closes time.Duration
 	hold          int
+	timeZone      string
 }
 
 // open creates an event on sale and returns its id.
@@ -222,6 +223,9 @@ func (s sale) put(t *testing.T, event string) {
 	}
 	if s.hold != 0 {
 		body["holdSeconds"] = s.hold
+	}
+	if s.timeZone != "" {
+		body["timeZone"] = s.timeZone
 	}
 	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, body)
 }

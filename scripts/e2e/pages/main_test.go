@@ -108,6 +108,8 @@ func TestPages(t *testing.T) {
 	t.Run("RoomIgnoresStaleEnds", testRoomIgnoresStaleEnds)
 	t.Run("LineIgnoresStaleEnds", testLineIgnoresStaleEnds)
 	t.Run("LineEndsWithTheSale", testLineEndsWithTheSale)
+	t.Run("PausedSale", testPausedSale)
+	t.Run("CancelledSale", testCancelledSale)
 	t.Run("TimesShowTheirZone", testTimesShowTheirZone)
 	t.Run("TimeZoneName", testTimeZoneName)
 	t.Run("UnknownEvent", testUnknownEvent)

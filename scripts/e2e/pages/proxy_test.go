@@ -43,18 +43,18 @@ func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Reques
 type saleStatus struct {
 	mu    sync.Mutex
 	says  string
-	ends  map[string]*end // overrides of single events
+	ends  map[string]*endedSale // overrides of single events
 	asked map[string]int
 }
 
-// end is an event's ended sale: permanently, or in a limited number of responses.
-type end struct {
+// endedSale reports the sale of an event as ended, permanently or in the next responses only.
+type endedSale struct {
 	status          string
 	answered, times int // times 0 means permanently
 }
 
 func newSaleStatus() *saleStatus {
-	return &saleStatus{ends: map[string]*end{}, asked: map[string]int{}}
+	return &saleStatus{ends: map[string]*endedSale{}, asked: map[string]int{}}
 }
 
 // set changes the reported status.
@@ -71,7 +71,7 @@ func (s *saleStatus) endSale(event, status string) { s.endSaleTimes(event, statu
 func (s *saleStatus) endSaleTimes(event, status string, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends[event] = &end{status: status, times: times}
+	s.ends[event] = &endedSale{status: status, times: times}
 }
 
 // clearSaleEnd stops reporting an event's sale as ended.

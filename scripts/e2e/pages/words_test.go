@@ -3,6 +3,7 @@ package pages_test
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -108,16 +109,21 @@ func (b *tab) requireNoSeatWords() {
 }
 
 // testTimeZoneName: beside the abbreviation in each time, an event's page shows the full name of
-// the time zone.
+// the event's time zone, which is that of Seoul unless set.
 func testTimeZoneName(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	for lang, name := range map[string]string{"en": "Korean Standard Time", "ko": "한국 표준시"} {
-		b := openTab(t, platformURL, desktop, lang)
-		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Seoul"})
+		b := openTab(t, platformURL, phone, lang)
+		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/New_York"})
 		b.visit("/events/" + event)
 		b.waitFor(".facts")
-		require.Contains(t, b.text(".facts"), name)
+		require.Contains(t, b.text(".facts"), strings.ReplaceAll(words(t, lang)["event"]["eventZone"], "{zone}", name))
 		b.checkPage("zone")
+		b.visit("/")
+		b.waitFor(".event-card time")
+		require.Contains(t, b.text(".event-card time"), "GMT+9")
+		require.Regexp(t, `GMT-[45]|E[SD]T`, b.text(".event-card time"))
+		b.checkPage("zones of the list")
 	}
 }

@@ -21,8 +21,8 @@ type Installer struct {
 	turn sync.Mutex
 }
 
-// Need returns the path of a program and installs its package when the program is missing.
-func (i *Installer) Need(ctx context.Context, program, pkg string) (string, error) {
+// Ensure returns the path of a program and installs its package when the program is missing.
+func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, error) {
 	i.turn.Lock()
 	defer i.turn.Unlock()
 	if path, err := exec.LookPath(program); err == nil {

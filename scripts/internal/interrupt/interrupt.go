@@ -1,5 +1,5 @@
-// Package interrupt ends commands on Ctrl-C in order, with one line of output and an exit code that
-// make recognizes.
+// Package interrupt lets commands clean up and end after Ctrl-C, with one line of output and an
+// exit code that make recognizes.
 package interrupt
 
 import (

@@ -23,7 +23,7 @@ func sleeper(t *testing.T, script string) *Process {
 	return p
 }
 
-func TestAliveNeedsTheStartTimeAndTheBoot(t *testing.T) {
+func TestAliveComparesStartTimeAndBoot(t *testing.T) {
 	t.Parallel()
 	p := sleeper(t, "echo ready; sleep 60")
 	require.True(t, p.Alive())

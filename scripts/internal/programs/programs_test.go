@@ -21,11 +21,12 @@ func module(t *testing.T) (root, dir string) {
 	root = filepath.Join(t.TempDir(), "a checkout, mine")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "word"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.test\n\ngo 1.24\n"), 0o600))
-	say(t, root, "one")
+	writeProgram(t, root, "one")
 	return root, filepath.Join(root, "bin")
 }
 
-func say(t *testing.T, root, word string) {
+// writeProgram writes the program of the module, which prints the word.
+func writeProgram(t *testing.T, root, word string) {
 	t.Helper()
 	source := "package main\n\nfunc main() { println(\"" + word + "\") }\n"
 	require.NoError(t, os.WriteFile(filepath.Join(root, "word", "main.go"), []byte(source), 0o600))
@@ -65,7 +66,7 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	kept := filepath.Join(root, "kept")
 	require.NoError(t, os.Mkdir(kept, 0o755))
 	require.NoError(t, os.Link(filepath.Join(dir, "word"), filepath.Join(kept, "word")))
-	say(t, root, "two")
+	writeProgram(t, root, "two")
 	require.NoError(t, build(t, root, dir))
 	requireSays(t, dir, "two")
 	requireSays(t, kept, "one")

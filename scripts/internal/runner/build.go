@@ -39,7 +39,7 @@ func (r *Runner) buildPages(ctx context.Context) error {
 		return nil //nolint:nilerr // without pages the gateway serves an explanation instead
 	}
 	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
-	if _, err := installer.Need(ctx, "npm", "npm"); err != nil {
+	if _, err := installer.Ensure(ctx, "npm", "npm"); err != nil {
 		return fmt.Errorf("the pages need npm: %w", err)
 	}
 	r.say("bundling the pages")

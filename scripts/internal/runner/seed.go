@@ -8,17 +8,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // demoEvent is the sale that a fresh run contains.
 const demoEvent = "demo"
 
-// seed creates the demo sale once; tickets sold in it are kept.
-func (r *Runner) seed(ctx context.Context) error {
+// Seed creates the demo sale once, by the API of the gateway at the URL, which must have DEV_LOGIN;
+// tickets sold in it are kept.
+func Seed(ctx context.Context, url string, say func(format string, args ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	err := r.call(ctx, http.MethodGet, "/api/v1/events/"+demoEvent, "", nil, nil)
+	gateway := api(strings.TrimRight(url, "/"))
+	err := gateway.call(ctx, http.MethodGet, "/api/v1/events/"+demoEvent, "", nil, nil)
 	if err == nil {
 		return nil
 	}
@@ -30,7 +33,7 @@ func (r *Runner) seed(ctx context.Context) error {
 		Token string `json:"token"`
 	}
 	operator := map[string]any{"userId": "operator", "roles": []string{"admin"}}
-	if err := r.call(ctx, http.MethodPost, "/api/v1/auth/dev-login", "", operator, &login); err != nil {
+	if err := gateway.call(ctx, http.MethodPost, "/api/v1/auth/dev-login", "", operator, &login); err != nil {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Hour)
@@ -46,10 +49,10 @@ func (r *Runner) seed(ctx context.Context) error {
 			{"section": "C", "price": 55000, "rows": 10, "seatsPerRow": 20},
 		},
 	}
-	if err := r.call(ctx, http.MethodPut, "/api/v1/admin/events/"+demoEvent, login.Token, sale, nil); err != nil {
+	if err := gateway.call(ctx, http.MethodPut, "/api/v1/admin/events/"+demoEvent, login.Token, sale, nil); err != nil {
 		return err
 	}
-	r.say("%-16s seeded: 600 seats", "demo sale")
+	say("%-16s seeded: 600 seats", "demo sale")
 	return nil
 }
 
@@ -61,7 +64,10 @@ type statusError struct {
 
 func (e statusError) Error() string { return e.text }
 
-func (r *Runner) call(ctx context.Context, method, path, token string, body, into any) error {
+// api is a gateway's base URL without a trailing slash.
+type api string
+
+func (a api) call(ctx context.Context, method, path, token string, body, into any) error {
 	var payload io.Reader = http.NoBody
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -70,7 +76,7 @@ func (r *Runner) call(ctx context.Context, method, path, token string, body, int
 		}
 		payload = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, r.layout.GatewayURL()+path, payload)
+	req, err := http.NewRequestWithContext(ctx, method, string(a)+path, payload)
 	if err != nil {
 		return err
 	}

@@ -34,12 +34,12 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
-	watches := make([]*watch, len(r.services))
+	watchers := make([]*serviceWatcher, len(r.services))
 	for i, s := range r.services {
-		watches[i] = &watch{Runner: r, service: s, log: log.With("service", s.Name), stop: make(chan struct{})}
+		watchers[i] = &serviceWatcher{Runner: r, service: s, log: log.With("service", s.Name), stop: make(chan struct{})}
 	}
 	var wg sync.WaitGroup
-	for _, w := range watches {
+	for _, w := range watchers {
 		wg.Go(func() { w.run(ctx) })
 	}
 	for _, k := range r.restarters(log) {
@@ -47,7 +47,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	}
 	<-ctx.Done()
 	var errs []error
-	for _, w := range slices.Backward(watches) {
+	for _, w := range slices.Backward(watchers) {
 		errs = append(errs, w.end())
 	}
 	wg.Wait()
@@ -77,8 +77,8 @@ func (r *Runner) saveRecord() error {
 	return process.Save(r.layout.Record(supervisorName), record{Identity: me, Started: time.Now()})
 }
 
-// watch supervises one service.
-type watch struct {
+// serviceWatcher keeps one service running.
+type serviceWatcher struct {
 	*Runner
 	service platform.Service
 	log     *slog.Logger
@@ -89,7 +89,7 @@ type watch struct {
 }
 
 // run starts the service whenever it is not running, until it is stopped.
-func (w *watch) run(ctx context.Context) {
+func (w *serviceWatcher) run(ctx context.Context) {
 	if !w.awaitNeeds(ctx) {
 		return
 	}
@@ -112,7 +112,7 @@ func (w *watch) run(ctx context.Context) {
 }
 
 // once runs the service until it exits, and records the exit unless the service was stopped.
-func (w *watch) once(rec record) (after record, stopped bool) {
+func (w *serviceWatcher) once(rec record) (after record, stopped bool) {
 	rec, p, err := w.begin(rec)
 	switch {
 	case err != nil:
@@ -134,7 +134,7 @@ func (w *watch) once(rec record) (after record, stopped bool) {
 	return rec, false
 }
 
-func (w *watch) stopping() bool {
+func (w *serviceWatcher) stopping() bool {
 	select {
 	case <-w.stop:
 		return true
@@ -144,7 +144,7 @@ func (w *watch) stopping() bool {
 }
 
 // begin starts the service unless it is being stopped; the lock prevents end from missing a start.
-func (w *watch) begin(rec record) (record, *process.Process, error) {
+func (w *serviceWatcher) begin(rec record) (record, *process.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopping() {
@@ -171,7 +171,7 @@ func (w *watch) begin(rec record) (record, *process.Process, error) {
 }
 
 // end stops the service permanently.
-func (w *watch) end() error {
+func (w *serviceWatcher) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.stop)
@@ -188,7 +188,7 @@ func (w *watch) end() error {
 
 // awaitNeeds waits until the service's dependencies are ready, and reports whether the service may
 // start.
-func (w *watch) awaitNeeds(ctx context.Context) bool {
+func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	for _, name := range w.service.Needs {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
 		needed := w.services[i]

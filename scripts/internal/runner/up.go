@@ -52,7 +52,7 @@ func (r *Runner) bringUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.seed(ctx); err != nil {
+	if err := Seed(ctx, r.layout.GatewayURL(), r.say); err != nil {
 		return fmt.Errorf("seed the demo sale: %w", err)
 	}
 	r.printAddresses()

@@ -5,8 +5,9 @@
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
-//	                    names of secrets and callees
-//	<chart>/schema.json the chart's other properties; merged over what is derived from the two above
+//	                    names of secrets, queues and callees; with the blocks of urr-lib/values.yaml
+//	                    that <chart>/Chart.yaml imports
+//	<chart>/schema.json the chart's other properties; merged over what is derived from the above
 package schemas
 
 import (
@@ -75,47 +76,37 @@ func Generate(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
+// dependency is an entry of a Chart.yaml.
+type dependency struct {
+	Name         string   `yaml:"name"`
+	ImportValues []string `yaml:"import-values"`
+}
+
 // generate returns the schema of one chart.
 func generate(chart string, defs object) (object, error) {
-	var own, values object
+	var own object
 	var meta struct {
-		Dependencies []struct{ Name string }
+		Dependencies []dependency `yaml:"dependencies"`
 	}
-	err := errors.Join(
-		readJSON(filepath.Join(chart, "schema.json"), &own),
-		readYAML(filepath.Join(chart, "values.yaml"), &values),
-		readYAML(filepath.Join(chart, "Chart.yaml"), &meta),
-	)
+	err := errors.Join(readJSON(filepath.Join(chart, "schema.json"), &own), readYAML(filepath.Join(chart, "Chart.yaml"), &meta))
 	if err != nil {
 		return nil, err
 	}
 	schema := object{
 		"$schema":  "https://json-schema.org/draft/2020-12/schema",
-		"$comment": "generated from schema.json, values.yaml and urr-lib/defs.json by make settings",
+		"$comment": "generated from schema.json, values.yaml and urr-lib by make settings",
 		"title":    "Values of the chart " + filepath.Base(chart),
 		"type":     "object",
 	}
-	properties := object{}
-	umbrella := slices.ContainsFunc(meta.Dependencies, func(d struct{ Name string }) bool { return d.Name != library })
-	if umbrella {
-		properties["global"] = ref("global")
+	if slices.ContainsFunc(meta.Dependencies, func(d dependency) bool { return d.Name != library }) {
+		describeUmbrella(schema, own, meta.Dependencies)
 	} else {
-		properties = derive(values, defs)
-	}
-	merge(properties, own)
-	schema["required"] = slices.Sorted(maps.Keys(properties))
-	if umbrella {
-		for _, d := range meta.Dependencies {
-			properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
+		values, err := withImports(chart, meta.Dependencies)
+		if err != nil {
+			return nil, err
 		}
-		schema["additionalProperties"] = false
-	} else {
-		// Closed by listing the names: with additionalProperties one invalid value of the service
-		// would cause two errors.
-		schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(union(serviceProperties(defs), properties)))}
-		schema["$ref"] = "#/$defs/service"
+		describeService(schema, own, values, defs)
 	}
-	schema["properties"] = properties
 	used := object{}
 	if err := collect(used, defs, schema); err != nil {
 		return nil, err
@@ -124,10 +115,65 @@ func generate(chart string, defs object) (object, error) {
 	return schema, nil
 }
 
+// withImports returns the values of a chart as Helm computes them: its own values.yaml over the
+// imported blocks.
+func withImports(chart string, dependencies []dependency) (object, error) {
+	var own object
+	var shared struct {
+		Exports map[string]object `yaml:"exports"`
+	}
+	err := errors.Join(
+		readYAML(filepath.Join(chart, "values.yaml"), &own),
+		readYAML(filepath.Join(filepath.Dir(chart), library, "values.yaml"), &shared),
+	)
+	if err != nil {
+		return nil, err
+	}
+	values := object{}
+	for _, d := range dependencies {
+		for _, name := range d.ImportValues {
+			block, exists := shared.Exports[name]
+			if !exists { // Helm only logs this
+				return nil, fmt.Errorf("import-values of Chart.yaml has %s, which %s/values.yaml does not export", name, library)
+			}
+			merge(values, block)
+		}
+	}
+	merge(values, own)
+	return values, nil
+}
+
+// describeUmbrella adds the properties of the chart that has all others as dependencies.
+func describeUmbrella(schema, own object, dependencies []dependency) {
+	properties := object{"global": ref("global")}
+	merge(properties, own)
+	schema["required"] = slices.Sorted(maps.Keys(properties))
+	for _, d := range dependencies {
+		properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
+	}
+	schema["additionalProperties"] = false
+	schema["properties"] = properties
+}
+
+// describeService adds the properties of a service's chart.
+func describeService(schema, own, values, defs object) {
+	properties := derive(values, defs)
+	merge(properties, own)
+	schema["properties"] = properties
+	// Closed by listing the names: with additionalProperties one invalid value of the service would
+	// cause two errors.
+	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(union(commonProperties(defs), properties)))}
+	schema["$ref"] = "#/$defs/common"
+	// helm lint also checks values.yaml alone. Only complete values contain those of the library.
+	complete := ref("complete")
+	complete["required"] = slices.Sorted(maps.Keys(properties))
+	schema["dependentSchemas"] = object{library: complete}
+}
+
 // derive returns the schemas of a service's values that follow from the library.
 func derive(values, defs object) object {
 	properties := object{}
-	common := serviceProperties(defs)
+	common := commonProperties(defs)
 	for name, value := range values {
 		if _, isCommon := common[name]; isCommon {
 			continue
@@ -136,34 +182,44 @@ func derive(values, defs object) object {
 		case "serves":
 			properties[name] = object{"const": value}
 		case "secrets":
-			properties[name] = closed(members, ref("secret"))
+			properties[name] = closedObject(members, ref("secret"))
+		case "queues":
+			properties[name] = closedObject(members, ref("queue"))
+		case "config":
+			properties[name] = closedObject(nil, nil) // the names are in schema.json
 		case "rpc":
 			calls, _ := members["calls"].(object)
-			rpc := closed(members, nil)
-			merge(rpc, object{"properties": object{
+			properties[name] = object{"type": "object", "additionalProperties": false, "properties": object{
 				"secretPrefix": object{"type": "string", "minLength": 1},
 				"callers":      ref("callers"),
-				"calls":        closed(calls, ref("call")),
-			}})
-			properties[name] = rpc
+				"calls":        closedObject(calls, ref("call")),
+			}}
 		default:
 			if _, shared := defs[name]; shared {
 				properties[name] = ref(name)
 			}
 		}
 	}
+	if values["serves"] == "none" { // nobody can call it
+		none := object{"type": "array", "maxItems": 0}
+		merge(properties, object{
+			"rpc":           object{"properties": object{"callers": none}},
+			"networkPolicy": object{"properties": object{"from": none}},
+		})
+	}
 	return properties
 }
 
-// serviceProperties are the values that every service has.
-func serviceProperties(defs object) object {
-	service, _ := defs["service"].(object)
-	properties, _ := service["properties"].(object)
+// commonProperties are the values that every service has.
+func commonProperties(defs object) object {
+	common, _ := defs["common"].(object)
+	properties, _ := common["properties"].(object)
 	return properties
 }
 
-// closed is the schema of an object with exactly the members of a given object.
-func closed(members object, each any) object {
+// closedObject returns the schema of an object that has exactly the given members, each with the
+// schema each.
+func closedObject(members object, each any) object {
 	properties := object{}
 	for name := range members {
 		properties[name] = each

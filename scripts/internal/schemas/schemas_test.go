@@ -12,33 +12,43 @@ import (
 )
 
 const defs = `{
-  "service": {"type": "object", "properties": {"replicas": {"$ref": "#/$defs/count"}}},
+  "common": {"type": "object", "properties": {"replicas": {"$ref": "#/$defs/count"}}},
+  "complete": {"required": ["replicas"]},
   "count": {"type": "integer"}, "unused": {"type": "string"},
   "global": {"type": "object"}, "kafka": {"type": "object"},
-  "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"}
+  "callers": {"type": "array"}, "call": {"type": "object"}, "optionalCall": {"type": "object"}, "secret": {"type": "object"},
+  "queue": {"type": "object"}
 }`
 
+// shared is the values.yaml of the library.
+const shared = `
+exports:
+  defaults: {replicas: 2, serves: grpc, rpc: {secretPrefix: p, callers: [], calls: {}}, secrets: {}, config: {}}
+  kafka: {kafka: {brokers: []}}
+  queues: {queues: {}}
+  redis: {redis: {}}
+`
+
 const values = `
-replicas: 2
-serves: grpc
-rpc: {secretPrefix: p, callers: [a], calls: {b: {}, c: {}}}
-kafka: {}
+rpc: {callers: [a], calls: {b: {}, c: {}}}
 secrets: {KEY: {}}
 config: {X: 1}
 `
 
 const own = `{
-  "config": {"type": "object", "properties": {"X": {"type": "integer"}}},
+  "config": {"properties": {"X": {"type": "integer"}}},
   "rpc": {"properties": {"calls": {"properties": {"c": {"$ref": "#/$defs/optionalCall"}}}}}
 }`
 
-// write creates a folder of charts: the library, one service and the umbrella.
-func write(t *testing.T, ownSchema string) string {
+// write creates a folder of charts: the library, one service that imports blocks of its values, and
+// the umbrella.
+func write(t *testing.T, imports, values, ownSchema string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path, text := range map[string]string{
-		"urr-lib/defs.json": defs,
-		"promo/Chart.yaml":  "dependencies: [{name: urr-lib}]", "promo/values.yaml": values, "promo/schema.json": ownSchema,
+		"urr-lib/defs.json": defs, "urr-lib/values.yaml": shared,
+		"promo/Chart.yaml":  "dependencies: [{name: urr-lib, import-values: [" + imports + "]}]",
+		"promo/values.yaml": values, "promo/schema.json": ownSchema,
 		"urr/Chart.yaml": "dependencies: [{name: urr-lib}, {name: promo}]", "urr/values.yaml": "{}", "urr/schema.json": "{}",
 	} {
 		path = filepath.Join(dir, path)
@@ -50,7 +60,7 @@ func write(t *testing.T, ownSchema string) string {
 
 func TestServiceSchema(t *testing.T) {
 	t.Parallel()
-	dir := write(t, own)
+	dir := write(t, "defaults, kafka", values, own)
 	require.NoError(t, schemas.Write(dir))
 	raw, err := os.ReadFile(filepath.Join(dir, "promo", "values.schema.json"))
 	require.NoError(t, err)
@@ -62,14 +72,16 @@ func TestServiceSchema(t *testing.T) {
 	got, err := json.Marshal(schema)
 	require.NoError(t, err)
 	require.JSONEq(t, `{
-	  "title": "Values of the chart promo", "type": "object", "$ref": "#/$defs/service",
+	  "title": "Values of the chart promo", "type": "object", "$ref": "#/$defs/common",
 	  "propertyNames": {"enum": ["config", "kafka", "replicas", "rpc", "secrets", "serves"]},
-	  "required": ["config", "kafka", "rpc", "secrets", "serves"],
+	  "dependentSchemas": {
+	    "urr-lib": {"$ref": "#/$defs/complete", "required": ["config", "kafka", "rpc", "secrets", "serves"]}
+	  },
 	  "properties": {
-	    "config": {"type": "object", "properties": {"X": {"type": "integer"}}},
+	    "config": {"type": "object", "additionalProperties": false, "properties": {"X": {"type": "integer"}}},
 	    "kafka": {"$ref": "#/$defs/kafka"},
 	    "rpc": {
-	      "type": "object", "additionalProperties": false, "required": ["callers", "calls", "secretPrefix"],
+	      "type": "object", "additionalProperties": false,
 	      "properties": {
 	        "callers": {"$ref": "#/$defs/callers"},
 	        "calls": {
@@ -89,9 +101,32 @@ func TestServiceSchema(t *testing.T) {
 	require.NotContains(t, string(raw), "unused")
 }
 
+func TestSchemaOfServiceThatAcceptsNoCalls(t *testing.T) {
+	t.Parallel()
+	dir := write(t, "defaults, queues", "serves: none\nqueues: {orders: {}}", "{}")
+	files, err := schemas.Generate(dir)
+	require.NoError(t, err)
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	require.NoError(t, json.Unmarshal(files[filepath.Join(dir, "promo", "values.schema.json")], &schema))
+	require.JSONEq(t, `{"const": "none"}`, string(schema.Properties["serves"]))
+	require.Contains(t, string(schema.Properties["rpc"]), `"callers":{"maxItems":0,"type":"array"}`)
+	require.JSONEq(t, `{"properties": {"from": {"type": "array", "maxItems": 0}}}`, string(schema.Properties["networkPolicy"]))
+	require.JSONEq(t, `{
+	  "type": "object", "additionalProperties": false, "required": ["orders"], "properties": {"orders": {"$ref": "#/$defs/queue"}}
+	}`, string(schema.Properties["queues"]))
+}
+
+func TestUnknownImportIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := schemas.Generate(write(t, "defaults, kafak", values, own))
+	require.ErrorContains(t, err, "schema of chart promo: import-values of Chart.yaml has kafak, which urr-lib/values.yaml does not export")
+}
+
 func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 	t.Parallel()
-	dir := write(t, own)
+	dir := write(t, "defaults", values, own)
 	files, err := schemas.Generate(dir)
 	require.NoError(t, err)
 	var schema struct {
@@ -108,6 +143,6 @@ func TestUmbrellaSchemaNamesItsDependencies(t *testing.T) {
 
 func TestUnknownDefinitionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := schemas.Generate(write(t, `{"config": {"$ref": "#/$defs/nonsense"}}`))
+	_, err := schemas.Generate(write(t, "defaults", values, `{"config": {"$ref": "#/$defs/nonsense"}}`))
 	require.ErrorContains(t, err, "schema of chart promo: urr-lib/defs.json does not define #/$defs/nonsense")
 }

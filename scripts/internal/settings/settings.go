@@ -188,7 +188,7 @@ func takes(t ast.Expr, tag reflect.StructTag) string {
 		"string": "text", "bool": "true or false", "time.Duration": "duration", "config.Secret": "**secret**",
 		"[]string": "list", "map[string]config.Secret": "**secrets** by name", "float64": "number",
 	}
-	of := words[source(t)]
+	of := words[typeText(t)]
 	if of == "" {
 		of = "whole number"
 	}
@@ -203,17 +203,17 @@ func takes(t ast.Expr, tag reflect.StructTag) string {
 	}
 }
 
-// source formats a type as in the source.
-func source(t ast.Expr) string {
+// typeText returns a type expression as Go source text, such as []string or time.Duration.
+func typeText(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
 		return t.Name
 	case *ast.SelectorExpr:
-		return source(t.X) + "." + t.Sel.Name
+		return typeText(t.X) + "." + t.Sel.Name
 	case *ast.ArrayType:
-		return "[]" + source(t.Elt)
+		return "[]" + typeText(t.Elt)
 	case *ast.MapType:
-		return "map[" + source(t.Key) + "]" + source(t.Value)
+		return "map[" + typeText(t.Key) + "]" + typeText(t.Value)
 	default:
 		return fmt.Sprintf("%T", t)
 	}

@@ -50,7 +50,7 @@ const shared = `package store
 import "urr.guru/pkg/config"
 
 type Config struct {
-	// URL is where it is.
+	// URL is the address of the store.
 	URL config.Secret %senv:"URL, required"%s
 	// URLFile is where URL comes from.
 	URLFile string %senv:"URL_FILE"%s
@@ -76,7 +76,7 @@ func TestSettingsOfAService(t *testing.T) {
 	got, err := settings.Read(root, "shop")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]settings.Setting{
-		{Name: "URL", Takes: "**secret**", Required: true, Meaning: "where it is"},
+		{Name: "URL", Takes: "**secret**", Required: true, Meaning: "the address of the store"},
 		{Name: "SHOP_ADDR", Takes: "text", Meaning: "host:port"},
 		{Name: "RATE", Takes: "number, from 0", Default: "0.5", Meaning: "how many a second\\|minute, beside `HOLD`"},
 		{Name: "HOLD", Takes: "duration, 1s to 1h", Default: "5m", Meaning: "bounds a wait"},

@@ -14,7 +14,9 @@ spec:
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
 {{- with .Values.autoscaling }}
-{{- if .enabled }}
+{{- if and .enabled .triggers }}
+{{- include "urr-lib.scaledObject" $ }}
+{{- else if .enabled }}
 ---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -29,12 +31,46 @@ spec:
   minReplicas: {{ .minReplicas }}
   maxReplicas: {{ .maxReplicas }}
   metrics:
+    {{- with .cpuPercent }}
     - type: Resource
       resource:
         name: cpu
         target:
           type: Utilization
-          averageUtilization: {{ .cpuPercent }}
+          averageUtilization: {{ . }}
+    {{- end }}
+    {{- with .metrics }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* KEDA's autoscaler, for triggers that the HorizontalPodAutoscaler does not know. */}}
+{{- define "urr-lib.scaledObject" -}}
+{{- $name := include "urr-lib.fullname" . }}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata:
+  name: {{ $name }}
+  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ $name }}
+  minReplicaCount: {{ .Values.autoscaling.minReplicas }}
+  maxReplicaCount: {{ .Values.autoscaling.maxReplicas }}
+  advanced:
+    horizontalPodAutoscalerConfig:
+      # urr-lib.replicas looks for an autoscaler of this name; KEDA's default is keda-hpa-<name>.
+      name: {{ $name }}
+  triggers:
+    {{- with .Values.autoscaling.cpuPercent }}
+    - type: cpu
+      metricType: Utilization
+      metadata: {value: {{ . | quote }}}
+    {{- end }}
+    {{- toYaml .Values.autoscaling.triggers | nindent 4 }}
 {{- end }}

@@ -1,27 +1,62 @@
 {{/*
-The variables that are not secret. The migration has a copy, because hooks run before the objects of
-the release are created.
+The ConfigMap with the variables that are not secret. Its name contains a hash of its content, so that
+each revision has its own, and a pod that restarts during a failed rollout or after a rollback has the
+variables of its own revision. It is a hook: it exists before the migration, Helm keeps it when a later
+revision has another one, and a rollback creates it again if it was deleted.
 */}}
 {{- define "urr-lib.config" -}}
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {{ include "urr-lib.fullname" . }}
-  labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  name: {{ include "urr-lib.configName" . }}
+  labels: {{- include "urr-lib.configLabels" . | nindent 4 }}
+  annotations:
+    helm.sh/hook: pre-install,pre-upgrade,pre-rollback
+    helm.sh/hook-weight: "-10"
+    helm.sh/hook-delete-policy: before-hook-creation
+immutable: true
 data: {{- include "urr-lib.environment" . | nindent 2 }}
+{{- include "urr-lib.formerConfig" . }}
 {{- end }}
 
-{{/* (list $ "name of the ConfigMap"): the environment of a container, and the files that it names. */}}
+{{- define "urr-lib.configName" -}}
+{{- printf "%s-%s" (include "urr-lib.fullname" .) (include "urr-lib.environment" . | sha256sum | trunc 10) -}}
+{{- end }}
+
+{{- define "urr-lib.configLabels" -}}
+{{ include "urr-lib.labels" . }}
+app.kubernetes.io/component: configuration
+{{- end }}
+
+{{/*
+Former versions of the chart had one ConfigMap for all revisions, of the name without a hash. It stays
+unchanged, since pods of such a revision read it when they restart during the upgrade.
+*/}}
+{{- define "urr-lib.formerConfig" -}}
+{{- $former := lookup "v1" "ConfigMap" .Release.Namespace (include "urr-lib.fullname" .) -}}
+{{- if eq .Release.Name (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $former) }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "urr-lib.fullname" . }}
+  labels: {{- include "urr-lib.configLabels" . | nindent 4 }}
+  annotations:
+    helm.sh/resource-policy: keep
+data: {{- toYaml $former.data | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The environment of a container, and the files that it names. */}}
 {{- define "urr-lib.containerEnvironment" -}}
-{{- $root := index . 0 -}}
 envFrom:
   - configMapRef:
-      name: {{ index . 1 }}
-{{- with printf "%s\n%s" (include "urr-lib.podEnvironment" $root) (include "urr-lib.secretEnvironment" $root) | trim }}
+      name: {{ include "urr-lib.configName" . }}
+{{- with printf "%s\n%s" (include "urr-lib.podEnvironment" .) (include "urr-lib.secretEnvironment" .) | trim }}
 env: {{- . | nindent 2 }}
 {{- end }}
-{{- with include "urr-lib.mounts" $root | trim }}
+{{- with include "urr-lib.mounts" . | trim }}
 volumeMounts: {{- . | nindent 2 }}
 {{- end }}
 {{- end }}

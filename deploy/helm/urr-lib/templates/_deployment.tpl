@@ -7,12 +7,19 @@ kind: Deployment
 metadata:
   name: {{ $name }}
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
+  {{- $replicas := include "urr-lib.replicas" . }}
+  {{- if and $replicas .Values.autoscaling.enabled }}
+  annotations:
+    urr.guru/replicas: kept
+  {{- end }}
 spec:
-  {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  {{- with $replicas }}
+  replicas: {{ . }}
   {{- end }}
   selector:
     matchLabels: {{- include "urr-lib.selector" . | nindent 6 }}
+  # Callers and load balancers learn of a new pod within this time.
+  minReadySeconds: {{ .Values.minReadySeconds }}
   strategy:
     # A pod is removed only after its replacement is ready.
     rollingUpdate:
@@ -21,13 +28,28 @@ spec:
   template:
     metadata:
       labels: {{- include "urr-lib.labels" . | nindent 8 }}
-      annotations:
-        # A changed variable restarts the pods; a change of the ConfigMap alone does not.
-        checksum/config: {{ include "urr-lib.environment" . | sha256sum }}
-        {{- with .Values.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+      {{- with .Values.podAnnotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec: {{- include "urr-lib.pod" . | nindent 6 }}
+{{- end }}
+
+{{/*
+The number of pods; empty where the autoscaler sets it, be it the chart's or KEDA's. Where the previous revision set a number, Helm
+would remove the field, and Kubernetes would scale down to one pod: the number in the cluster is kept
+then. The annotation marks such revisions, since all later ones must set a number too.
+*/}}
+{{- define "urr-lib.replicas" -}}
+{{- if not .Values.autoscaling.enabled -}}
+{{- .Values.replicas -}}
+{{- else -}}
+{{- $name := include "urr-lib.fullname" . -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
+{{- $scaled := lookup "autoscaling/v2" "HorizontalPodAutoscaler" .Release.Namespace $name -}}
+{{- if and $deployment (or (not $scaled) (dig "metadata" "annotations" "urr.guru/replicas" "" $deployment)) -}}
+{{- max $deployment.spec.replicas .Values.autoscaling.minReplicas -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.pod" -}}
@@ -59,11 +81,13 @@ containers:
     image: {{ include "urr-lib.image" . | quote }}
     imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
     ports:
+      {{- if ne .Values.serves "none" }}
       - name: {{ .Values.serves }}
         containerPort: {{ include (printf "urr-lib.port.%s" .Values.serves) . }}
+      {{- end }}
       - name: ops
         containerPort: {{ include "urr-lib.port.ops" . }}
-    {{- include "urr-lib.containerEnvironment" (list . (include "urr-lib.fullname" .)) | nindent 4 }}
+    {{- include "urr-lib.containerEnvironment" . | nindent 4 }}
     {{- include "urr-lib.probes" . | nindent 4 }}
     securityContext: {{- include "urr-lib.containerSecurity" . | nindent 6 }}
     resources: {{- toYaml .Values.resources | nindent 6 }}
@@ -86,8 +110,13 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{/*
-Liveness and readiness differ: a store that is down makes a pod unready and must not restart it. gRPC
-health and /readyz report the same state; a gRPC service is probed on the port that its callers use.
+A pod is ready from the moment when its stores have answered once until it stops. The later loss of a
+store makes it neither unready nor restarts it: all pods lose a common store at once, and the Service
+would have no address. Callers learn of the loss by gRPC health instead.
+
+The probe is /readyz for gRPC services too. Images of the previous release also have it, while their
+gRPC health does not know the service "readiness": with a probe of that, a rollback of the image's tag
+alone would never become ready.
 */}}
 {{- define "urr-lib.probes" -}}
 startupProbe:
@@ -101,11 +130,7 @@ livenessProbe:
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  {{- if eq .Values.serves "http" }}
   httpGet: {path: /readyz, port: ops}
-  {{- else }}
-  grpc: {port: {{ include "urr-lib.port.grpc" . }}}
-  {{- end }}
   periodSeconds: 2
   timeoutSeconds: 3
   failureThreshold: 2

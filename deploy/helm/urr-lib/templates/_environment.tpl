@@ -26,7 +26,7 @@
 OPS_ADDR: {{ printf ":%s" (include "urr-lib.port.ops" .) | quote }}
 {{- if eq .Values.serves "http" }}
 HTTP_ADDR: {{ printf ":%s" (include "urr-lib.port.http" .) | quote }}
-{{- else }}
+{{- else if eq .Values.serves "grpc" }}
 GRPC_ADDR: {{ printf ":%s" (include "urr-lib.port.grpc" .) | quote }}
 {{- end }}
 {{- $telemetry := include "urr-lib.block" (list . "telemetry") | fromYaml }}
@@ -95,6 +95,11 @@ DYNAMODB_PITR: {{ $dynamodb.pointInTimeRecovery | default false | quote }}
 SQS_ENABLED: {{ .enabled | quote }}
 SQS_QUEUE_URL: {{ .queueURL | quote }}
 SQS_ENDPOINT: {{ .endpoint | quote }}
+{{- end }}
+{{- range $name, $queue := .Values.queues }}
+{{- $prefix := upper $name | replace "-" "_" }}
+{{ $prefix }}_QUEUE_URL: {{ $queue.queueURL | quote }}
+{{ $prefix }}_QUEUE_ENDPOINT: {{ $queue.endpoint | default "" | quote }}
 {{- end }}
 {{- with .Values.postgres }}
 DATABASE_MAX_CONNS: {{ include "urr-lib.text" .maxConnections | quote }}

@@ -1,12 +1,19 @@
 {{/*
 Job that updates tables and topics before the pods start. The Jobs of a release run one after the
 other, by weight, and are idempotent. A hook runs before the release's own objects exist, so it has
-its own ConfigMap and service account; only this account needs a role that may create tables. A
-failed Job is kept for its log.
+its own service account; only this account needs a role that may create tables. A failed Job is kept
+for its log.
 */}}
 {{- define "urr-lib.migration" -}}
 {{- if .Values.migration.enabled }}
 {{- $name := printf "%s-migrate" (include "urr-lib.fullname" .) }}
+{{- $job := . }}
+{{- with .Values.postgres }}
+{{- with .migrationURLSecret }}
+{{- $postgres := merge (dict "urlSecret" .) $.Values.postgres }}
+{{- $job = merge (dict "Values" (merge (dict "postgres" $postgres) $.Values)) $ }}
+{{- end }}
+{{- end }}
 ---
 apiVersion: v1
 kind: ServiceAccount
@@ -19,14 +26,6 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 automountServiceAccountToken: false
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ $name }}
-  labels: {{- include "urr-lib.labels" . | nindent 4 }}
-  annotations: {{- include "urr-lib.hook" -10 | nindent 4 }}
-data: {{- include "urr-lib.environment" . | nindent 2 }}
 {{- include "urr-lib.policyOf" (list . $name (include "urr-lib.migrationLabels" .) (include "urr-lib.hook" -10)) }}
 ---
 apiVersion: batch/v1
@@ -60,10 +59,10 @@ spec:
           image: {{ include "urr-lib.image" . | quote }}
           imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
           args: [migrate]
-          {{- include "urr-lib.containerEnvironment" (list . $name) | nindent 10 }}
+          {{- include "urr-lib.containerEnvironment" $job | nindent 10 }}
           securityContext: {{- include "urr-lib.containerSecurity" . | nindent 12 }}
           resources: {{- toYaml .Values.resources | nindent 12 }}
-      {{- with include "urr-lib.volumes" . }}
+      {{- with include "urr-lib.volumes" $job }}
       {{- . | nindent 6 }}
       {{- end }}
 {{- end }}

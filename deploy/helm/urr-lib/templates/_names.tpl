@@ -33,12 +33,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* A block of values with empty members taken from global: (list $ "kafka"). */}}
+{{/*
+A block of values with empty members taken from global: (list $ "kafka"). false and 0 are not empty:
+they override a global true and a global number. Their defaults are therefore null.
+*/}}
 {{- define "urr-lib.block" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
-{{- $own := deepCopy (index $root.Values $name | default dict) -}}
-{{- $global := index ($root.Values.global | default dict) $name | default dict -}}
-{{- merge $own (deepCopy $global) | toYaml -}}
+{{- $block := deepCopy (index ($root.Values.global | default dict) $name | default dict) -}}
+{{- range $member, $value := index $root.Values $name -}}
+{{- if or $value (has (kindOf $value) (list "bool" "int" "int64" "float64")) (not (hasKey $block $member)) -}}
+{{- $_ := set $block $member $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $block -}}
 {{- end }}
 
 {{- define "urr-lib.tag" -}}

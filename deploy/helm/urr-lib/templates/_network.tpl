@@ -1,8 +1,10 @@
 {{/*
 The Service: headless for gRPC, since callers balance over all pods themselves (one connection to a
-virtual address would end at one pod); of the configured type for HTTP.
+virtual address would end at one pod); of the configured type for HTTP. A service that accepts no
+calls has none.
 */}}
 {{- define "urr-lib.network" -}}
+{{- if ne .Values.serves "none" }}
 ---
 apiVersion: v1
 kind: Service
@@ -36,6 +38,7 @@ spec:
       port: {{ include "urr-lib.port.grpc" . }}
       targetPort: grpc
   {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The Ingress of an HTTP service, for any controller. */}}

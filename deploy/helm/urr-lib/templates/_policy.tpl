@@ -59,28 +59,26 @@ is open to all by default.
 
 {{- define "urr-lib.policy.egress" -}}
 {{- $policy := include "urr-lib.block" (list . "networkPolicy") | fromYaml -}}
-# DNS: any server on port 53, and the cluster's DNS pods, whose port may differ from their Service's.
-- ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
-- to:
-    - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
-      podSelector: {matchLabels: {k8s-app: kube-dns}}
+{{- $networks := list -}}
+{{- range $policy.backends -}}
+{{- $networks = append $networks (dict "ipBlock" (dict "cidr" .)) -}}
+{{- end -}}
+# DNS at any port, since that of the pods may differ from their Service's.
+- to: {{- $policy.dns | default (include "urr-lib.policy.dns" . | fromYamlArray) | toYaml | nindent 4 }}
 {{- range $callee, $peer := .Values.rpc.calls }}
 {{- if not $peer.address }}
 - ports: [{protocol: TCP, port: {{ include "urr-lib.port.grpc" $ }}}]
   to: [{{ include "urr-lib.policy.peer" (list $ $callee) | fromYaml | toJson }}]
+{{- else if and $networks (ne $peer.address "none") }}
+{{- /* The networks of the backends are not those of pods. */}}
+{{- $pods := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/name" $callee "app.kubernetes.io/part-of" "urr")) }}
+{{- include "urr-lib.policy.rule" (list (list $peer.address) (list $pods)) }}
 {{- end }}
 {{- end }}
-{{- with include "urr-lib.policy.ports" . | fromYamlArray }}
-- ports:
-  {{- range . }}
-    - {protocol: TCP, port: {{ . }}}
-  {{- end }}
-  {{- with $policy.backends }}
-  to:
-  {{- range . }}
-    - ipBlock: {cidr: {{ . | quote }}}
-  {{- end }}
-  {{- end }}
+{{- include "urr-lib.policy.rule" (list (include "urr-lib.policy.addresses" . | fromYamlArray) $networks) }}
+{{- if include "urr-lib.policy.aws" . }}
+# AWS, whose public endpoints have no fixed networks: DynamoDB, SQS, STS.
+- ports: [{protocol: TCP, port: 443}]
 {{- end }}
 {{- if include "urr-lib.policy.role" . }}
 # The EKS Pod Identity agent, which issues the credentials of a pod's role.
@@ -92,25 +90,78 @@ is open to all by default.
 {{- end }}
 {{- end }}
 
-{{/* The pods of another service of the release: (list $ "vwr"). */}}
+{{/* The cluster's DNS servers: its pods, and the address of NodeLocal DNSCache on each node. */}}
+{{- define "urr-lib.policy.dns" -}}
+- namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}
+  podSelector: {matchLabels: {k8s-app: kube-dns}}
+- ipBlock: {cidr: 169.254.20.10/32}
+{{- end }}
+
+{{/* (list addresses peers): a rule for the ports of the addresses, to the peers or, without any, to all. */}}
+{{- define "urr-lib.policy.rule" -}}
+{{- $ports := list -}}
+{{- range $address := index . 0 -}}
+{{- $port := regexFind ":[0-9]+(/|$)" $address | trimAll ":/" -}}
+{{- $ports = append $ports ($port | default (ternary "80" "443" (hasPrefix "http://" $address)) | int) -}}
+{{- end -}}
+{{- with $ports }}
+- ports:
+  {{- range . | uniq | sortAlpha }}
+    - {protocol: TCP, port: {{ . }}}
+  {{- end }}
+  {{- with index $ 1 }}
+  to: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Another service's pods: (list $ "vwr"). The pods of a release call each other; a service that is
+installed alone is called by releases of its namespace, of any name.
+*/}}
 {{- define "urr-lib.policy.peer" -}}
+{{- $root := index . 0 -}}
 podSelector:
   matchLabels:
     app.kubernetes.io/name: {{ index . 1 }}
-    app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+    {{- if $root.Chart.IsRoot }}
+    app.kubernetes.io/part-of: urr
+    {{- else }}
+    app.kubernetes.io/instance: {{ $root.Release.Name }}
+    {{- end }}
 {{- end }}
 
 {{/* Whether the pods authenticate with their service account's IAM role. */}}
 {{- define "urr-lib.policy.role" -}}
 {{- $aws := include "urr-lib.block" (list . "aws") | fromYaml -}}
 {{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
-{{- if or (and (hasKey .Values "aws") (not $aws.credentialsSecret)) (and (hasKey .Values "kafka") (eq ($kafka.sasl | default "") "AWS_MSK_IAM")) -}}
+{{- $iam := and (hasKey .Values "kafka") (eq ($kafka.sasl | default "") "AWS_MSK_IAM") -}}
+{{- if or $iam (and (include "urr-lib.policy.awsServices" .) (not $aws.credentialsSecret)) -}}
 true
 {{- end -}}
 {{- end }}
 
-{{/* Ports of all external addresses in the values, sorted. A policy cannot contain host names. */}}
-{{- define "urr-lib.policy.ports" -}}
+{{/* Whether the pods use AWS's own endpoints: those of its services, or STS for a role. */}}
+{{- define "urr-lib.policy.aws" -}}
+{{- or (include "urr-lib.policy.awsServices" .) (include "urr-lib.policy.role" .) -}}
+{{- end }}
+
+{{/* Whether the pods use DynamoDB or SQS of AWS. Servers at an endpoint get dummy credentials. */}}
+{{- define "urr-lib.policy.awsServices" -}}
+{{- $dynamodb := include "urr-lib.block" (list . "dynamodb") | fromYaml -}}
+{{- $queues := values (.Values.queues | default dict) -}}
+{{- with .Values.sqs -}}
+{{- if .enabled -}}{{- $queues = append $queues . -}}{{- end -}}
+{{- end -}}
+{{- $endpoints := list -}}
+{{- range $queues -}}{{- $endpoints = append $endpoints (.endpoint | default "") -}}{{- end -}}
+{{- if or (and (hasKey .Values "dynamodb") (not $dynamodb.endpoint)) (has "" $endpoints) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* External addresses in the values. A policy has their ports only, since it cannot have host names. */}}
+{{- define "urr-lib.policy.addresses" -}}
 {{- $places := list (include "urr-lib.block" (list . "telemetry") | fromYaml).otlpEndpoint -}}
 {{- if hasKey .Values "kafka" -}}
 {{- $places = concat $places ((include "urr-lib.block" (list . "kafka") | fromYaml).brokers | default list) -}}
@@ -119,16 +170,16 @@ true
 {{- $places = concat $places ((include "urr-lib.block" (list . "redis") | fromYaml).addresses | default list) -}}
 {{- end -}}
 {{- if hasKey .Values "dynamodb" -}}
-{{- $places = append $places ((include "urr-lib.block" (list . "dynamodb") | fromYaml).endpoint | default "https://") -}}
+{{- $places = append $places (include "urr-lib.block" (list . "dynamodb") | fromYaml).endpoint -}}
 {{- end -}}
 {{- with .Values.sqs -}}
-{{- if .enabled -}}{{- $places = append $places (.endpoint | default .queueURL) -}}{{- end -}}
+{{- if .enabled -}}{{- $places = append $places .endpoint -}}{{- end -}}
+{{- end -}}
+{{- range $queue := .Values.queues -}}
+{{- $places = append $places $queue.endpoint -}}
 {{- end -}}
 {{- with .Values.postgres -}}
 {{- $places = append $places (printf ":%v" .port) -}}
-{{- end -}}
-{{- if include "urr-lib.policy.role" . -}}
-{{- $places = append $places "https://" -}}
 {{- end -}}
 {{- range $peer := .Values.rpc.calls -}}
 {{- if ne $peer.address "none" -}}{{- $places = append $places $peer.address -}}{{- end -}}
@@ -136,10 +187,5 @@ true
 {{- range $value := .Values.config -}}
 {{- if regexMatch "^https?://" (toString $value) -}}{{- $places = append $places $value -}}{{- end -}}
 {{- end -}}
-{{- $ports := list -}}
-{{- range $place := compact $places -}}
-{{- $port := regexFind ":[0-9]+(/|$)" $place | trimAll ":/" -}}
-{{- $ports = append $ports ($port | default (ternary "80" "443" (hasPrefix "http://" $place)) | int) -}}
-{{- end -}}
-{{- $ports | uniq | sortAlpha | toYaml -}}
+{{- compact $places | toYaml -}}
 {{- end }}

@@ -1,6 +1,10 @@
 {{/* Whether secrets are mounted as files, which the service reloads on change, not set as variables. */}}
 {{- define "urr-lib.mountsSecrets" -}}
-{{- if or .Values.mountSecrets (.Values.global | default dict).mountSecrets -}}true{{- end -}}
+{{- $mounts := true -}}
+{{- range list (.Values.global | default dict).mountSecrets .Values.mountSecrets -}}
+{{- if kindIs "bool" . -}}{{- $mounts = . -}}{{- end -}}
+{{- end -}}
+{{- if and $mounts (or .Values.rpc.callers (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
 {{- end }}
 
 {{/* The service's secrets: variable: {name, key}. */}}

@@ -11,11 +11,26 @@ with a message that says what to change.
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- fail (printf "%s: autoscaling.minReplicas (%v) must not exceed autoscaling.maxReplicas (%v)" $name .minReplicas .maxReplicas) -}}
 {{- end -}}
+{{- if and .enabled (not (or .cpuPercent .metrics .triggers)) -}}
+{{- fail (printf "%s: autoscaling.enabled needs a metric: autoscaling.cpuPercent, metrics or triggers" $name) -}}
+{{- end -}}
+{{- if and .metrics .triggers -}}
+{{- fail (printf "%s: autoscaling.metrics must be empty where autoscaling.triggers is not: KEDA's autoscaler takes triggers only" $name) -}}
+{{- end -}}
 {{- end -}}
 {{- include "urr-lib.validate.rpc" . -}}
 {{- include "urr-lib.validate.stores" . -}}
 {{- include "urr-lib.validate.config" . -}}
 {{- include "urr-lib.validate.ingress" . -}}
+{{- include "urr-lib.validate.loadBalancer" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.loadBalancer" -}}
+{{- with .Values.service -}}
+{{- if and (eq .type "LoadBalancer") (ne (.externalTrafficPolicy | default "") "Local") (not $.Values.config.TRUSTED_PROXIES) -}}
+{{- fail (printf "%s: service.type LoadBalancer needs service.externalTrafficPolicy Local, or config.TRUSTED_PROXIES, the networks of its proxies: without them all visitors share the nodes' addresses and their rate limits" $.Chart.Name) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.validate.ingress" -}}
@@ -59,6 +74,11 @@ with a message that says what to change.
 {{- with .Values.sqs -}}
 {{- if and .enabled (not .queueURL) -}}
 {{- fail (printf "%s: sqs.queueURL must be set where sqs.enabled is true" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $queue, $values := .Values.queues -}}
+{{- if not $values.queueURL -}}
+{{- fail (printf "%s: queues.%s.queueURL must be set" $name $queue) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

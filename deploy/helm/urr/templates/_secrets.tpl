@@ -25,12 +25,14 @@ text. Only keys are generated; passwords come from the backends.
 {{- toYaml $made -}}
 {{- end }}
 
-{{/* The URLs of the databases, by the Secret that each service reads. */}}
+{{/* The URLs of the databases, by the Secret that each service or its migration reads. */}}
 {{- define "urr.secrets.databases" -}}
 {{- $made := dict -}}
 {{- range $service, $chart := .Subcharts -}}
 {{- with $chart.Values.postgres -}}
-{{- $_ := set $made .urlSecret (dict "url" ($.Values.secrets.databaseURL | replace "%s" (printf "urr_%s" $service))) -}}
+{{- range $name := compact (list .urlSecret .migrationURLSecret) -}}
+{{- $_ := set $made $name (dict "url" ($.Values.secrets.databaseURL | replace "%s" (printf "urr_%s" $service))) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $made -}}

@@ -26,6 +26,7 @@ func (d Dialer) once(ctx context.Context, network, addr string) (net.Conn, error
 	return onceConn{conn}, nil
 }
 
+// onceConn replaces the errors of a connection by LostError, which the client does not retry.
 type onceConn struct{ net.Conn }
 
 // Read implements net.Conn.

@@ -22,22 +22,23 @@ import (
 type Config struct {
 	lifecycle.Config
 
-	// HTTPAddr is host:port that browsers reach, through whatever stands in front.
+	// HTTPAddr is the host:port of the HTTP server, for browsers, proxies and the CDN.
 	HTTPAddr string `env:"HTTP_ADDR, required"`
-	// SecureCookies is off only where there is no https.
+	// SecureCookies marks cookies as Secure; false only for plain http.
 	SecureCookies bool `env:"SECURE_COOKIES, default=true"`
-	// DevLogin lets anybody sign in as anybody; not together with SecureCookies.
+	// DevLogin lets visitors sign in as any user without a password; not together with
+	// SecureCookies.
 	DevLogin bool `env:"DEV_LOGIN"`
-	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
 	TrustedOrigins []string `env:"TRUSTED_ORIGINS"`
 	// CloudFrontSecret are the values of X-CloudFront-Verified that the CDN sends, ≥ 32 bytes each
-	// and separated by commas; empty: requests need not come through it.
+	// and separated by commas; empty: requests may bypass the CDN.
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
 	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
 	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
-	// SessionLife is how long a sign-in lasts, also one that was made while it was longer.
+	// SessionLife is how long a session lasts; a lower value also shortens existing sessions.
 	SessionLife time.Duration `env:"SESSION_LIFE, default=12h" min:"1m" max:"720h"`
 	// TokenCache is how many verified tokens of each kind are kept, about 700 bytes each.
 	TokenCache int `env:"TOKEN_CACHE, default=300000" min:"1" max:"10000000"`
@@ -45,9 +46,9 @@ type Config struct {
 	// SessionSecret signs sessions and visitors' cookies: kid:secret[,kid:secret…], at least 32
 	// bytes each; the first signs, all verify.
 	SessionSecret config.Secret `env:"SESSION_SECRET, required"`
-	// EntryTokenSecret is the one of queue.
+	// EntryTokenSecret verifies entry tokens: the same value as in queue.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
-	// VWRTokenSecret is the one of vwr, needed with VWR_ADDR.
+	// VWRTokenSecret verifies tier-1 tokens: the same value as in vwr; required with VWR_ADDR.
 	VWRTokenSecret config.Secret `env:"VWR_TOKEN_SECRET"`
 
 	// VWR without an address: tier 2 alone.
@@ -69,40 +70,40 @@ type Limits struct {
 	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one)
 	// that change something; 0: no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
-	// NetworkBurst is what may come at once.
+	// NetworkBurst is how many such requests may come at once.
 	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1"`
 	// VisitorRate is the requests a second of a visitor that change something; 0: no limit.
 	VisitorRate float64 `env:"LIMIT_VISITOR_RATE, default=5" min:"0"`
-	// VisitorBurst is what may come at once.
+	// VisitorBurst is how many such requests may come at once.
 	VisitorBurst int `env:"LIMIT_VISITOR_BURST, default=30" min:"1"`
 	// UserRate is the requests a second of a signed-in user that change something; 0: no limit.
 	UserRate float64 `env:"LIMIT_USER_RATE, default=10" min:"0"`
-	// UserBurst is what may come at once.
+	// UserBurst is how many such requests may come at once.
 	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1"`
 
 	// PollNetworkRate is the requests a second of a network that change nothing, at each replica;
 	// 0: no limit.
 	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
-	// PollNetworkBurst is what may come at once.
+	// PollNetworkBurst is how many such requests may come at once.
 	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1"`
 	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica;
 	// 0: no limit.
 	PollVisitorRate float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
-	// PollVisitorBurst is what may come at once.
+	// PollVisitorBurst is how many such requests may come at once.
 	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1"`
 	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no
 	// limit.
 	PollUserRate float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
-	// PollUserBurst is what may come at once.
+	// PollUserBurst is how many such requests may come at once.
 	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1"`
 
-	// NewVisitorRate is how many visitors a second a network may become, four times that per /56
-	// and sixteen times per /48; 0: no limit.
+	// NewVisitorRate is how many new visitors a second are accepted from a network, four times that
+	// per /56 and sixteen times per /48; 0: no limit.
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
-	// NewVisitorBurst is how many it may become at once.
+	// NewVisitorBurst is how many new visitors are accepted from a network at once.
 	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1"`
 
-	// Keys bounds the memory of a replica's counts: how many networks, visitors and users it keeps.
+	// Keys is how many networks, visitors and users a replica counts; it bounds the memory.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 

@@ -31,6 +31,7 @@ func TestChartForProduction(t *testing.T) {
 		"--set", "rpc.calls.payment.address=payment:9000", "--set", "rpc.calls.stats.address=stats:9000",
 		"--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn")
+	require.Greater(t, prod.ShutdownTimeout/2, app.ConfirmTimeout, "the share of requests in progress at the end of the drain")
 	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
 	require.Empty(t, prod.VWRTokenSecret)
 	require.NotEmpty(t, prod.CloudFrontSecret)

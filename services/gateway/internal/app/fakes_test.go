@@ -113,25 +113,26 @@ func (f *fakeVWR) WatchCounters(_ *vwrv1.WatchCountersRequest, s grpc.ServerStre
 	return errs.ErrUnavailable
 }
 
-func (f *fakeVWR) status(method string, c *commonv1.Caller, event string, active bool) (*vwrv1.VwrStatus, error) {
+// recordAdminCall records a call and returns the status of a room that is active or not.
+func (f *fakeVWR) recordAdminCall(method string, c *commonv1.Caller, event string, active bool) (*vwrv1.VwrStatus, error) {
 	f.add(method, c, nil)
 	return &vwrv1.VwrStatus{EventId: event, IsActive: active, ActivatedAt: round, Batch: 500, IntervalSeconds: 10}, nil
 }
 
 func (f *fakeVWR) Activate(_ context.Context, in *vwrv1.ActivateRequest) (*vwrv1.VwrStatus, error) {
-	return f.status("Activate", in.GetCaller(), in.GetEventId(), true)
+	return f.recordAdminCall("Activate", in.GetCaller(), in.GetEventId(), true)
 }
 
 func (f *fakeVWR) Deactivate(_ context.Context, in *vwrv1.DeactivateRequest) (*vwrv1.VwrStatus, error) {
-	return f.status("Deactivate", in.GetCaller(), in.GetEventId(), false)
+	return f.recordAdminCall("Deactivate", in.GetCaller(), in.GetEventId(), false)
 }
 
 func (f *fakeVWR) Advance(_ context.Context, in *vwrv1.AdvanceRequest) (*vwrv1.VwrStatus, error) {
-	return f.status("Advance", in.GetCaller(), in.GetEventId(), true)
+	return f.recordAdminCall("Advance", in.GetCaller(), in.GetEventId(), true)
 }
 
 func (f *fakeVWR) GetStatus(_ context.Context, in *vwrv1.GetStatusRequest) (*vwrv1.VwrStatus, error) {
-	return f.status("GetStatus", in.GetCaller(), in.GetEventId(), in.GetEventId() == busy)
+	return f.recordAdminCall("GetStatus", in.GetCaller(), in.GetEventId(), in.GetEventId() == busy)
 }
 
 // fakeQueue has slots; those in ended are over.

@@ -5,32 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
 // refusedTokens returns how many tokens of a kind were refused for a reason, by all tests so far.
 func refusedTokens(t *testing.T, kind, reason string) float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	total := 0.0
-	for _, f := range families {
-		if f.GetName() != "urr_token_refusals_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if labels["kind"] == kind && labels["reason"] == reason {
-				total += m.GetCounter().GetValue()
-			}
-		}
-	}
+	total, _ := metricstest.Value(t, "urr_token_refusals_total", map[string]string{"kind": kind, "reason": reason})
 	return total
 }
 

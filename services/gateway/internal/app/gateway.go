@@ -61,7 +61,7 @@ func Assemble(ctx context.Context, cfg *Config, s Services, rdb redis.UniversalC
 		return nil, err
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
-	g := &Gateway{services: s, Rooms: s.rooms(), Revoked: list, tokens: tokens}
+	g := &Gateway{services: s, Rooms: s.newRooms(), Revoked: list, tokens: tokens}
 	g.Lines = linestate.New(now, g.Rooms)
 	e, err := g.endpoints(cfg, cookies, log, now)
 	if err != nil {

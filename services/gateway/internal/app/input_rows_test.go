@@ -38,10 +38,12 @@ var (
 		},
 		bad: []badValue{
 			{member: "title", value: longText, code: "INVALID_REQUEST"},
+			{member: "title", value: `"a\u0000b"`, code: "INVALID_REQUEST"},
 			{member: "startsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
 			{member: "seating", value: `"STANDING"`, code: "INVALID_REQUEST"},
 			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
+			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},
 		},

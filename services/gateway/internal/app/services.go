@@ -30,8 +30,8 @@ type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward grpc.ClientConnInterface
 }
 
-// rooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
-func (s Services) rooms() *roomstate.Rooms {
+// newRooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
+func (s Services) newRooms() *roomstate.Rooms {
 	if s.VWR == nil {
 		return roomstate.Disabled()
 	}

@@ -1,6 +1,6 @@
 // Package dispatch is the HTTP handler of the gateway: it finds the route of a request, identifies
-// the caller, applies limits and checks, and calls the handler of the route. Frequent polls skip
-// the general middleware.
+// the caller, applies limits and checks, and calls the handler of the route. Frequent polls
+// take the fast path, which skips the tracing middleware.
 package dispatch
 
 import (
@@ -58,7 +58,7 @@ type Dispatcher struct {
 	served  map[*edge.Route]prometheus.Observer
 	origins *http.CrossOriginProtection
 	guard   originGuard
-	general http.Handler
+	regular http.Handler // the routes outside the fast path
 }
 
 // New makes a Dispatcher. A route without a handler is an error.
@@ -77,7 +77,7 @@ func New(cfg Config) (*Dispatcher, error) {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
 		}
 	}
-	d.general = otelhttp.NewHandler(http.HandlerFunc(d.serveGeneral), "http",
+	d.regular = otelhttp.NewHandler(http.HandlerFunc(d.serveRegular), "http",
 		// The trace context of a client is only linked. Its baggage is not read, since it would be
 		// sent on with every call.
 		otelhttp.WithPropagators(propagation.TraceContext{}),
@@ -108,7 +108,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !q.Route.FastPath {
 		r = r.WithContext(edge.WithRequest(r.Context(), q))
 		r.Pattern = q.Route.Pattern
-		d.general.ServeHTTP(w, r)
+		d.regular.ServeHTTP(w, r)
 		return
 	}
 	defer d.recover(w, r, q)
@@ -118,8 +118,8 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveGeneral is the middleware of every route outside the fast path.
-func (d *Dispatcher) serveGeneral(w http.ResponseWriter, r *http.Request) {
+// serveRegular serves the routes outside the fast path, behind the tracing middleware.
+func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
 	ctx, cancel := context.WithTimeout(telemetry.WithRequestID(r.Context(), q.ID), q.Route.Timeout)

@@ -61,8 +61,8 @@ func get(f http.Handler, path string) *httptest.ResponseRecorder {
 func TestPanicBecomesAnError(t *testing.T) {
 	t.Parallel()
 	panics := func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("secret detail") }
-	f, log := build(t, map[string]edge.Handler{"fast": panics, "general": panics})
-	for _, path := range []string{"/fast", "/general"} {
+	f, log := build(t, map[string]edge.Handler{"fast": panics, "regular": panics})
+	for _, path := range []string{"/fast", "/regular"} {
 		rec := get(f, path)
 		require.Equal(t, http.StatusInternalServerError, rec.Code)
 		var doc map[string]any
@@ -81,7 +81,7 @@ func TestPanicBecomesAnError(t *testing.T) {
 func TestGeneralRequestsHaveADeadline(t *testing.T) {
 	t.Parallel()
 	var left time.Duration
-	f, _ := build(t, map[string]edge.Handler{"general": func(_ http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	f, _ := build(t, map[string]edge.Handler{"regular": func(_ http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		end, ok := r.Context().Deadline()
 		require.True(t, ok)
 		left = time.Until(end)
@@ -89,7 +89,7 @@ func TestGeneralRequestsHaveADeadline(t *testing.T) {
 		return errs.ErrTryAgain
 	}})
 	synctest.Test(t, func(t *testing.T) { // no time passes while it is served
-		require.Equal(t, http.StatusConflict, get(f, "/general").Code)
+		require.Equal(t, http.StatusConflict, get(f, "/regular").Code)
 		require.Equal(t, edge.DefaultTimeout, left)
 	})
 }
@@ -122,8 +122,8 @@ func TestClientBaggageIsDropped(t *testing.T) {
 		seen <- baggage.FromContext(r.Context()).String()
 		return nil
 	}
-	f, _ := build(t, map[string]edge.Handler{"fast": record, "general": record})
-	for _, path := range []string{"/fast", "/general"} {
+	f, _ := build(t, map[string]edge.Handler{"fast": record, "regular": record})
+	for _, path := range []string{"/fast", "/regular"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Baggage", "user=root,blob="+strings.Repeat("x", 1000))
 		f.ServeHTTP(httptest.NewRecorder(), r)

@@ -39,6 +39,38 @@ func CleanPath(decoded string) (string, error) {
 	return p, nil
 }
 
+// OwnPath reports whether a browser that is sent to p stays on this site: p begins with one slash,
+// and has no backslash, which browsers read as a slash, no control character or space, some of which
+// they remove, and no empty or dot segment, since "/.//host" is the URL "//host". The rule holds for
+// the path; query and fragment have only no control characters or spaces. The pages have the same
+// rule, ownPath in web/src/lib/page.ts; the cases of both are in web/test/return-paths.json.
+func OwnPath(p string) bool {
+	if strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return false
+	}
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		p = p[:i]
+	}
+	rest, rooted := strings.CutPrefix(p, "/")
+	if !rooted || strings.Contains(p, `\`) {
+		return false
+	}
+	segments := strings.Split(rest, "/")
+	for i, s := range segments {
+		if s == "" && i < len(segments)-1 || isDots(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// isDots reports whether browsers resolve a segment as "." or "..". (WHATWG URL, "single-dot and
+// double-dot URL path segments")
+func isDots(segment string) bool {
+	s := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
+	return s == "." || s == ".."
+}
+
 // isClean reports whether p needs no cleaning, as nearly all paths: printable ASCII, no empty or
 // dot segment, no slash at the end.
 func isClean(p string) bool {

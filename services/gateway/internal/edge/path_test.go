@@ -1,7 +1,9 @@
 package edge_test
 
 import (
+	"encoding/json"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -91,4 +93,21 @@ func TestLiteralBeforeParameter(t *testing.T) {
 	require.Equal(t, "eventId", errs.From(err).Fields[0].Path, "named as in the API")
 	_, err = table.Match("DELETE", "/s/reserve")
 	require.Equal(t, "GET, POST, HEAD", errs.From(err).Metadata["allow"])
+}
+
+// The table is also that of the pages (web/test/own-path.test.ts).
+func TestOwnPath(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../web/test/return-paths.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Path string `json:"path"`
+		Own  bool   `json:"own"`
+		Why  string `json:"why"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
+	require.NotEmpty(t, cases)
+	for _, c := range cases {
+		require.Equal(t, c.Own, edge.OwnPath(c.Path), "%q %s", c.Path, c.Why)
+	}
 }

@@ -73,7 +73,7 @@ type Route struct {
 	// Poll routes have no lasting effect, whatever their method: they are limited in process,
 	// without Redis.
 	Poll bool
-	// FastPath routes skip the general middleware: no span, and no request id unless something
+	// FastPath routes skip the tracing middleware: no span, and no request id unless something
 	// fails.
 	FastPath bool
 	// Issues routes set urr-anon for a visitor without it.
@@ -104,7 +104,8 @@ type Header struct {
 	Required          bool
 }
 
-// JSONBody is the body of a hand-written route that is parsed into a message of the type of m.
+// JSONBody declares the JSON body of a hand-written route. The body is parsed into a new message of
+// the type of m.
 func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }

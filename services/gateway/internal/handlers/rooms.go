@@ -45,8 +45,8 @@ func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identit
 	return h
 }
 
-// Assign gives the visitor a position. For an event without a room it responds without a call,
-// unless the stream is broken.
+// Assign gives the visitor a position. For an event without a room it responds without calling vwr,
+// unless the stream from vwr is broken.
 func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {

@@ -196,7 +196,7 @@ func (v *Verifier) Entry(h http.Header, event, user string) *claims.Entry {
 	return cmp.Or(e[0], e[1])
 }
 
-// EntriesWithExpired is Entries with expired tokens included: they open nothing, but still name a
+// EntriesWithExpired is Entries including expired tokens: they admit nobody, but still identify a
 // slot.
 func (v *Verifier) EntriesWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {

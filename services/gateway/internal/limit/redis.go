@@ -48,7 +48,7 @@ func (s *shared) take(ctx context.Context, checks []check) (time.Duration, error
 func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error) {
 	all := slices.Concat(in...)
 	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
-	if unknown := unknownScript(cmds); len(unknown) > 0 {
+	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
 		// The server is new or failed over: EVAL loads the script. In a cluster it may be one of
 		// several nodes; the checks that the others have run must not be repeated.
 		rest := make([]check, len(unknown))
@@ -79,8 +79,9 @@ func (s *shared) run(ctx context.Context, in [][]check) ([]time.Duration, error)
 	return out, nil
 }
 
-// unknownScript returns the indexes of the commands whose server does not know the script.
-func unknownScript(cmds []*redis.Cmd) []int {
+// noScriptIndexes returns the indexes of the commands that failed with NOSCRIPT: their server does
+// not know the script.
+func noScriptIndexes(cmds []*redis.Cmd) []int {
 	var at []int
 	for i, c := range cmds {
 		if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {

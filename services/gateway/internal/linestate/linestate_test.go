@@ -146,7 +146,8 @@ func TestReconnectsBackOff(t *testing.T) {
 	})
 }
 
-// An event without a line is listed for its sale status only: tokens cannot be judged by it.
+// The stream lists an event without a line only for its sale status. Such an entry must not decide
+// whether a token is accepted.
 func TestEventWithoutEpochHasNoLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

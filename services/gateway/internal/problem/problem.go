@@ -17,6 +17,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
+	"urr.guru/services/gateway/internal/edge"
 )
 
 // ContentType of every problem document.
@@ -127,13 +128,12 @@ func Status(e *errs.Error) int {
 	}
 }
 
-// RedirectTo returns the local path that the error sends the user to, "" for none.
+// RedirectTo returns the path of this site that the error sends the user to, "" for none.
 func RedirectTo(e *errs.Error) string {
-	to := e.Metadata[metaRedirect]
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) {
-		return ""
+	if to := e.Metadata[metaRedirect]; edge.OwnPath(to) {
+		return to
 	}
-	return to
+	return ""
 }
 
 func describe(e *errs.Error, lang string) document {

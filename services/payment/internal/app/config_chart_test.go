@@ -21,6 +21,7 @@ func TestChart(t *testing.T) {
 
 	prod := charttest.Production[app.Config](t, "payment", "--set", "rpc.calls.ticket.address=ticket.shop:9000",
 		"--set", "kafka.brokers={k1:9092}", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50")
+	require.Greater(t, prod.ShutdownTimeout/2, 20*time.Second, "the share of calls in progress; the gateway waits 20 s for a confirmation")
 	require.Equal(t, "ticket.shop:9000", prod.Ticket.Addr)
 	require.Equal(t, time.Minute, prod.VoidAfter)
 	require.Equal(t, 50, prod.ChargesAtOnce)

@@ -167,7 +167,7 @@ func TestCrashPoints(t *testing.T) {
 			ref := c.tickets.Add("ann", 55000, time.Minute)
 			killed := c.start(point + "@1=exit")
 			p := c.prepare(ref)
-			// The answer may be lost with the process; what counts is below.
+			// The process may exit before it answers, so only the stored outcome is checked.
 			_, _ = c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
 				Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(55000),
 			})

@@ -25,6 +25,9 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 )
 
 func observer() payment.Observer {
+	for _, extent := range []string{"part", "whole"} {
+		byHand.WithLabelValues(extent) // start at 0, so that the first one is an increase
+	}
 	return payment.Observer{
 		Settled: func(oldest time.Duration, refused bool) {
 			unsettledAge.Set(oldest.Seconds())

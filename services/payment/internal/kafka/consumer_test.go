@@ -48,7 +48,7 @@ func (c *compensator) all() []payment.Rejection {
 	return append([]payment.Rejection(nil), c.got...)
 }
 
-func reservation(t *testing.T, eventType string, members map[string]any) pkgkafka.Record {
+func reservationRecord(t *testing.T, eventType string, members map[string]any) pkgkafka.Record {
 	t.Helper()
 	members["type"] = eventType
 	value, err := json.Marshal(members)
@@ -69,14 +69,14 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+pkgkafka.DLQSuffix) })
 
 	first, second := uuid.New(), uuid.New()
-	rejected := reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
+	rejected := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
 	p, err := pkgkafka.NewProducer(cfg, "test")
 	require.NoError(t, err)
 	defer func() { _ = p.Close(context.Background()) }()
 	require.NoError(t, p.Publish(t.Context(),
-		reservation(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
-		reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
-		reservation(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here
+		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}), // of no interest
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),  // cannot be read
+		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),  // not known here
 		rejected))
 
 	c := &compensator{fails: []error{payment.ErrNotFound, errs.ErrUnavailable}}

@@ -130,7 +130,7 @@ func postponed(lease int64, note string) Decide {
 	}
 }
 
-// whileLeaseHeld applies a change only for the holder of the lease and only while it charges.
+// whileLeaseHeld makes the change only while the payment is CONFIRMING under the given lease.
 func whileLeaseHeld(lease int64, c Change) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirming || p.Lease != lease {

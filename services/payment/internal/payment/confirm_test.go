@@ -58,7 +58,7 @@ func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// The captured amount counts: another amount than requested is left to the sweeper, which refunds
+// A charge that was captured with another amount than requested stays UNKNOWN. The sweeper refunds
 // it.
 func TestWrongAmountIsUnknown(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	}, key)
 }
 
-// Get returns a payment of the user (of anyone for an operator) with its timeline; ErrNotFound.
+// Get returns a payment of the user (of anyone for an operator) with its timeline, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Payment, []Entry, error) {
 	p, timeline, err := s.store.Get(ctx, id)
 	if err != nil {

@@ -141,9 +141,9 @@ type Begun struct {
 
 // Reader reads payments.
 type Reader interface {
-	// Get returns a payment with its timeline; ErrNotFound.
+	// Get returns a payment with its timeline, or ErrNotFound.
 	Get(ctx context.Context, id uuid.UUID) (Payment, []Entry, error)
-	// Order finds a payment by its order; ErrNotFound.
+	// Order finds a payment by its order, or ErrNotFound.
 	Order(ctx context.Context, orderID string) (Payment, error)
 }
 

@@ -124,6 +124,8 @@ func (s *Service) settleLate(ctx context.Context, p Payment) error {
 	return errors.Join(err, s.store.Reschedule(ctx, p, wait))
 }
 
+// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and
+// voids the order if the provider has left it undecided for too long.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
 	if p.Amount == 0 { // its process died before confirming it; free payments have no provider
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 const (
@@ -29,16 +31,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 // runLane sweeps a lane every second, when woken, and again at once while there may be more.
 func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, round func() (full bool)) {
 	for ctx.Err() == nil {
-		if round() {
-			continue
+		if !round() {
+			loop.SleepOrWake(ctx, sweepEvery, wake)
 		}
-		timer := time.NewTimer(sweepEvery)
-		select {
-		case <-ctx.Done():
-		case <-wake:
-		case <-timer.C:
-		}
-		timer.Stop()
 	}
 }
 

@@ -45,7 +45,7 @@ func TestConfirmChecksTheAmount(t *testing.T) {
 	b := setup(t)
 	p, _ := b.prepared()
 	p.Amount--
-	_, err := b.confirm(p, "ok-1", newKey())
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrAmountMismatch)
 	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, "PREPARED", b.get(p).GetStatus())
@@ -55,17 +55,17 @@ func TestDeclineReleasesTheReference(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.prepared()
-	got, err := b.confirm(p, "decline-1", newKey())
+	got, err := b.confirm(p, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Equal(t, "DECLINED", got.GetStatus())
 	require.Equal(t, "CARD_DECLINED", got.GetDeclineCode())
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborted)
 	require.Empty(t, b.eventTypes(p))
 
-	next, err := b.prepare(ref, newKey())
+	next, err := b.prepare(ref, newIdempotencyKey())
 	require.NoError(t, err)
 	require.NotEqual(t, p.GetPaymentId(), next.GetPaymentId())
-	got, err = b.confirm(next, "ok-1", newKey())
+	got, err = b.confirm(next, "ok-1", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
@@ -75,7 +75,7 @@ func TestReleaseIsRetried(t *testing.T) {
 	b := setup(t)
 	p, ref := b.prepared()
 	b.tickets.Fail("Abort", errs.ErrInternal, errs.ErrInternal)
-	_, err := b.confirm(p, "decline-1", newKey())
+	_, err := b.confirm(p, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Zero(t, b.tickets.Hold(ref).Aborted)
 	b.sweep(5 * time.Second)
@@ -92,7 +92,7 @@ func TestTicketRefuses(t *testing.T) {
 	b := setup(t)
 	p, _ := b.prepared()
 	b.tickets.Fail("Begin", errs.ErrHoldExpired)
-	key := newKey()
+	key := newIdempotencyKey()
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrHoldExpired)
 	_, err = b.confirm(p, "ok-1", key)
@@ -123,7 +123,7 @@ func TestOnlyTicketRefusalsDecline(t *testing.T) {
 			b := setup(t)
 			p, _ := b.prepared()
 			b.tickets.Fail("Begin", answer)
-			key := newKey()
+			key := newIdempotencyKey()
 			_, err := b.confirm(p, "ok-1", key)
 			require.ErrorIs(t, err, errs.ErrUnavailable)
 			require.Equal(t, "PREPARED", b.get(p).GetStatus())
@@ -134,7 +134,7 @@ func TestOnlyTicketRefusalsDecline(t *testing.T) {
 
 			other := b.tickets.Add(user, amount, holdTime)
 			b.tickets.Fail("Payable", answer)
-			_, err = b.prepare(other, newKey())
+			_, err = b.prepare(other, newIdempotencyKey())
 			require.ErrorIs(t, err, errs.ErrUnavailable, "nor is it the payer who is told no")
 		})
 	}
@@ -150,7 +150,7 @@ func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 			b := setup(t)
 			p, ref := b.prepared()
 			b.tickets.Fail("Abort", answer)
-			_, err := b.confirm(p, "decline-1", newKey())
+			_, err := b.confirm(p, "decline-1", newIdempotencyKey())
 			require.NoError(t, err)
 			require.Zero(t, b.tickets.Hold(ref).Aborted)
 			b.sweep(5 * time.Second)
@@ -166,7 +166,7 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	b := setup(t)
 	p, _ := b.prepared()
 	b.tickets.Fail("Begin", errs.ErrInternal)
-	key := newKey()
+	key := newIdempotencyKey()
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.Equal(t, "PREPARED", b.get(p).GetStatus())
@@ -182,7 +182,7 @@ func TestLostClaimIsReleased(t *testing.T) {
 	b := setup(t)
 	p, ref := b.prepared()
 	b.tickets.Fail("BeginAnswer", errs.ErrInternal)
-	_, err := b.confirm(p, "ok-1", newKey())
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
 	b.sweep(holdTime)
@@ -196,7 +196,7 @@ func TestProviderUnreachable(t *testing.T) {
 	b := setup(t)
 	p, ref := b.prepared()
 	b.server.Close()
-	got, err := b.confirm(p, "ok-1", newKey())
+	got, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Equal(t, "DECLINED", got.GetStatus())
 	require.Equal(t, "PROVIDER_UNREACHABLE", got.GetDeclineCode())
@@ -206,9 +206,9 @@ func TestProviderUnreachable(t *testing.T) {
 func TestFreePaymentNeedsNoProvider(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newKey())
+	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newIdempotencyKey())
 	require.NoError(t, err)
-	got, err := b.confirm(p, "free", newKey())
+	got, err := b.confirm(p, "free", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 	require.Zero(t, b.provider.Calls(paymenttest.Charges))
@@ -223,7 +223,7 @@ func TestConfirmChargesOnce(t *testing.T) {
 	answers, failures := make([]string, 10), make([]error, 10)
 	for i := range answers {
 		requests.Go(func() {
-			got, err := b.confirm(p, "ok-1", newKey())
+			got, err := b.confirm(p, "ok-1", newIdempotencyKey())
 			answers[i], failures[i] = got.GetStatus(), err
 		})
 	}
@@ -240,7 +240,7 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.prepared()
-	key := newKey()
+	key := newIdempotencyKey()
 	release := b.provider.Hold(paymenttest.Charges)
 	running := make(chan error, 1)
 	go func() {
@@ -267,7 +267,7 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.prepared()
-	key := newKey()
+	key := newIdempotencyKey()
 	got, err := b.confirm(p, "timeout-1", key)
 	require.NoError(t, err)
 	require.Equal(t, "PENDING", got.GetStatus())
@@ -291,7 +291,7 @@ func TestChargeOutlivesItsRequest(t *testing.T) {
 	release := b.provider.Hold(paymenttest.Charges)
 	ctx, cancel := context.WithCancel(t.Context())
 	got, err := b.service.Confirm(outOfTime{ctx}, payment.ConfirmRequest{
-		OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newKey(),
+		OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newIdempotencyKey(),
 	})
 	require.NoError(t, err)
 	require.Equal(t, payment.Unknown, got.Status)
@@ -311,7 +311,7 @@ func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	release := b.provider.Hold(paymenttest.Charges)
 	charging := make(chan error, 1)
 	go func() {
-		_, err := b.confirm(p, "ok-1", newKey())
+		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 		charging <- err
 	}()
 	waittest.Until(t, func() bool { return b.provider.Calls(paymenttest.Charges) == 1 }, "the charge")

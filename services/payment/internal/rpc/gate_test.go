@@ -56,7 +56,7 @@ func TestConfirmIsRefusedWhileEventsAreUnpublished(t *testing.T) {
 	p, _ := b.prepared()
 	confirms := func() error {
 		b.service.WatchOnce(t.Context())
-		_, err := b.confirm(p, "ok-1", newKey())
+		_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 		return err
 	}
 	b.exec(`UPDATE outbox SET created_at = clock_timestamp() - interval '3 minutes'`)

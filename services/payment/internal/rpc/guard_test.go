@@ -26,7 +26,7 @@ func TestUnsentChargeCanBeRetried(t *testing.T) {
 		}()
 	}
 	p, ref := b.prepared()
-	key := newKey()
+	key := newIdempotencyKey()
 	b.untilCharging(chargesAtOnce)
 	_, err := b.confirm(p, "ok-1", key)
 	require.ErrorIs(t, err, errs.ErrProviderUnavailable)
@@ -63,7 +63,7 @@ func TestUnsentChargeExpires(t *testing.T) {
 	p, ref := b.prepared()
 	b.untilCharging(chargesAtOnce)
 	b.tickets.Fail("Abort", errs.ErrUnavailable)
-	_, err := b.confirm(p, "ok-1", newKey())
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrProviderUnavailable)
 	release()
 	for range chargesAtOnce {

@@ -20,7 +20,7 @@ func TestSilentProviderDelaysOnlyItsLane(t *testing.T) {
 	paid, _ := b.confirmed()
 	b.tickets.Fail("Abort", errs.ErrUnavailable)
 	refused, ref := b.prepared()
-	_, err := b.confirm(refused, "decline-1", newKey())
+	_, err := b.confirm(refused, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	b.pending("lost-1")
 	b.provider.Hold(paymenttest.Lookups)

@@ -38,7 +38,7 @@ func TestOneOpenPaymentPerReference(t *testing.T) {
 	ids, failures := make([]string, 12), make([]error, 12)
 	for i := range ids {
 		requests.Go(func() {
-			p, err := b.prepare(ref, newKey())
+			p, err := b.prepare(ref, newIdempotencyKey())
 			ids[i], failures[i] = p.GetPaymentId(), err
 		})
 	}
@@ -51,28 +51,28 @@ func TestPrepareErrors(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ref := b.tickets.Add("bob", amount, holdTime)
-	_, err := b.prepare(ref, newKey())
+	_, err := b.prepare(ref, newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrReferenceNotFound, "somebody else's")
 	_, err = b.prepare(ref, "")
 	require.ErrorIs(t, err, errs.ErrIdempotencyKeyRequired)
 	_, err = b.prepare(ref, "ключ")
 	require.ErrorIs(t, err, errs.ErrIdempotencyKeyInvalid)
-	_, err = b.prepare("no-uuid", newKey())
+	_, err = b.prepare("no-uuid", newIdempotencyKey())
 	require.Equal(t, errs.Invalid, errs.From(err).Kind)
 	_, err = b.client.Prepare(t.Context(), &paymentv1.PrepareRequest{PaymentType: "reservation", ReferenceId: ref})
 	require.ErrorIs(t, err, errs.ErrUnauthenticated)
 	b.tickets.Fail("Payable", errs.ErrNotPayable)
-	_, err = b.prepare(ref, newKey())
+	_, err = b.prepare(ref, newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrNotPayable)
 }
 
 func TestPrepareIsRepeatableByKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ref, key := b.tickets.Add(user, amount, holdTime), newKey()
+	ref, key := b.tickets.Add(user, amount, holdTime), newIdempotencyKey()
 	first, err := b.prepare(ref, key)
 	require.NoError(t, err)
-	_, err = b.confirm(first, "ok-1", newKey())
+	_, err = b.confirm(first, "ok-1", newIdempotencyKey())
 	require.NoError(t, err)
 	b.tickets.Fail("Payable", errs.ErrAlreadyPaid)
 
@@ -93,7 +93,7 @@ func TestPaidReferenceIsNotPaidAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, ref := b.confirmed()
-	_, err := b.prepare(ref, newKey())
+	_, err := b.prepare(ref, newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrAlreadyPaid, "also before ticket has heard of it")
 }
 
@@ -102,7 +102,7 @@ func TestStalePaymentIsReplaced(t *testing.T) {
 	b := setup(t)
 	p, ref := b.prepared()
 	b.exec(`UPDATE payments SET amount = amount + 1 WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
-	next, err := b.prepare(ref, newKey())
+	next, err := b.prepare(ref, newIdempotencyKey())
 	require.NoError(t, err)
 	require.NotEqual(t, p.GetPaymentId(), next.GetPaymentId())
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
@@ -116,7 +116,7 @@ func TestPreparedPaymentExpires(t *testing.T) {
 	require.Equal(t, "PREPARED", b.get(p).GetStatus())
 	b.sweep(time.Microsecond)
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
-	_, err := b.confirm(p, "ok-1", newKey())
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrHoldExpired)
 	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 }
@@ -132,7 +132,7 @@ func TestPaymentsArePrivate(t *testing.T) {
 	_, err = b.client.GetPayment(t.Context(), in)
 	require.NoError(t, err)
 	_, err = b.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
-		Caller: caller("bob", newKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
+		Caller: caller("bob", newIdempotencyKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
 	})
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }

@@ -17,7 +17,7 @@ import (
 func (b *bundle) pending(paymentKey string) (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	p, ref := b.prepared()
-	got, err := b.confirm(p, paymentKey, newKey())
+	got, err := b.confirm(p, paymentKey, newIdempotencyKey())
 	require.NoError(b.t, err)
 	require.Equal(b.t, "PENDING", got.GetStatus())
 	return p, ref
@@ -185,7 +185,7 @@ func TestConcurrentSweepers(t *testing.T) {
 		paid = append(paid, p)
 	}
 	for _, p := range paid {
-		b.reject(p, newKey())
+		b.reject(p, newIdempotencyKey())
 	}
 	var sweeps sync.WaitGroup
 	for _, s := range replicas {
@@ -203,9 +203,9 @@ func TestConcurrentSweepers(t *testing.T) {
 func TestFreePaymentIsRefundedWithoutTheProvider(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newKey())
+	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newIdempotencyKey())
 	require.NoError(t, err)
-	_, err = b.confirm(p, "free", newKey())
+	_, err = b.confirm(p, "free", newIdempotencyKey())
 	require.NoError(t, err)
 	b.reject(p, "e1")
 	b.becomes(p, "REFUNDED")
@@ -225,7 +225,7 @@ func TestLateChargeDuringRelease(t *testing.T) {
 	b := setup(t)
 	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)
 	p, _ := b.prepared()
-	got, err := b.confirm(p, "decline-1", newKey())
+	got, err := b.confirm(p, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	require.Equal(t, "DECLINED", got.GetStatus())
 	b.provider.Capture(p.GetOrderId(), amount)
@@ -242,7 +242,7 @@ func TestFailedReleaseIsRetriedSoon(t *testing.T) {
 	b := setup(t)
 	b.tickets.Fail("Abort", errs.ErrUnavailable, errs.ErrUnavailable, errs.ErrUnavailable)
 	p, ref := b.prepared()
-	_, err := b.confirm(p, "decline-1", newKey())
+	_, err := b.confirm(p, "decline-1", newIdempotencyKey())
 	require.NoError(t, err)
 	for range 15 {
 		b.sweep(time.Second)

@@ -103,13 +103,13 @@ func caller(userID, key string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: userID, IdempotencyKey: key}
 }
 
-func newKey() string { return uuid.NewString() }
+func newIdempotencyKey() string { return uuid.NewString() }
 
 // prepared opens a payment for a new hold.
 func (b *bundle) prepared() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	ref := b.tickets.Add(user, amount, holdTime)
-	p, err := b.prepare(ref, newKey())
+	p, err := b.prepare(ref, newIdempotencyKey())
 	require.NoError(b.t, err)
 	return p, ref
 }
@@ -128,7 +128,7 @@ func (b *bundle) confirm(p *paymentv1.PrepareResponse, paymentKey, key string) (
 func (b *bundle) confirmed() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	p, ref := b.prepared()
-	got, err := b.confirm(p, "ok-1", newKey())
+	got, err := b.confirm(p, "ok-1", newIdempotencyKey())
 	require.NoError(b.t, err)
 	require.Equal(b.t, "CONFIRMED", got.GetStatus())
 	return p, ref

@@ -13,7 +13,7 @@ import (
 
 // An invalid request must be distinguished from errors of all requests or of the provider: only the
 // latter are a reason to stop sending charges.
-func TestWhichStatusRejectsOneCharge(t *testing.T) {
+func TestStatusesThatRejectOneCharge(t *testing.T) {
 	t.Parallel()
 	for status, rejected := range map[int]bool{
 		http.StatusBadRequest: true, http.StatusConflict: true, http.StatusUnprocessableEntity: true,

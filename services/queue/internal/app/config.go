@@ -29,24 +29,27 @@ type Config struct {
 	// at least 32 bytes.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
 
-	// Threshold is how many may be inside at once in an event without a setting of its own.
+	// Threshold is how many visitors may be inside at once, for events without a setting of their
+	// own.
 	Threshold int64 `env:"QUEUE_THRESHOLD, default=1000" min:"0" max:"10000000"`
-	// ActiveTTL is how long a slot lasts in an event without a setting of its own, in seconds.
+	// ActiveTTL is how long a slot lasts, in seconds, for events without a setting of their own.
 	ActiveTTL int64 `env:"QUEUE_ACTIVE_TTL_SECONDS, default=600" min:"5" max:"86400"`
-	// ActiveSeenTTL is how long a slot's holder may be silent before the slot ends, in seconds.
+	// ActiveSeenTTL is how long the holder of a slot may be without contact before the slot ends, in
+	// seconds.
 	ActiveSeenTTL int64 `env:"QUEUE_ACTIVE_SEEN_TTL_SECONDS, default=120" min:"5" max:"86400"`
-	// SeenTTL is how long a waiter may be silent before cleanup parks them, in seconds; above 125,
-	// since who is far back polls every 60 s.
+	// SeenTTL is how long a waiting visitor may be without contact before the cleanup parks the
+	// place, in seconds. Use more than 125: visitors far back in the line poll every 60 s.
 	SeenTTL int64 `env:"QUEUE_SEEN_TTL_SECONDS, default=600" min:"15" max:"86400"`
-	// ParkedTTL is how long a parked place is kept, and tickets count after a loss, in seconds.
+	// ParkedTTL is how long a parked place is kept, and how long tickets restore places after a loss
+	// of data, in seconds.
 	ParkedTTL int64 `env:"QUEUE_PARKED_TTL_SECONDS, default=3600" min:"1" max:"86400"`
 	// RecoveryPause is how long a line recovers after Redis lost data, in seconds.
 	RecoveryPause int64 `env:"QUEUE_RECOVERY_PAUSE_SECONDS, default=30" min:"1" max:"3600"`
-	// AdmissionInterval is the time between two ticks of a replica, in milliseconds; the rate does
-	// not depend on it.
+	// AdmissionInterval is the time between two ticks of a replica, in milliseconds; the admission
+	// rate does not depend on it.
 	AdmissionInterval int64 `env:"QUEUE_ADMISSION_INTERVAL_MS, default=1000" min:"50" max:"5000"`
-	// AdmissionBatch is the most that are admitted per second of Redis's clock by all replicas
-	// together.
+	// AdmissionBatch is the maximum number of visitors that all replicas together admit to a line
+	// per second.
 	AdmissionBatch int64 `env:"QUEUE_ADMISSION_BATCH_SIZE, default=100" min:"1" max:"5000"`
 	// CleanupInterval is the time between two cleanups of a replica, in milliseconds.
 	CleanupInterval int64 `env:"QUEUE_STALE_CLEANUP_INTERVAL_MS, default=30000" min:"100" max:"3600000"`

@@ -7,24 +7,33 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
+// Every replica exports the same gauges of a line, so take the maximum over replicas. A line whose
+// tick failed at a replica has no gauges there, since the last values would be taken for current
+// ones.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
-	waiting = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "urr_queue_waiting", Help: "Visitors in the event's queue; every replica tells the same, so take the maximum.",
-	}, []string{"event"})
-	active = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "urr_queue_active", Help: "Visitors who hold a slot of the event; every replica tells the same, so take the maximum.",
-	}, []string{"event"})
-	selling = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "urr_queue_selling",
-		Help: "1 while the event's sale lets its line admit; 0 before it opens, while it is paused or sold out, and when it is over.",
-	}, []string{"event"})
-	kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "urr_queue_kept", Help: "Slots of the event that are kept for visitors who are late; every replica tells the same, so take the maximum.",
+	waiting   = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
+	active    = lineGauge("urr_queue_active", "Visitors who hold a slot of the event.")
+	threshold = lineGauge("urr_queue_threshold", "Maximum number of visitors who hold a slot of the event.")
+	kept      = lineGauge("urr_queue_kept", "Slots of the event that are kept for visitors who are late.")
+	selling   = lineGauge("urr_queue_selling",
+		"1 while the event's sale lets its line admit; 0 before it opens, while it is paused or sold out, and when it is over.")
+	paused = lineGauge("urr_queue_paused", "1 while an operator has paused the event's line.")
+	silent = lineGauge("urr_queue_silent", "1 while no visitor of the event's line has contact, and so nobody is admitted.")
+	epoch  = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
+	// gauges are those that need a successful tick.
+	gauges = []*prometheus.GaugeVec{waiting, active, threshold, kept, selling, paused, silent, epoch}
+
+	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "urr_queue_failing", Help: "1 while this replica's ticks of the event's line fail; take the minimum, since one replica is enough.",
 	}, []string{"event"})
 	admissions = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_admissions_total", Help: "Slots given out by this replica, by ticks and at once; the sum over replicas is the event's.",
 	}, []string{"event"})
 )
+
+func lineGauge(name, help string) *prometheus.GaugeVec {
+	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"event"})
+}
 
 var _ line.Meter = meter{}
 
@@ -32,14 +41,29 @@ var _ line.Meter = meter{}
 type meter struct{}
 
 // Line implements line.Meter.
-func (meter) Line(eventID string, w, a int64, sells bool) {
-	waiting.WithLabelValues(eventID).Set(float64(w))
-	active.WithLabelValues(eventID).Set(float64(a))
-	var on float64
-	if sells {
-		on = 1
+func (meter) Line(eventID string, f line.Figures) {
+	for gauge, value := range map[*prometheus.GaugeVec]float64{
+		waiting: float64(f.Waiting), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
+		selling: flag(f.Selling), paused: flag(f.Paused), silent: flag(f.Silent), epoch: float64(f.Epoch) / 1e6, failing: 0,
+	} {
+		gauge.WithLabelValues(eventID).Set(value)
 	}
-	selling.WithLabelValues(eventID).Set(on)
+	admissions.WithLabelValues(eventID) // starts at 0, so that the first admission is an increase
+}
+
+func flag(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Failed implements line.Meter.
+func (meter) Failed(eventID string) {
+	for _, gauge := range gauges {
+		gauge.DeleteLabelValues(eventID)
+	}
+	failing.WithLabelValues(eventID).Set(1)
 }
 
 // Admitted implements line.Meter.
@@ -49,14 +73,11 @@ func (meter) Admitted(eventID string, n int64) {
 	}
 }
 
-// Kept implements line.Meter.
-func (meter) Kept(eventID string, n int64) { kept.WithLabelValues(eventID).Set(float64(n)) }
-
 // Forget implements line.Meter.
 func (meter) Forget(eventID string) {
-	waiting.DeleteLabelValues(eventID)
-	active.DeleteLabelValues(eventID)
-	selling.DeleteLabelValues(eventID)
-	kept.DeleteLabelValues(eventID)
+	for _, gauge := range gauges {
+		gauge.DeleteLabelValues(eventID)
+	}
+	failing.DeleteLabelValues(eventID)
 	admissions.DeleteLabelValues(eventID)
 }

@@ -54,7 +54,7 @@ func (s *Service) refetchSale(ctx context.Context, eventID string) {
 // SetThreshold writes the setting durably at ticket, then into the line. After an error the setting
 // may be in effect; the caller may repeat the call.
 func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (Overview, error) {
-	// PutThreshold would create a mistyped id.
+	// PutThreshold accepts ids of unknown events; Settings refuses them.
 	if _, err := s.events.Settings(ctx, eventID); err != nil {
 		return Overview{}, err
 	}

@@ -171,10 +171,10 @@ const (
 // Outcome is the store's answer to a Claim.
 type Outcome struct {
 	Standing Standing
-	// Ahead and Score (µs) are set while waiting.
+	// Ahead and Score (µs) are set if Standing is Waiting.
 	Ahead, Score int64
-	// SlotID and End (epoch ms) are set inside. Claimed means that this call is the first to return
-	// the slot to its holder, Entered that this call assigned it.
+	// SlotID and End (epoch ms) are set if Standing is Inside. Claimed means that this call is
+	// the first to return the slot to its holder, Entered that this call assigned it.
 	SlotID  string
 	End     int64
 	Claimed bool

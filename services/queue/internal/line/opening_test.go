@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// recovers reports whether the event's line recovers, according to Redis.
+// recovers reports whether the event's line is recovering, according to Redis.
 func (w *testEnv) recovers() bool {
 	w.t.Helper()
 	st, err := w.store().Peek(w.t.Context(), w.event, line.KnownState{})

@@ -40,7 +40,7 @@ func TestNewLineKnowsItsSale(t *testing.T) {
 		a.status(t.Context(), w.event, "u1")
 	}
 	require.Equal(t, int64(1), a.meter.admitted+b.meter.admitted)
-	require.True(t, a.meter.selling)
+	require.True(t, a.meter.figures.Selling)
 	for _, r := range []*replica{a, b} {
 		p := r.status(t.Context(), w.event, "u1")
 		requirePlace(t, line.StatusActive, line.OnSale, p)
@@ -100,7 +100,7 @@ func TestPausedAndSoldOutLinesKeepPlaces(t *testing.T) {
 		p := r.status(t.Context(), w.event, "w")
 		requirePlace(t, line.StatusQueued, status, p)
 		require.Equal(t, status, r.lines(t)[0].Sale)
-		require.False(t, r.meter.selling)
+		require.False(t, r.meter.figures.Selling)
 	}
 	tickets.setStatus(w.event, line.OnSale, now) // a seat has come back
 	w.second(r)
@@ -122,12 +122,12 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 			requirePlace(t, line.StatusNone, line.Cancelled, p, user)
 		}
 	}
-	require.Zero(t, r.meter.active)
+	require.Zero(t, r.meter.figures.Active)
 	for range 60 { // in which the end may be taken back
-		require.Equal(t, int64(1), r.meter.waiting)
+		require.Equal(t, int64(1), r.meter.figures.Waiting)
 		w.second(r)
 	}
-	require.Zero(t, r.meter.waiting)
+	require.Zero(t, r.meter.figures.Waiting)
 
 	other := w.event + "-over"
 	tickets.setStatus(other, line.SaleClosed, now.Add(-48*time.Hour))

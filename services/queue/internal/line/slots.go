@@ -29,7 +29,7 @@ func (s *Service) Verify(ctx context.Context, slots []Slot) []Verdict {
 	out := make([]Verdict, len(slots))
 	s.perLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int, err error) {
 		if err == nil {
-			err = s.verifyLine(ctx, eventID, slots, at, out)
+			err = s.verifySlotsOfLine(ctx, eventID, slots, at, out)
 		}
 		if err != nil {
 			failVerdicts(err, at, out)
@@ -44,7 +44,9 @@ func failVerdicts(err error, positions []int, out []Verdict) {
 	}
 }
 
-func (s *Service) verifyLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
+// verifySlotsOfLine verifies the slots of one event. Slots that seem to have ended are verified
+// again if the epoch of the line has changed meanwhile.
+func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []Slot, positions []int, out []Verdict) error {
 	st, err := s.state(ctx, eventID)
 	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
 		// Another replica has issued a token of an epoch unknown to this one.

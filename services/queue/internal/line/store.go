@@ -98,10 +98,22 @@ type Announcer interface {
 
 // Meter exports metrics.
 type Meter interface {
-	// Line sets a line's numbers, and whether its sale allows admission.
-	Line(eventID string, waiting, active int64, selling bool)
+	// Line sets a line's figures after a tick.
+	Line(eventID string, f Figures)
+	// Failed records that a tick failed: the line's figures are not known.
+	Failed(eventID string)
 	Admitted(eventID string, n int64)
-	// Kept sets the number of slots kept for late visitors.
-	Kept(eventID string, n int64)
 	Forget(eventID string)
+}
+
+// Figures are the exported figures of a line.
+type Figures struct {
+	// Active includes the slot holders of the ended epoch, Kept is the number of slots kept for late
+	// visitors.
+	Waiting, Active, Kept, Threshold int64
+	// Epoch is the epoch's start in µs.
+	Epoch int64
+	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
+	// that no visitor has contact.
+	Selling, Paused, Silent bool
 }

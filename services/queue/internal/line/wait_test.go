@@ -39,7 +39,7 @@ func TestEstimatedWait(t *testing.T) {
 	}{
 		"the first five seconds": {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
 		"a steady rate":          {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
-		// One slot a second ends by itself.
+		// 600 slots of 600 s: one expires every second, even if nobody leaves.
 		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {
 		t.Run(name, func(t *testing.T) {

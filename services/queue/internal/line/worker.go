@@ -36,8 +36,9 @@ const (
 
 var errSalesNotLoaded = errors.New("where sales stand was not asked for yet")
 
-// Worker ticks every line. Each replica runs one, and the store ensures that together they admit no
-// more than one would. It is safe for concurrent use.
+// Worker runs a tick of every line periodically: the store's call that admits waiting visitors.
+// Each replica runs a worker, and the store ensures that together they admit no more than one
+// would. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
@@ -57,8 +58,8 @@ func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	}
 }
 
-// Admit ticks periodically until ctx ends; ticks may overlap. Failing lines have a separate loop,
-// since many slow ones would block the ticks of the others.
+// Admit admits waiting visitors: it runs a tick of every line periodically until ctx ends. Ticks
+// may overlap. Failing lines have a separate loop, since many slow ones would block the others.
 func (w *Worker) Admit(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
@@ -256,25 +257,33 @@ func (w *Worker) tick(ctx context.Context, eventID string) bool {
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.WarnContext(ctx, "tick failed", "event", eventID, "error", err)
+				s.meter.Failed(eventID)
 			}
 			return false
 		}
 		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
 			s.cache.MarkListed(eventID)
+			s.meter.Forget(eventID)
 			return true
 		}
 		s.cache.Observe(eventID, st)
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.Line(eventID, st.Waiting, st.Active+st.Old, st.SaleStatus().AllowsAdmission())
+		s.meter.Line(eventID, figures(st, result))
 		s.meter.Admitted(eventID, result.Admitted)
-		s.meter.Kept(eventID, result.Kept)
 		if !result.More || !s.now().Before(end) {
 			return true
 		}
 	}
 	return true
+}
+
+func figures(st State, t Tick) Figures {
+	return Figures{
+		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
+		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent,
+	}
 }
 
 func (w *Worker) sweep(ctx context.Context, eventID string) bool {

@@ -84,15 +84,23 @@ func (r *replica) check(ctx context.Context, event, user string) line.Answer {
 }
 
 type meter struct {
-	mu                        sync.Mutex
-	waiting, active, admitted int64
-	selling, forgot           bool
+	mu       sync.Mutex
+	figures  line.Figures
+	admitted int64
+	failures int
+	forgot   bool
 }
 
-func (m *meter) Line(_ string, waiting, active int64, selling bool) {
+func (m *meter) Line(_ string, f line.Figures) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting, m.active, m.selling = waiting, active, selling
+	m.figures = f
+}
+
+func (m *meter) Failed(string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failures++
 }
 
 func (m *meter) Admitted(_ string, n int64) {
@@ -100,8 +108,6 @@ func (m *meter) Admitted(_ string, n int64) {
 	defer m.mu.Unlock()
 	m.admitted += n
 }
-
-func (*meter) Kept(string, int64) {}
 
 func (m *meter) Forget(string) { m.forgot = true }
 
@@ -187,7 +193,7 @@ func TestReplicasTickRegisteredEvents(t *testing.T) {
 	w.clock.Advance(time.Second)
 	b.worker.Tick(t.Context()) // it knows the event only from the registry
 	require.Equal(t, int64(1), b.meter.admitted)
-	require.Equal(t, []int64{0, 1}, []int64{b.meter.waiting, b.meter.active})
+	require.Equal(t, []int64{0, 1}, []int64{b.meter.figures.Waiting, b.meter.figures.Active})
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
@@ -199,7 +205,7 @@ func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	require.Equal(t, line.StatusActive, a.check(t.Context(), w.event, "in").Place.Status)
 	w.clock.Advance(time.Second)
 	a.worker.Tick(t.Context())
-	require.Equal(t, int64(1), a.meter.active)
+	require.Equal(t, int64(1), a.meter.figures.Active)
 
 	require.NoError(t, w.client.HDel(t.Context(), "{"+w.event+"}:line", "run").Err())
 	w.clock.Advance(time.Second)
@@ -207,7 +213,48 @@ func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	status, err := a.service.Line(t.Context(), w.event)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), status.Active)
-	require.Equal(t, int64(1), a.meter.active, "as an operator is told")
+	require.Equal(t, int64(1), a.meter.figures.Active, "as an operator is told")
+}
+
+// unreachable is a store that does not answer ticks while err is set.
+type unreachable struct {
+	line.Store
+
+	err error
+}
+
+func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.Tick, error) {
+	if u.err != nil {
+		return line.State{}, line.Tick{}, u.err
+	}
+	return u.Store.Admit(ctx, eventID, m)
+}
+
+// A failed tick is exported as such, and a line that is gone leaves no figures behind.
+func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
+	w := newTestEnv(t)
+	w.tickets.threshold = 7
+	store := &unreachable{Store: w.store()}
+	a := w.replicaOn(store)
+	require.NoError(t, a.service.Open(t.Context(), w.event))
+	a.check(t.Context(), w.event, "in")
+	w.clock.Advance(time.Second)
+	a.worker.Tick(t.Context())
+	require.Equal(t, line.Figures{Active: 1, Threshold: 7, Epoch: a.meter.figures.Epoch, Selling: true}, a.meter.figures)
+	require.Positive(t, a.meter.figures.Epoch)
+
+	store.err = errs.ErrUnavailable
+	a.worker.Tick(t.Context())
+	require.Equal(t, 1, a.meter.failures)
+	store.err = nil
+	a.worker.Tick(t.Context())
+	require.Equal(t, 1, a.meter.failures)
+	require.False(t, a.meter.forgot)
+
+	b := w.replica() // knows nothing of the line and its data
+	require.NoError(t, w.client.Del(t.Context(), "{"+w.event+"}:line").Err())
+	b.worker.Tick(t.Context())
+	require.True(t, b.meter.forgot)
 }
 
 func slotOf(t *testing.T, w *testEnv, user string) string {

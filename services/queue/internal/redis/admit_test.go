@@ -41,7 +41,7 @@ func TestTicksAdmitInOrder(t *testing.T) {
 	require.False(t, f.status("u-0").Claimed)
 }
 
-// Many replicas tick and check at once, each with a memory of its own.
+// Many replicas tick and check concurrently, each with its own cache.
 func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 300)

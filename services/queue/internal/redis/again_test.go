@@ -7,9 +7,9 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// again lets everybody who had their turn show a ticket that they kept; pick chooses it, nil for
-// none. Who was admitted in the last seconds before data was lost may have one more turn for each
-// loss. Places that were used in data which survived are nobody's again.
+// again lets every visitor whose turn is over present one of their old tickets; pick chooses it,
+// nil for none. A visitor admitted in the last seconds before a loss of data may get one more turn
+// per loss. A place whose use is in the surviving data gives no second turn.
 func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 	c.t.Helper()
 	var claims []line.Claim
@@ -53,7 +53,7 @@ func anyTicket(rng *rand.Rand) func(*visitor) *line.Ticket {
 	return func(v *visitor) *line.Ticket { return v.tickets[rng.IntN(len(v.tickets))] }
 }
 
-// tryAll shows every ticket that anybody ever had.
+// tryAll presents every ticket that was ever issued.
 func (c *crowd) tryAll() {
 	c.t.Helper()
 	for k, more := 0, true; more; k++ {

@@ -135,12 +135,12 @@ func TestLowestScoreEntersImmediately(t *testing.T) {
 	require.Equal(t, line.Inside, f.joinAt("p5", 5).Standing, "the slot would be theirs at the next tick anyway")
 }
 
-// What one claim of a call changes counts for the next ones.
+// The effect of one claim of a call applies to the following ones.
 func TestOrderWithinACall(t *testing.T) {
 	f := setup(t, 1)
 	f.join("h")
 	f.failover()
-	// The slot of the last epoch is over, and no tick has taken it away.
+	// The slot of the previous epoch has ended, and no tick has removed it yet.
 	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
@@ -163,7 +163,7 @@ func TestPositionPagesAreSeparate(t *testing.T) {
 func TestPositionGivesOneTurn(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, slot string){
 		"left or bought": func(f *fixture, slot string) { require.True(f.t, f.release("first", slot)) },
-		// Asks before the next tick does.
+		// Before the next tick.
 		"expired": func(f *fixture, _ string) { f.advance(600 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Redis's clock may be set back: by an operator, a wrong time server, or a failover to a machine
-// whose clock is behind.
+// The clock of Redis may jump back: an operator or a wrong time server sets it, or a failover
+// promotes a server whose clock is behind.
 
 func TestArrivalOrderAfterClockWentBack(t *testing.T) {
 	f := setup(t, 0)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// gate holds script calls up until it is opened, and counts them.
+// gate blocks script calls until it is opened, and counts them.
 type gate struct {
 	goredis.Hook
 
@@ -47,8 +47,8 @@ func (g *gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pro
 	return next
 }
 
-// waiter is a context that tells when somebody begins to wait for it: what they ask has been handed
-// in by then.
+// waiter is a context that reports when a caller begins to wait for it: its request is in the queue
+// by then.
 type waiter struct {
 	context.Context //nolint:containedctx // it is one
 

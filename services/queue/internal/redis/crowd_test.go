@@ -22,7 +22,7 @@ const (
 	crowdTime        = 900 // seconds at most
 )
 
-// visitor is somebody in the crowd.
+// visitor is one visitor of the crowd.
 type visitor struct {
 	name             string
 	arrives          int // step
@@ -46,7 +46,7 @@ func (v *visitor) away(step int, down bool) bool {
 		v.vanishAt > 0 && step >= v.vanishAt || step >= v.hideAt && step < v.hideAt+v.hideFor
 }
 
-// crowd is a line, its replicas (which remember each on its own) and its visitors.
+// crowd is a line, its replicas, each with its own cache, and its visitors.
 type crowd struct {
 	*fixture
 
@@ -84,7 +84,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	return c
 }
 
-// call runs fn as a random replica, which learns from the answer.
+// call runs fn as a random replica, which caches the state in the response.
 func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
@@ -94,7 +94,7 @@ func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, err
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
 
-// second lets everybody act once: visitors poll every other second, each replica ticks.
+// second simulates one second: visitors poll every other second, and each replica ticks.
 func (c *crowd) second() {
 	c.t.Helper()
 	var due []*visitor
@@ -142,7 +142,7 @@ func (c *crowd) poll(page []*visitor) {
 	}
 }
 
-// receive is what a visitor makes of an answer.
+// receive is how a visitor reacts to a response.
 func (c *crowd) receive(v *visitor, o line.Outcome, s line.State) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
@@ -252,8 +252,8 @@ func number(t *testing.T, m goredis.XMessage, field string) int64 {
 	return n
 }
 
-// overtaken finds who was present when somebody with a higher score was admitted, and got in at a
-// later tick.
+// overtaken finds visitors who were present when a visitor with a higher score was admitted, and
+// were admitted at a later tick.
 func overtaken(all []admission) []string {
 	var out []string
 	for i, a := range all {
@@ -328,7 +328,7 @@ func TestSimulatedOutagesDuringUpgrade(t *testing.T) {
 	}
 }
 
-// play lets the scene happen until everybody has had their turn.
+// play runs the scenario until all visitors have had their turn.
 func (c *crowd) play(sc scenario) {
 	c.t.Helper()
 	for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
@@ -341,10 +341,10 @@ func (c *crowd) play(sc scenario) {
 		}
 	}
 	require.Empty(c.t, overtaken(c.admissions(c.ctx())))
-	require.Less(c.t, c.step, crowdTime, "everybody who stays gets in")
+	require.Less(c.t, c.step, crowdTime, "all visitors who stay are admitted")
 }
 
-// setSale tells the replicas of this release where the sale stands.
+// setSale reports the status of the sale to the replicas of this release.
 func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
 		if c.mixed && i != 1 {
@@ -354,7 +354,7 @@ func (c *crowd) setSale(status line.SaleStatus) {
 	}
 }
 
-// requireNobodyWasIn fails when somebody was admitted so far. Replicas of the previous release
+// requireNobodyWasIn fails if a visitor has been admitted. Replicas of the previous release do
 // admit.
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
@@ -369,7 +369,7 @@ func (c *crowd) lose() {
 	c.losses++
 }
 
-// rollback lets Redis restart with data that is some seconds old.
+// rollback restarts Redis with data that is some seconds old.
 func rollback(seconds int) map[int]func(*crowd) {
 	var restore func()
 	return map[int]func(*crowd){90: func(c *crowd) { restore = c.snapshot() }, 90 + seconds: func(c *crowd) { restore(); c.losses++ }}

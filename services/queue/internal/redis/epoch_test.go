@@ -27,12 +27,12 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	f.advance(10 * time.Second)
 	f.wipe()
 
-	// They come back in another order, after somebody new.
+	// They return in another order, after a new visitor.
 	f.join("new")
 	require.Greater(t, f.mem.Epoch, before.Epoch)
 	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
 		o := f.claim(line.Claim{UserID: u, Ticket: tickets[u]})
-		require.Equal(t, line.Waiting, o.Standing, "status gives it back too")
+		require.Equal(t, line.Waiting, o.Standing, "status restores it too")
 		require.Equal(t, places[u].Score, o.Score)
 	}
 	require.Equal(t, []string{"u-0", "u-1", "u-2", "u-3", "u-4", "new"}, f.set("queue"))
@@ -40,7 +40,7 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	require.True(t, f.release("u-0", ""))
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
 	st := f.peek()
-	require.Equal(t, before.Threshold, st.Threshold, "the replica remembered the settings")
+	require.Equal(t, before.Threshold, st.Threshold, "the replica has cached the settings")
 	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
 }
 
@@ -109,7 +109,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	f.open() // a replica that remembers nothing takes it for a new line
 	require.False(t, f.peek().Recovering())
 	f.mem = remembers
-	require.True(t, f.peek().Recovering(), "another one knows better")
+	require.True(t, f.peek().Recovering(), "another replica has later state")
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: old}).Standing)
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
@@ -134,7 +134,7 @@ func TestRestartWithOlderData(t *testing.T) {
 	require.Equal(t, early.SlotID, f.status("early").SlotID)
 	back := f.claim(line.Claim{UserID: "late", Entry: lateToken})
 	require.Equal(t, late.SlotID, back.SlotID, "admitted after the last surviving write")
-	require.Equal(t, released.SlotID, f.claim(line.Claim{UserID: "released", Entry: releasedToken}).SlotID, "its leaving was lost: one more turn")
+	require.Equal(t, released.SlotID, f.claim(line.Claim{UserID: "released", Entry: releasedToken}).SlotID, "the end of the turn was lost: one more turn")
 	require.Equal(t, int64(3), f.peek().Active)
 }
 
@@ -150,7 +150,7 @@ func TestTicketsFromBeforeSurvivingDataAreRejected(t *testing.T) {
 	lostTicket := f.ticket(lost)
 	restore()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Ticket: ticket}).Standing, "the data itself knows that they left")
+	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
 	require.Equal(t, lost.Score, f.claim(line.Claim{UserID: "lost", Ticket: lostTicket}).Score)
 }
 
@@ -176,14 +176,14 @@ func TestOnlyLostLinesPause(t *testing.T) {
 	epoch := f.peek().Epoch
 	require.Equal(t, epoch, f.open().Epoch, "opening again changes nothing")
 	f.wipe()
-	require.True(t, f.open().Recovering(), "this replica remembers the line")
+	require.True(t, f.open().Recovering(), "this replica has cached the line")
 
-	g := unopenedIn(t, f)
+	g := otherLine(t, f)
 	require.Equal(t, line.Waiting, g.join("a").Standing)
 	require.True(t, g.peek().Recovering(), "nobody opened it")
 }
 
-// Of two replicas that begin a line, the one that may not open it may be faster.
+// Of two replicas that create a line, the one that may not open it may be faster.
 func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Waiting, f.join("a").Standing)
@@ -197,7 +197,7 @@ func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	require.Equal(t, f.mem.Epoch, other.peek().Epoch)
 }
 
-// Opening never shortens a recovery in which somebody has, or may have, something to lose.
+// Opening never shortens a recovery in which visitors have, or may have, a place to restore.
 func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 	for name, use := range map[string]func(f *fixture){
 		"a replica remembers the line before": func(f *fixture) {
@@ -258,7 +258,7 @@ func TestEpochsIncreaseAfterClockWentBack(t *testing.T) {
 	require.Greater(t, f.peek().Epoch, second, "than what is remembered")
 }
 
-// Redis comes back without the last change of the settings; the replica has heard of it.
+// Redis returns without the last change of the settings, which the replica still knows.
 func TestReplicaRestoresLaterSettings(t *testing.T) {
 	f := setup(t, 5)
 	f.join("a")
@@ -271,7 +271,7 @@ func TestReplicaRestoresLaterSettings(t *testing.T) {
 	require.True(t, st.Paused)
 }
 
-// The new server's clock is behind: settings read by it must not be taken for older ones.
+// The clock of the new server is behind: settings read since must not count as older.
 func TestSettingsAreReadAgainAfterClockWentBack(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(-time.Hour)
@@ -306,8 +306,7 @@ func TestOldTicketBoundsAreRemoved(t *testing.T) {
 	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }
 
-// A replica that was away for long must not prolong the recovery of a line whose loss is known
-// already.
+// A replica with old state must not prolong the recovery of a line whose loss is already known.
 func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	f := setup(t, 1)
 	behind := f.mem
@@ -319,7 +318,7 @@ func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	require.Equal(t, until, f.peek().PauseUntil)
 }
 
-// Of several replicas the one that heard last from the line decides which tickets count.
+// The replica with the latest response from the line decides which tickets are valid.
 func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
@@ -333,8 +332,8 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
-// A replica that was still answered by the old server, after the new one had begun its epoch, says
-// nothing about what the new one lost.
+// Responses of the old server that arrive after the new one has begun its epoch do not show what
+// the new one has lost.
 func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
@@ -364,8 +363,8 @@ func TestAgesRestartAfterLoss(t *testing.T) {
 	require.Equal(t, []string{"far"}, f.set("active"))
 }
 
-// Nothing was decided for long before the loss, so all that counts is when anybody last heard from
-// the line.
+// No decision was made for long before the loss, so only the time of the last response from the
+// line counts.
 func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))

@@ -12,12 +12,12 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// newKeys are those that the previous release has not.
+// newKeys are the keys that the previous release does not have.
 const newKeys = 3
 
 // NewPrevious makes a store that runs the scripts of the previous release (testdata/previous) on
-// the same lines. Only where a script's own keys and arguments begin and how long the head is are
-// changed in them, since Go expects one of each.
+// the same lines. In these scripts only the first index of their own keys and arguments and the
+// length of the head are changed, since the Go code has one layout.
 func NewPrevious(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
 	files := fstest.MapFS{}
 	for _, name := range []string{"prelude", scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet} {
@@ -27,7 +27,7 @@ func NewPrevious(client redis.UniversalClient, rules line.Rules, opts ...Option)
 		}
 		text := strings.ReplaceAll(string(src), "KEYS[15 + item.t1]", fmt.Sprintf("KEYS[%d + item.t1]", 15+newKeys))
 		text = strings.ReplaceAll(text, "local OWN = 11\n", "local OWN = 15\n")
-		// The head has more numbers now.
+		// The head is longer now.
 		text = strings.ReplaceAll(text, "line.arrived }\n", "line.arrived, line.prev, 0, 0, 0 }\n")
 		files["lua/"+name+".lua"] = &fstest.MapFile{Data: []byte(text)}
 	}

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// fixture is one line on the real Redis, with a clock that stands still until it is advanced.
+// fixture is one line on the real Redis, with a clock that only the test advances.
 type fixture struct {
 	t      *testing.T
 	client goredis.UniversalClient
@@ -26,7 +26,7 @@ type fixture struct {
 	mem    line.KnownState // what "this replica" remembers
 }
 
-// setup opens a line with a threshold, its settings read.
+// setup opens a line with a threshold, whose settings have been read.
 func setup(t *testing.T, threshold int64) *fixture {
 	t.Helper()
 	f := unopened(t)
@@ -52,7 +52,7 @@ func (f *fixture) clock() time.Time { return f.time.Now() }
 
 func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
-// observe remembers like a replica does.
+// observe caches the state as a replica does.
 func (f *fixture) observe(s line.State, err error) line.State {
 	f.t.Helper()
 	require.NoError(f.t, err)
@@ -86,7 +86,7 @@ func (f *fixture) peek() line.State {
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
-// claim asks for one visitor.
+// claim sends the request of one visitor.
 func (f *fixture) claim(c line.Claim) line.Outcome {
 	f.t.Helper()
 	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{c})
@@ -95,7 +95,7 @@ func (f *fixture) claim(c line.Claim) line.Outcome {
 	return out[0]
 }
 
-// join is a check of an event that exists, status a look by script that enqueues nobody.
+// join checks an event that exists; status reads by the script and enqueues nobody.
 func (f *fixture) join(user string) line.Outcome {
 	f.t.Helper()
 	return f.claim(line.Claim{UserID: user, Join: true, Begin: true})
@@ -124,7 +124,7 @@ func (f *fixture) crowd(prefix string, n int) []string {
 	return users
 }
 
-// poll lets users ask together, as a gateway's batch does.
+// poll sends the requests of several users together, as a batch of the gateway does.
 func (f *fixture) poll(users ...string) {
 	f.t.Helper()
 	if len(users) == 0 {
@@ -146,7 +146,7 @@ func (f *fixture) tick() line.Tick {
 	return did
 }
 
-// live ticks once a second for so long, while the users poll.
+// live ticks once a second for the duration, while the users poll.
 func (f *fixture) live(d time.Duration, users ...string) {
 	f.t.Helper()
 	f.liveBy(time.Second, d, users...)
@@ -174,7 +174,7 @@ func (f *fixture) hold(user, slot string, until time.Time) bool {
 	return f.holdFor("r", user, slot, until)
 }
 
-// holdFor notes a reservation's hold; the zero time ends it.
+// holdFor records the hold of a reservation; the zero time ends it.
 func (f *fixture) holdFor(reservation, user, slot string, until time.Time) bool {
 	f.t.Helper()
 	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.Hold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
@@ -191,7 +191,7 @@ func (f *fixture) clean() (moved int64) {
 
 func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
 
-// joinAll lets n users named prefix-000… join in one call and returns their names.
+// joinAll joins n users named prefix-000… in one call and returns their names.
 func (f *fixture) joinAll(prefix string, n int) []string {
 	f.t.Helper()
 	claims, users := make([]line.Claim, n), make([]string, n)
@@ -204,8 +204,7 @@ func (f *fixture) joinAll(prefix string, n int) []string {
 	return users
 }
 
-// advised makes a waiter one whose last contact is now and who was told to poll every so many
-// seconds.
+// advised sets the last contact of a waiter to now, and the advised poll interval in seconds.
 func (f *fixture) advised(user string, poll int) {
 	f.t.Helper()
 	score := float64(f.clock().UnixMilli()) + float64(poll)/128
@@ -228,7 +227,7 @@ func (f *fixture) set(name string) []string {
 	return users
 }
 
-// wipe loses everything the line had in Redis.
+// wipe removes all data of the line from Redis.
 func (f *fixture) wipe() {
 	f.t.Helper()
 	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
@@ -238,13 +237,13 @@ func (f *fixture) wipe() {
 	}
 }
 
-// failover makes the data another server's.
+// failover moves the data to another server.
 func (f *fixture) failover() {
 	f.t.Helper()
 	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
 }
 
-// snapshot returns a function that puts the line's data back to what it is now.
+// snapshot returns a function that restores the current data of the line.
 func (f *fixture) snapshot() (restore func()) {
 	f.t.Helper()
 	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
@@ -270,8 +269,8 @@ func (f *fixture) entry(o line.Outcome) *line.Entry {
 	return &line.Entry{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
 }
 
-// unopenedIn is another line in the same test.
-func unopenedIn(t *testing.T, f *fixture) *fixture {
+// otherLine returns a fixture for a second line in the same store. The line is not open yet.
+func otherLine(t *testing.T, f *fixture) *fixture {
 	t.Helper()
 	return &fixture{t: t, client: f.client, store: f.store, event: f.event + "-2", time: clocktest.New(f.clock()), round: f.round}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After the loss of a large line a member stands for everybody who came back. Freed at once they
-// would hold up every line.
+// After the loss of a large line there is a member for each visitor who returned. Removing all of
+// them in one command would block Redis for every line.
 func TestRestoredIsCleanedInPages(t *testing.T) {
 	f := setup(t, 0)
 	f.failover()

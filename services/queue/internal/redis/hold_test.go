@@ -38,7 +38,7 @@ func TestSecondHoldKeepsSlot(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// What the previous release noted has no reservation: it is not known which one ended.
+// Holds recorded by the previous release name no reservation, so it is unknown which one ended.
 func TestHoldOfPreviousReleaseKeepsSlot(t *testing.T) {
 	f := setup(t, 1)
 	previous, err := redis.NewPrevious(f.client, line.DefaultRules(), redis.WithClock(f.clock))

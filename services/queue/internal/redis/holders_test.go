@@ -49,7 +49,7 @@ func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.join("w")
-	// Excuses absence, but not from an epoch that ended.
+	// A hold excuses absence, but not in an epoch that ended.
 	f.hold("a", a.SlotID, f.clock().Add(time.Hour))
 	f.live(time.Second, "a", "w")
 	f.failover()
@@ -91,8 +91,8 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
-// A purchase or a leave may name a slot that was lost, before its token brings it back: it must not
-// come back then.
+// A purchase or a leave may end a lost slot before its token restores it. The slot must not be
+// restored then.
 func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
@@ -212,8 +212,8 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
-	// A replica that remembers nothing opens the line anew, somebody leaves, and then it turns out
-	// that the line had been lost.
+	// A replica without cached state opens the line anew, a visitor leaves, and then another
+	// replica reports that the line had been lost.
 	f.advance(time.Second)
 	f.wipe()
 	f.mem = line.KnownState{}
@@ -228,7 +228,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
 }
 
-// Who joined without the token and sends it later is inside, and nowhere else.
+// A visitor who joined without the token and sends it later is inside only, not in the queue too.
 func TestAdoptedHolderLeavesQueue(t *testing.T) {
 	for name, set := range map[string]string{"waiting": "queue", "parked": "parked"} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing)
 }
 
-// What was decided shortly before the last surviving write may be lost too.
+// Decisions shortly before the last surviving write may be lost too.
 func TestTokensWithinSlackAreAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// hook sees every script call's keys.
+// hook records the keys of every script call.
 type hook struct {
 	goredis.Hook
 
@@ -99,7 +99,7 @@ func TestCluster(t *testing.T) {
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event))
 	require.NoError(t, err)
 	c := t.Context()
-	// On several nodes.
+	// The keys are on several nodes.
 	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} {
 		st, err := store.Open(c, id, line.KnownState{})
 		require.NoError(t, err)

@@ -13,9 +13,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// rush is a full house with honest visitors who poll each second, attackers in front of them who
-// poll each minute and stay away while a slot waits for them, and one honest tab that its browser
-// lets poll once a minute.
+// rush is a full line with honest visitors who poll each second, attackers before them who poll
+// each minute and never claim a slot, and one honest tab whose browser lets it poll once a minute.
 type rush struct {
 	*fixture
 
@@ -25,7 +24,7 @@ type rush struct {
 	slots     map[string]string
 	attackers []string
 	slowIn    int // the second in which the slow tab got in; 0 = not yet
-	// Slots that nobody used although somebody waited, summed over the seconds that count.
+	// Unused slots while visitors waited, summed over the measured seconds.
 	idle    int
 	seconds int
 }
@@ -45,7 +44,7 @@ func newRush(t *testing.T, limit, attackers int) *rush {
 	return r
 }
 
-// ask lets users check, joining if they have no place, and notes who is inside.
+// ask checks for users, who join if they have no place, and records who is inside.
 func (r *rush) ask(second int, users ...string) {
 	r.t.Helper()
 	for page := range slices.Chunk(users, 64) {
@@ -69,7 +68,7 @@ func (r *rush) ask(second int, users ...string) {
 	}
 }
 
-// play lets one second pass: honest visitors stay inside for a minute and queue again.
+// play simulates one second: honest visitors stay inside for a minute and queue again.
 func (r *rush) play(second int) {
 	r.t.Helper()
 	r.tick()
@@ -116,7 +115,7 @@ func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 				r.play(second)
 			}
 			require.Less(t, float64(r.idle)/float64(r.seconds*r.limit), 0.05)
-			require.Positive(t, r.slowIn, "the slow tab gets in")
+			require.Positive(t, r.slowIn, "the slow tab is admitted")
 			require.Empty(t, overtaken(r.admissions(t.Context())))
 		})
 	}
@@ -152,7 +151,7 @@ func TestSlotIsKeptForLateVisitor(t *testing.T) {
 	require.Empty(t, f.set("late"))
 }
 
-// Nobody waits, so that a newcomer would enter at once; but the free slot is kept.
+// Nobody waits, so a newcomer would enter at once, but the free slot is reserved.
 func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
 	f, in := lateIn(t)
 	f.status("a")
@@ -164,8 +163,8 @@ func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-// A tab that its browser lets ask once a minute hears too late of a slot when the sale goes on,
-// also if it came back while nobody was admitted.
+// A tab whose browser lets it poll once a minute learns too late of a slot when a paused sale
+// resumes, even if it returned while nobody was admitted.
 func TestReturnDuringPausedSaleIsLate(t *testing.T) {
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
 		t.Run(status.String(), func(t *testing.T) {
@@ -249,7 +248,7 @@ func TestLateEntryIsRemoved(t *testing.T) {
 	}
 }
 
-// Where all are late, as after a fault that was not seen as one, most of them go on by ticks and in
+// If all waiters are late, as after an undetected outage, most of them are admitted by ticks, in
 // order.
 func TestManyLateWaitersAreAdmittedInOrder(t *testing.T) {
 	f := setup(t, 0)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// BenchmarkMemory tells what a visitor who waits after tier 1 costs in Redis (bytes per waiter),
+// BenchmarkMemory measures the memory of Redis per visitor who waits after tier 1, in bytes,
 // with ids of 36 characters. Run it with `go test -run '^$' -bench KnownState -benchtime 200000x
 // ./internal/redis`.
 func BenchmarkMemory(b *testing.B) {

@@ -12,7 +12,8 @@ import (
 func TestOutageParksNobody(t *testing.T) {
 	f := setup(t, 1)
 	f.tick()
-	// An empty line is not ticked, and that is no outage: only one in 300 s would count.
+	// An empty line is not ticked, which is no outage; otherwise a later one within 300 s would not
+	// count.
 	f.advance(time.Hour)
 	in := f.join("in")
 	users := f.crowd("u", 12)
@@ -67,7 +68,7 @@ func TestContactPreventsOutage(t *testing.T) {
 			f.live(20*time.Second, who)
 			f.apply(line.Settings{Threshold: ptr(2)})
 			f.live(time.Second, who)
-			require.Contains(t, f.set("parked"), "u-0", "the others are really away")
+			require.Contains(t, f.set("parked"), "u-0", "the others are absent")
 		})
 	}
 }
@@ -80,10 +81,10 @@ func TestFewSilentWaitersAreNoOutage(t *testing.T) {
 	f.live(20 * time.Second)
 	f.release("in", in.SlotID)
 	f.tick()
-	require.Equal(t, users, f.set("parked"), "nine may well be away together")
+	require.Equal(t, users, f.set("parked"), "nine visitors may be absent at the same time")
 }
 
-// A silence that the polls themselves make is none.
+// A silence that the poll intervals explain is no outage.
 func TestOutageDependsOnPollIntervals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		poll, quiet int
@@ -111,7 +112,7 @@ func TestOutageDependsOnPollIntervals(t *testing.T) {
 	}
 }
 
-// A crowd that really left must not keep the slots for ever by leaving together.
+// A crowd that leaves at the same time must not keep its slots for ever.
 func TestOutageCountsOnceInFiveMinutes(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The order is judged by what the stream says: who was away while others were admitted was not
-// present then.
+// Audits of the order read the stream: a visitor who was absent while others were admitted does not
+// count as present.
 func TestRecordHasPresence(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
 		"entered when a slot was kept": func(f *fixture, slot string) {
@@ -51,7 +51,7 @@ func TestRecordHasPresence(t *testing.T) {
 	}
 }
 
-// A Redis that comes back with a lower rev has lost a decision, so each decision raises it, and
+// A Redis that returns with a lower rev has lost a decision, so each decision increments it, and
 // nothing else does.
 func TestEveryDecisionIncrementsRev(t *testing.T) {
 	f := setup(t, 1)

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// server is a redis-server of the test's own, which it may kill.
+// server is a redis-server of this test only, which may kill it.
 type server struct {
 	t    testing.TB
 	dir  string
@@ -41,7 +41,7 @@ func (s *server) start() {
 	s.t.Helper()
 	host, port, err := net.SplitHostPort(s.addr)
 	require.NoError(s.t, err)
-	// Not the test's context: the server is killed by hand, last of all.
+	// Not the context of the test: the test kills the server itself, at the end.
 	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a free port
 	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed, as `make backends` does")

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// setSale lets this replica hear ticket's word on a sale that is open from opens on for a day. The
-// line hears of it with the next call.
+// setSale gives this replica the status of a sale that opens at opens, for a day. The line gets it
+// with the next call.
 func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	f.t.Helper()
 	f.mem.Sale = line.Sale{
@@ -19,7 +19,7 @@ func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	}
 }
 
-// forgetState is what a replica remembers that has just started.
+// forgetState empties the cache, as in a replica that has just started.
 func (f *fixture) forgetState() { f.mem = line.KnownState{} }
 
 func TestLineAdmitsDuringSale(t *testing.T) {
@@ -52,8 +52,8 @@ func TestLineAdmitsDuringSale(t *testing.T) {
 	}
 }
 
-// The opening is a moment of Redis's clock, at all replicas alike: also at one that has not heard
-// of the sale, and while ticket does not say that it is open.
+// The opening is a time of Redis's clock and the same at all replicas, also at one that has not
+// read the sale, and while ticket does not report it as open yet.
 func TestLineOpensWithSale(t *testing.T) {
 	f := setup(t, 3)
 	opens := f.clock().Add(time.Hour)
@@ -74,7 +74,7 @@ func TestLineOpensWithSale(t *testing.T) {
 	require.Equal(t, users[:3], f.set("active"))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
-	// An operator puts it off, and ticket's clock is ahead.
+	// An operator postpones it, and the clock of ticket is ahead.
 	f.setSale(line.OnSale, opens.Add(time.Hour))
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
@@ -112,13 +112,13 @@ func TestLaterSaleReportWins(t *testing.T) {
 	word := f.mem.Sale
 	f.advance(time.Second)
 	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
-	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before know less")
+	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before are older")
 	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
 }
 
-// Nothing is kept of anybody a minute after a sale is over, and a sale that is opened again then
-// has an empty line.
+// A minute after the end of a sale all data of its visitors is removed. A sale that is reopened
+// later has an empty line.
 func TestEndOfSaleFreesLine(t *testing.T) {
 	people := []string{"queue", "seen", "since", "parked", "parked-seen", "late", "active", "active-seen", "unclaimed", "slot", "holds", "old"}
 	for name, end := range map[string]func(f *fixture){
@@ -148,7 +148,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 			f.tick()
 			f.advance(time.Minute)
 			f.tick()
-			require.NotEmpty(t, f.set("queue"), "ticket has not said so since")
+			require.NotEmpty(t, f.set("queue"), "ticket has not repeated it since")
 			f.mem.Sale.At = f.clock().UnixMilli()
 			f.tick()
 			for _, set := range people {
@@ -169,8 +169,8 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 	}
 }
 
-// An end may be a mistake: of an operator, or of a replica of ticket that has not heard yet that
-// the sale was made longer. Taken back within a minute it costs nobody the place or the slot.
+// An end may be a mistake of an operator, or come from a replica of ticket that has not read the
+// extension of the sale yet. If it is reverted within a minute, no place and no slot is lost.
 func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"its time was over": func(f *fixture) { f.mem.Sale.ClosesAt = f.clock().UnixMilli() },
@@ -210,7 +210,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	}
 }
 
-// While ticket is away nobody knows whether it was a mistake: all is kept until it is back.
+// While ticket is unavailable, an end cannot be verified: all data is kept until it is back.
 func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	f := setup(t, 1)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
@@ -224,7 +224,7 @@ func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	require.Equal(t, users[1:], f.set("queue"))
 }
 
-// Settings alone end the line of what has no sale.
+// A line without a sale ends by its settings.
 func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(1), ClosesAt: f.clock().Add(time.Minute)})
@@ -236,7 +236,7 @@ func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 	require.Empty(t, f.set("queue"))
 }
 
-// Who slept in front of a sale and came back before it opened let no slot pass.
+// A visitor who was absent before the opening and returned in time has missed no slot.
 func TestNobodyIsLateBeforeSale(t *testing.T) {
 	f := setup(t, 2)
 	opens := f.clock().Add(time.Hour)
@@ -253,8 +253,8 @@ func TestNobodyIsLateBeforeSale(t *testing.T) {
 	require.Equal(t, users[:2], f.set("active"))
 }
 
-// Replicas of the previous release do not know where the sale stands, and admit as they did. Nobody
-// loses a place by them or by those of this release, and the word is kept.
+// Replicas of the previous release do not know the status of the sale, and admit as before. No
+// visitor loses a place through either release, and the stored status is kept.
 func TestSaleWithReplicasOfPreviousRelease(t *testing.T) {
 	f := setup(t, 2)
 	own := f.store
@@ -271,7 +271,7 @@ func TestSaleWithReplicasOfPreviousRelease(t *testing.T) {
 	f.store = own
 	f.forgetState()
 	f.live(5*time.Second, users...)
-	require.Equal(t, users[1:2], f.set("active"), "who is inside stays, and nobody follows")
+	require.Equal(t, users[1:2], f.set("active"), "visitors inside stay, and nobody is admitted")
 	require.Equal(t, users[2:], f.set("queue"))
 	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
 

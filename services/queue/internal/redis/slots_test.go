@@ -42,7 +42,7 @@ func TestSlowPollersMayClaimLater(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("parked"))
 }
 
-// Who was admitted and has not heard of it holds no token to leave with.
+// A visitor who does not know of the admission yet has no token to leave with.
 func TestLeaveEndsUnclaimedSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
@@ -104,8 +104,8 @@ func TestSlotsEndInPages(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// A slot is as long as it is; that it ends with the sale is looked up, since the sale may be made
-// longer.
+// The stored end of a slot does not include the end of the sale, which is read each time, since the
+// sale may be extended.
 func TestExtendedSaleRestoresSlots(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(100 * time.Second)})
@@ -135,7 +135,7 @@ func TestHoldKeepsSlotDuringAbsence(t *testing.T) {
 	require.Empty(t, f.set("active"), "120 s without a sign, and nothing held any more")
 }
 
-// Who has been moved since they were looked at is not brought back by the mark of that look.
+// An update of the last contact must not restore a visitor who has been moved since the read.
 func TestLastSeenUpdateRestoresNobody(t *testing.T) {
 	f := setup(t, 1)
 	require.NoError(t, f.store.UpdateLastSeen(f.ctx(), f.event, []line.LastSeenUpdate{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
@@ -189,8 +189,8 @@ func TestShortHoldDoesNotUseExtension(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("in").End)
 }
 
-// The event of a hold may come after the slot's end: what was given to the next meanwhile is not
-// there twice.
+// The event of a hold may arrive after the end of its slot: a slot that the next visitor got
+// meanwhile must not be used twice.
 func TestLateHoldRestoresNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

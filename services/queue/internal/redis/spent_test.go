@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// waitsWithTicket lets a user wait behind "in", whose slot it returns too.
+// waitsWithTicket lets a user wait behind "in", and also returns the slot of "in".
 func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ticket) {
 	f.t.Helper()
 	in = f.join("in")
@@ -18,7 +18,7 @@ func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ti
 	return in, ticket
 }
 
-// A ticket that was not needed, since the failover kept the data, must not give its place after
+// A failover may keep the data, so that a ticket is not needed. It must not restore its place once
 // that place was used.
 func TestTicketGivesNoSecondTurn(t *testing.T) {
 	for name, turn := range map[string]func(f *fixture, in line.Outcome){
@@ -61,7 +61,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 	}
 }
 
-// A ticket may be issued by a replica that has not heard yet that its holder was admitted.
+// A replica that does not know of an admission yet may still issue a ticket.
 func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -88,7 +88,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	}
 }
 
-// What gave a place back gives none again, whichever of a user's tickets is shown.
+// A place is restored once, whichever ticket of the user is presented.
 func TestPlaceIsRestoredOnce(t *testing.T) {
 	f := setup(t, 0)
 	first := f.ticket(f.join("a"))
@@ -104,7 +104,7 @@ func TestPlaceIsRestoredOnce(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: second}).Standing)
 }
 
-// An adopted slot is a turn too.
+// An adopted slot counts as a turn.
 func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f := setup(t, 1)
 	in, ticket := f.waitsWithTicket("a")
@@ -117,7 +117,7 @@ func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
 }
 
-// Each epoch's tickets end an hour after that epoch did, not an hour after the last one.
+// Tickets of an epoch expire an hour after that epoch ended, not after the latest one.
 func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){"failover": (*fixture).failover, "wipe": (*fixture).wipe} {
 		t.Run(name, func(t *testing.T) {

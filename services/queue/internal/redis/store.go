@@ -34,7 +34,7 @@ type Option func(*Store)
 // WithClock replaces Redis's time in scripts.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
 
-// WithRegistry replaces the registry's key.
+// WithRegistry replaces the Redis key of the registry of active events.
 func WithRegistry(key string) Option { return func(s *Store) { s.registry = key } }
 
 // NewStore returns a store with these rules.

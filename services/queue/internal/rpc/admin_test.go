@@ -30,7 +30,7 @@ func TestOperatorsNeedTheRole(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
 }
 
-func TestThresholdIsDurableBeforeItIsInForce(t *testing.T) {
+func TestThresholdIsStoredBeforeItApplies(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	f.check(f.item("a"))
@@ -50,10 +50,10 @@ func TestThresholdIsDurableBeforeItIsInForce(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	got, err = f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
 	require.NoError(t, err)
-	require.Equal(t, int64(7), got.GetThreshold(), "not in force when it is not durable")
+	require.Equal(t, int64(7), got.GetThreshold(), "a threshold that was not stored is not applied")
 }
 
-func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
+func TestUnusedLineHasOnlySettings(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
 	got, err := f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
@@ -64,10 +64,10 @@ func TestALineThatNobodyAskedForHasSettingsOnly(t *testing.T) {
 	require.Zero(t, load.GetWaiting()+load.GetActive())
 	n, err := f.client.Exists(f.ctx(), f.key("line")).Result()
 	require.NoError(t, err)
-	require.Zero(t, n, "looking begins no line")
+	require.Zero(t, n, "reading creates no line")
 }
 
-func TestSettingsAreReadAtOnceAndThenNowAndThen(t *testing.T) {
+func TestSettingsAreReadAtOnceAndThenRefreshed(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(7)})
 	f.tickets.markOpened(f.event)
@@ -75,7 +75,7 @@ func TestSettingsAreReadAtOnceAndThenNowAndThen(t *testing.T) {
 	require.Equal(t, "queued", p.GetStatus(), "the line recovers")
 	got, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
 	require.NoError(t, err)
-	require.Equal(t, int64(7), got.GetThreshold(), "nobody waited for a tick")
+	require.Equal(t, int64(7), got.GetThreshold(), "without waiting for a tick")
 	asked := f.tickets.count()
 	for range 29 {
 		f.tick()
@@ -86,7 +86,7 @@ func TestSettingsAreReadAtOnceAndThenNowAndThen(t *testing.T) {
 	require.Equal(t, asked+1, f.tickets.count())
 }
 
-func TestHoldersOfALostEpochAreCounted(t *testing.T) {
+func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	f.enter("a")
@@ -121,7 +121,7 @@ func TestWatchLines(t *testing.T) {
 	f.failover()
 	f.tick()
 	next := &queuev1.WatchLinesResponse{}
-	for len(next.GetLines()) == 0 { // a beat may come before
+	for len(next.GetLines()) == 0 { // a heartbeat may come first
 		next, err = stream.Recv()
 		require.NoError(t, err)
 		require.False(t, next.GetSnapshot())

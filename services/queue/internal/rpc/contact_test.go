@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Polls are plain reads; now and then one of them has to leave a mark, or who waits patiently would
-// count as absent.
-func TestWhoPollsIsPresent(t *testing.T) {
+// Polls are plain reads, but now and then one has to store the contact; otherwise a polling visitor
+// would count as absent.
+func TestPollsCountAsContact(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	in, _ := f.enter("in")
@@ -25,8 +25,9 @@ func TestWhoPollsIsPresent(t *testing.T) {
 	require.Equal(t, "active", f.status(f.item("w")).GetPlace().GetStatus())
 }
 
-// Who falls back polls less often, and the line must know that before the longer silence begins.
-func TestALongerPollIsNotedAtOnce(t *testing.T) {
+// A visitor who falls back is told to poll less often. The line must store the longer interval before
+// it begins.
+func TestLongerPollIntervalIsStoredAtOnce(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	f.check(f.item("w"))
@@ -42,8 +43,8 @@ func TestALongerPollIsNotedAtOnce(t *testing.T) {
 	require.InDelta(t, float64(f.clock().UnixMilli())+5.0/128, noted, 0)
 }
 
-// A page may still hold the token of a slot that it left, when it is admitted again.
-func TestATokenOfAnEarlierSlotClaimsTheNewOne(t *testing.T) {
+// A page that is admitted again may still have the token of the slot that it left.
+func TestTokenOfEarlierSlotClaimsNewSlot(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
@@ -57,6 +58,6 @@ func TestATokenOfAnEarlierSlotClaimsTheNewOne(t *testing.T) {
 	require.NotEqual(t, a.GetEntry().GetSlotId(), f.claims(p.GetEntryToken()).GetSlotId())
 	n, err := f.client.ZCard(f.ctx(), f.key("unclaimed")).Result()
 	require.NoError(t, err)
-	require.Zero(t, n, "else it would be taken back")
+	require.Zero(t, n, "an unclaimed slot would be given to another visitor")
 	require.Equal(t, []string{"a", "b", "a"}, f.told.users())
 }

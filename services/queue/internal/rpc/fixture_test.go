@@ -324,7 +324,7 @@ func (a *announcements) users() (out []string) {
 
 type noMeter struct{}
 
-func (noMeter) Line(string, int64, int64, bool) {}
-func (noMeter) Admitted(string, int64)          {}
-func (noMeter) Kept(string, int64)              {}
-func (noMeter) Forget(string)                   {}
+func (noMeter) Line(string, line.Figures) {}
+func (noMeter) Failed(string)             {}
+func (noMeter) Admitted(string, int64)    {}
+func (noMeter) Forget(string)             {}

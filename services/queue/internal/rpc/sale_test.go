@@ -12,9 +12,9 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Tier 1 asks for events whose line nobody has come to yet: ticket's word counts, and no line
-// begins by it.
-func TestTier1LearnsOfTheSale(t *testing.T) {
+// Tier 1 reads the sale of events that have no line yet: the answer is that of ticket, and the
+// read creates no line.
+func TestGetSale(t *testing.T) {
 	f := setup(t)
 	ask := func(event string) (bool, error) {
 		res, err := f.visitors.GetSale(f.ctx(), &queuev1.GetSaleRequest{EventId: event})
@@ -35,8 +35,8 @@ func TestTier1LearnsOfTheSale(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
-// Every answer says where the sale stands, and so does the stream to the gateways.
-func TestVisitorsAreToldWhereTheSaleStands(t *testing.T) {
+// Every response has the status of the sale, and so has the stream to the gateways.
+func TestPlacesAndWatchHaveSaleStatus(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(10 * time.Second)
 	f.tickets.sells(&ticketv1.SaleStatus{
@@ -59,7 +59,7 @@ func TestVisitorsAreToldWhereTheSaleStands(t *testing.T) {
 	places("queued", "SCHEDULED")
 	line, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
 	require.NoError(t, err)
-	require.True(t, line.GetPaused(), "nobody is being admitted")
+	require.True(t, line.GetPaused(), "nobody is admitted before the sale")
 	f.time.Set(opens)
 	f.worker.Tick(f.ctx())
 	places("active", "ON_SALE")
@@ -68,9 +68,9 @@ func TestVisitorsAreToldWhereTheSaleStands(t *testing.T) {
 	places("none", "CLOSED")
 }
 
-// A ticket of the previous release does not tell where sales stand: nobody is told, and lines go
-// on.
-func TestAPreviousTicketStopsNoLine(t *testing.T) {
+// The previous release of ticket reports no statuses of sales: responses have none, and lines
+// still admit.
+func TestLineWorksWithPreviousReleaseOfTicket(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	_, p := f.enter("a")

@@ -14,7 +14,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// written are the keys that exist of the line, and the events that the registry lists.
+// written returns the keys of the line that exist, and the events in the registry.
 func (f *fixture) written() []string {
 	f.t.Helper()
 	keys, err := f.client.Keys(f.ctx(), f.key("*")).Result()
@@ -24,13 +24,13 @@ func (f *fixture) written() []string {
 	return append(keys, listed...)
 }
 
-// restart is a replica that remembers nothing, on the same Redis.
+// restart replaces the replica by one with empty memory, on the same Redis.
 func (f *fixture) restart() {
 	f.t.Helper()
 	f.serve(f.client, make(chan struct{}))
 }
 
-func TestAnUnknownEventGetsNoLine(t *testing.T) {
+func TestUnknownEventGetsNoLine(t *testing.T) {
 	f := setup(t)
 	inside := f.item("u")
 	inside.Caller.Tier1 = &commonv1.Tier1{Round: 1, Position: 1}
@@ -54,7 +54,7 @@ func TestAnUnknownEventGetsNoLine(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrEventNotFound)
 	_, err = f.admin.SetThreshold(f.ctx(), &queuev1.SetThresholdRequest{Caller: f.operator(), EventId: f.event, Threshold: proto.Int64(7)})
 	require.ErrorIs(t, err, errs.ErrEventNotFound)
-	require.Empty(t, f.tickets.settings, "the threshold of nothing is not kept")
+	require.Empty(t, f.tickets.settings, "no threshold is stored for an unknown event")
 	require.False(t, f.verify("u", &queuev1.EntryClaims{SlotId: "x", Epoch: 1}).GetActive())
 	load, err := f.visitors.GetLoad(f.ctx(), &queuev1.GetLoadRequest{EventId: f.event})
 	require.NoError(t, err)
@@ -64,8 +64,8 @@ func TestAnUnknownEventGetsNoLine(t *testing.T) {
 	require.Empty(t, f.written())
 }
 
-// Made-up ids must cost no more than the question.
-func TestUnknownEventsAreAskedForOnceASecondAndNotKept(t *testing.T) {
+// Requests with made-up ids cost one lookup a second and store nothing.
+func TestUnknownEventsAreLookedUpOnceASecond(t *testing.T) {
 	f := setup(t)
 	items := make([]*queuev1.LineItem, 100)
 	for i := range items {
@@ -79,7 +79,7 @@ func TestUnknownEventsAreAskedForOnceASecondAndNotKept(t *testing.T) {
 	require.Equal(t, 1, f.tickets.count())
 	f.advance(2 * time.Second)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
-	require.Equal(t, "active", f.check(items[0]).GetPlace().GetStatus(), "it exists now")
+	require.Equal(t, "active", f.check(items[0]).GetPlace().GetStatus(), "the event has been created")
 	require.Equal(t, []string{f.event}, f.cache.Known())
 }
 
@@ -94,16 +94,16 @@ func TestUnknownAndKnownEventsInOneCall(t *testing.T) {
 	require.Equal(t, "queued", res.GetResults()[2].GetPlace().GetStatus())
 }
 
-func TestAPromotionHasALine(t *testing.T) {
+func TestPromotionHasLine(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{}) // a promotion has settings, no sale
 	require.Equal(t, "none", f.status(f.item("a")).GetPlace().GetStatus())
 	f.leave("a", nil)
-	require.Empty(t, f.written(), "looking begins no line")
+	require.Empty(t, f.written(), "reading creates no line")
 	require.Equal(t, "active", f.check(f.item("a")).GetPlace().GetStatus())
 }
 
-func TestAKnownLineWorksWithoutTicket(t *testing.T) {
+func TestKnownLineWorksWithoutTicket(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	f.tickets.break_(true)
@@ -115,9 +115,9 @@ func TestAKnownLineWorksWithoutTicket(t *testing.T) {
 	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")
 }
 
-// Everything at once: Redis lost the line, no replica remembers it, and ticket does not say whether
-// the event exists. Who can show that they were in the line brings it back; nobody else can.
-func TestTheCrowdOfASaleSurvivesAWipeWithoutTicket(t *testing.T) {
+// Redis has lost the line, no replica remembers it, and ticket is unavailable. Only a visitor with a
+// ticket or an entry token of the line restores it.
+func TestWipedLineIsRestoredWithoutTicket(t *testing.T) {
 	for name, holder := range map[string]func(f *fixture) *queuev1.LineItem{
 		"a waiter": func(f *fixture) *queuev1.LineItem {
 			f.open(0)
@@ -148,7 +148,7 @@ func TestTheCrowdOfASaleSurvivesAWipeWithoutTicket(t *testing.T) {
 			require.Empty(t, f.written())
 
 			require.NotEqual(t, "none", f.status(first).GetPlace().GetStatus())
-			require.Equal(t, "queued", f.check(f.item("late")).GetPlace().GetStatus(), "there is a line again")
+			require.Equal(t, "queued", f.check(f.item("late")).GetPlace().GetStatus(), "the line is restored")
 			if first.GetTicket() != "" {
 				require.Equal(t, int64(1), f.status(first).GetPlace().GetPosition())
 			}
@@ -156,7 +156,7 @@ func TestTheCrowdOfASaleSurvivesAWipeWithoutTicket(t *testing.T) {
 	}
 }
 
-func TestAWipedLineOfAnExistingEventIsRestored(t *testing.T) {
+func TestWipedLineOfKnownEventIsRestored(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	f.wipe()

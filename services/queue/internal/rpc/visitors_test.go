@@ -15,7 +15,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-func TestCheckAnswersInsideAndWaiting(t *testing.T) {
+func TestCheckReturnsSlotOrPlace(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	res, err := f.visitors.Check(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{
@@ -38,14 +38,14 @@ func TestCheckAnswersInsideAndWaiting(t *testing.T) {
 	c := f.claims(a.GetEntryToken())
 	require.Equal(t, a.GetExpiresAt(), c.GetEnd())
 	require.Equal(t, f.clock().Add(60*time.Second).UnixMilli(), c.GetExpiresAt())
-	require.Equal(t, []string{"a"}, f.told.users(), "told when claimed")
+	require.Equal(t, []string{"a"}, f.told.users(), "announced when claimed")
 
 	b, d := r[2].GetPlace(), r[3].GetPlace()
 	require.True(t, b.GetQueued())
 	require.Equal(t, []int64{1, 0, 1}, []int64{b.GetPosition(), b.GetPeopleAhead(), b.GetPeopleBehind()})
 	require.Equal(t, []int64{2, 1, 0}, []int64{d.GetPosition(), d.GetPeopleAhead(), d.GetPeopleBehind()})
 	require.Equal(t, []int64{5, 1, 1, 2}, []int64{d.GetEstimatedWait(), d.GetCurrentUsers(), d.GetThreshold(), d.GetQueueSize()})
-	require.InDelta(t, 1.5, d.GetNextPoll(), 0.5, "1, or by chance 2")
+	require.InDelta(t, 1.5, d.GetNextPoll(), 0.5, "1 or 2, chosen at random")
 	require.NotEmpty(t, d.GetTicket())
 	require.Nil(t, d.EntryToken)
 	require.Nil(t, d.ExpiresAt)
@@ -56,7 +56,7 @@ func TestCheckAnswersInsideAndWaiting(t *testing.T) {
 	require.NotContains(t, string(json), "entryToken")
 }
 
-func TestStatusAnswersLikeCheck(t *testing.T) {
+func TestStatusReturnsSameAsCheck(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, place := f.enter("a")
@@ -76,8 +76,8 @@ func TestStatusAnswersLikeCheck(t *testing.T) {
 	none := f.status(f.item("nobody")).GetPlace()
 	require.Equal(t, "none", none.GetStatus())
 	require.False(t, none.GetQueued())
-	require.Equal(t, int64(1), none.GetQueueSize(), "and was not enqueued")
-	require.Equal(t, []string{"a"}, f.told.users(), "told once")
+	require.Equal(t, int64(1), none.GetQueueSize(), "status enqueues nobody")
+	require.Equal(t, []string{"a"}, f.told.users(), "announced once")
 }
 
 func TestEntryTokenIsRenewedBelowThirtySeconds(t *testing.T) {
@@ -113,7 +113,7 @@ func TestPolls(t *testing.T) {
 	}
 	near := f.status(f.item("u-19-49")).GetPlace()
 	require.Equal(t, int64(1000), near.GetPosition())
-	require.InDelta(t, 1.5, near.GetNextPoll(), 0.5, "1, or by chance 2")
+	require.InDelta(t, 1.5, near.GetNextPoll(), 0.5, "1 or 2, chosen at random")
 	far := f.status(f.item("u-20-0")).GetPlace()
 	require.Equal(t, int64(1001), far.GetPosition())
 	require.InDelta(t, 5, far.GetNextPoll(), 1)
@@ -147,24 +147,24 @@ func TestLeave(t *testing.T) {
 	a, _ := f.enter("a")
 	f.check(f.item("b"))
 	f.leave("a", nil)
-	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "without the token only a waiting place is left")
+	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "without the token, leave removes a waiting place only")
 	f.leave("b", nil)
 	require.Equal(t, "none", f.status(f.item("b")).GetPlace().GetStatus())
 	f.leave("a", a.GetEntry())
 	require.False(t, f.verify("a", a.GetEntry()).GetActive())
 	again, _ := f.enter("a")
-	f.leave("a", a.GetEntry()) // the same call once more, late
+	f.leave("a", a.GetEntry()) // a late repetition of the call
 	require.True(t, f.verify("a", again.GetEntry()).GetActive())
 }
 
-func TestAdmissionByTheWorkerIsClaimedByStatus(t *testing.T) {
+func TestStatusClaimsSlotFromTick(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
 	f.check(f.item("b"))
 	f.leave("a", a.GetEntry())
 	f.tick()
-	require.Equal(t, []string{"a"}, f.told.users(), "not before it is claimed")
+	require.Equal(t, []string{"a"}, f.told.users(), "announced when claimed, not when admitted")
 	p := f.status(f.item("b")).GetPlace()
 	require.Equal(t, "active", p.GetStatus())
 	require.NotEmpty(t, p.GetEntryToken())
@@ -178,7 +178,7 @@ func TestVerifySlots(t *testing.T) {
 	b, _ := f.enter("b")
 	other := &queuev1.EntryClaims{SlotId: b.GetEntry().GetSlotId(), Epoch: a.GetEntry().GetEpoch()}
 	require.True(t, f.verify("a", a.GetEntry()).GetActive())
-	require.False(t, f.verify("a", other).GetActive(), "another one's slot")
+	require.False(t, f.verify("a", other).GetActive(), "the slot of another user")
 	require.False(t, f.verify("nobody", other).GetActive())
 
 	// It counts as contact.
@@ -192,18 +192,18 @@ func TestVerifySlots(t *testing.T) {
 
 	f.failover()
 	f.tick()
-	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "taken over")
+	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "the slot is moved to the new epoch")
 	f.advance(31 * time.Second)
 	f.worker.Tick(f.ctx())
-	require.False(t, f.verify("a", a.GetEntry()).GetActive(), "the old epoch's token is not good any more")
+	require.False(t, f.verify("a", a.GetEntry()).GetActive(), "the token of the previous epoch is invalid after the takeover")
 	fresh := f.status(a).GetPlace()
-	require.Equal(t, "active", fresh.GetStatus(), "but its holder gets a new one")
+	require.Equal(t, "active", fresh.GetStatus(), "its holder gets a new token")
 	require.True(t, f.verify("a", f.claims(fresh.GetEntryToken())).GetActive())
 }
 
-// A replica whose memory is a second old must not refuse a token that another has just given out in
-// a new epoch.
-func TestVerifySlotsBehindAnotherReplica(t *testing.T) {
+// A replica whose state is a second old must not refuse a token that another replica has just issued
+// in a new epoch.
+func TestVerifySlotsOfEpochNewToReplica(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
@@ -216,7 +216,7 @@ func TestVerifySlotsBehindAnotherReplica(t *testing.T) {
 	require.True(t, f.verify("a", fresh).GetActive())
 }
 
-func TestALostSlotIsBroughtBackByAHeartbeat(t *testing.T) {
+func TestHeartbeatRestoresLostSlot(t *testing.T) {
 	f := setup(t)
 	f.open(2)
 	a, _ := f.enter("a")
@@ -233,7 +233,7 @@ func TestALostSlotIsBroughtBackByAHeartbeat(t *testing.T) {
 	require.True(t, f.verify("a", renewed).GetActive())
 }
 
-func TestATicketGivesThePlaceBack(t *testing.T) {
+func TestTicketRestoresPlace(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	first := f.item("first")
@@ -249,7 +249,7 @@ func TestATicketGivesThePlaceBack(t *testing.T) {
 	require.Equal(t, int64(2), p.GetQueueSize())
 }
 
-func TestTicketIsDown(t *testing.T) {
+func TestOutageOfTicket(t *testing.T) {
 	f := setup(t)
 	f.open(0)
 	waiter := f.item("a")
@@ -277,7 +277,7 @@ func TestTicketIsDown(t *testing.T) {
 	require.Equal(t, "A concert", p.GetEventTitle())
 }
 
-func TestSlotsEndWithTheSale(t *testing.T) {
+func TestSlotsEndWithSale(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
@@ -293,7 +293,7 @@ func TestSlotsEndWithTheSale(t *testing.T) {
 	require.Equal(t, "none", f.status(a).GetPlace().GetStatus())
 }
 
-func TestRedisIsDown(t *testing.T) {
+func TestOutageOfRedis(t *testing.T) {
 	f := setup(t)
 	client, err := redis.Open(f.ctx(), redis.Config{Addrs: []string{"127.0.0.1:1"}, PoolSize: 32})
 	require.NoError(t, err)
@@ -305,8 +305,8 @@ func TestRedisIsDown(t *testing.T) {
 	require.Equal(t, "UNAVAILABLE", f.verify("a", &queuev1.EntryClaims{SlotId: "x"}).GetProblem().GetReason())
 }
 
-// What replicas remember of the settings is not all of them: blocked users are read again at once.
-func TestBlockedUsersAreOutAfterALoss(t *testing.T) {
+// Replicas do not cache blocked users, so these are read from ticket at once.
+func TestBlockedUsersStayBlockedAfterLoss(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	bot, _ := f.enter("bot")
@@ -319,18 +319,17 @@ func TestBlockedUsersAreOutAfterALoss(t *testing.T) {
 	require.Equal(t, "USER_BLOCKED", f.status(bot).GetProblem().GetReason())
 }
 
-func TestVerifySlotsOfALineThatNobodyRemembers(t *testing.T) {
+func TestVerifySlotsOfForgottenLine(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
 	f.wipe()
 	f.restart()
-	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason(), "the token shows that there was one")
+	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason(), "the token proves that the line existed")
 }
 
-// A replica that has not heard of the loss yet must not say that a slot has ended which is only
-// lost.
-func TestVerifySlotsInTheSecondAfterALoss(t *testing.T) {
+// A replica that does not know of the loss yet must not report a lost slot as ended.
+func TestVerifySlotsBeforeLossIsKnown(t *testing.T) {
 	f := setup(t)
 	f.open(2)
 	a, _ := f.enter("a")
@@ -341,8 +340,8 @@ func TestVerifySlotsInTheSecondAfterALoss(t *testing.T) {
 	require.Equal(t, "active", f.heartbeat(a).GetPlace().GetStatus())
 }
 
-// Of the tokens of earlier epochs only the last one's count while the line recovers.
-func TestVerifySlotsOfTheEpochBeforeTheLast(t *testing.T) {
+// While the line recovers, tokens of the previous epoch are valid, and those of older ones are not.
+func TestVerifySlotsOfOlderEpochs(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	a, _ := f.enter("a")
@@ -352,6 +351,6 @@ func TestVerifySlotsOfTheEpochBeforeTheLast(t *testing.T) {
 	a.Entry = f.claims(f.heartbeat(a).GetPlace().GetEntryToken())
 	f.failover()
 	f.tick()
-	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "of the last epoch")
-	require.False(t, f.verify("a", oldest).GetActive(), "of the one before")
+	require.True(t, f.verify("a", a.GetEntry()).GetActive(), "a token of the previous epoch")
+	require.False(t, f.verify("a", oldest).GetActive(), "a token of the epoch before that")
 }

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/queue/internal/rpc"
 )
 
-// watched is a service of which only the cache is there.
+// watched is a service that consists of the cache only.
 type watched struct {
 	rpc.Control
 	*line.LineCache
@@ -48,9 +48,9 @@ func (r recorder) Send(msg *queuev1.WatchLinesResponse) error {
 	return nil
 }
 
-// A stream keeps its messages apart, says that it lives when nothing changes, and ends with the
-// process.
-func TestPaceOfAWatch(t *testing.T) {
+// A stream sends at most one message in 100 ms and a heartbeat when nothing changes, and ends with
+// the process.
+func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, r, stop := line.NewLineCache(time.Now), &registrar{}, make(chan struct{})
@@ -61,7 +61,7 @@ func TestPaceOfAWatch(t *testing.T) {
 		go func() { done <- r.visitors.WatchLines(nil, stream) }()
 
 		require.True(t, (<-stream.sent).GetSnapshot())
-		for i := range 10 { // one every 10 ms: told together
+		for i := range 10 { // one every 10 ms: sent in one message
 			cache.Observe("ev", line.State{Epoch: int64(i + 1), Rev: 1, Now: 1})
 			<-time.After(10 * time.Millisecond)
 		}

@@ -42,6 +42,9 @@ type Announcer struct {
 
 // New returns an Announcer for a queue; Run sends.
 func New(client Sender, url string, log *slog.Logger) *Announcer {
+	for _, result := range []string{"sent", "failed", "dropped"} {
+		announced.WithLabelValues(result) // start at 0, so that the first one is an increase
+	}
 	return &Announcer{client: client, url: url, log: log, queue: make(chan line.Admission, queueSize)}
 }
 

@@ -26,7 +26,7 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded is the reason of a cancellation of a sold reservation.
+// ReasonRefunded is the reason when a sold reservation is cancelled by its refund.
 const ReasonRefunded = "REFUNDED"
 
 // Money that a transfer moves between two visitors is not revenue: neither the buyer's payment (its
@@ -63,8 +63,8 @@ type Counts struct {
 	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
 }
 
-// Money is the key of revenue.
-type Money struct {
+// RevenueKey is the event, day and currency for which revenue is counted.
+type RevenueKey struct {
 	Day
 	Currency string
 }
@@ -77,7 +77,7 @@ type Revenue struct {
 // Delta is what a batch of events adds. The zero value is empty and ready.
 type Delta struct {
 	Counts  map[Day]Counts
-	Revenue map[Money]Revenue
+	Revenue map[RevenueKey]Revenue
 }
 
 // AddReservation counts one event of a reservation.
@@ -113,7 +113,7 @@ func (d *Delta) AddPayment(p Payment) {
 	if p.PaymentType == PaymentTransfer || p.Cause == CauseTransfer {
 		return
 	}
-	key := Money{Day: day(p.EventID, p.At), Currency: p.Currency}
+	key := RevenueKey{Day: day(p.EventID, p.At), Currency: p.Currency}
 	r := d.Revenue[key]
 	switch p.Type {
 	case events.PaymentConfirmed:
@@ -126,7 +126,7 @@ func (d *Delta) AddPayment(p Payment) {
 		return
 	}
 	if d.Revenue == nil {
-		d.Revenue = map[Money]Revenue{}
+		d.Revenue = map[RevenueKey]Revenue{}
 	}
 	d.Revenue[key] = r
 }
@@ -136,9 +136,9 @@ func (d *Delta) Days() []Day {
 	return slices.SortedFunc(maps.Keys(d.Counts), compareDays)
 }
 
-// Monies lists the keys of the revenue, sorted.
-func (d *Delta) Monies() []Money {
-	return slices.SortedFunc(maps.Keys(d.Revenue), func(a, b Money) int {
+// RevenueKeys lists the keys of the revenue, sorted.
+func (d *Delta) RevenueKeys() []RevenueKey {
+	return slices.SortedFunc(maps.Keys(d.Revenue), func(a, b RevenueKey) int {
 		return cmp.Or(compareDays(a.Day, b.Day), cmp.Compare(a.Currency, b.Currency))
 	})
 }

@@ -95,7 +95,7 @@ func TestPaymentsAdd(t *testing.T) {
 			t.Parallel()
 			var want, got figures.Delta
 			if tt.want != (figures.Revenue{}) {
-				want.Revenue = map[figures.Money]figures.Revenue{{Day: november21, Currency: "KRW"}: tt.want}
+				want.Revenue = map[figures.RevenueKey]figures.Revenue{{Day: november21, Currency: "KRW"}: tt.want}
 			}
 			for _, p := range tt.payments {
 				p.EventID, p.At, p.Currency = "e", lateEvening, "KRW"
@@ -139,7 +139,7 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: "e", At: tt.at})
 		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
 		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, d.Monies()[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, d.RevenueKeys()[0].Date.Format(time.DateOnly))
 	}
 }
 
@@ -157,7 +157,7 @@ func TestKeysAreSorted(t *testing.T) {
 	for _, day := range d.Days() {
 		days = append(days, day.EventID)
 	}
-	for _, m := range d.Monies() {
+	for _, m := range d.RevenueKeys() {
 		monies = append(monies, m.EventID+" "+m.Currency)
 	}
 	require.Equal(t, []string{"a", "b", "c"}, days)

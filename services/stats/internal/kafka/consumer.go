@@ -1,4 +1,4 @@
-// Package kafka consumes the domain topics.
+// Package kafka counts the events of the topics of reservations and payments.
 package kafka
 
 import (

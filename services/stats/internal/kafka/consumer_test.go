@@ -70,7 +70,7 @@ func TestAddTo(t *testing.T) {
 			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
 				Type: "PAYMENT_CONFIRMED", EventId: "e", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
 			}),
-			want: figures.Delta{Revenue: map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: 7, Payments: 1}}},
+			want: figures.Delta{Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: 7, Payments: 1}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,6 +119,6 @@ func TestUnknownTypesAreSkipped(t *testing.T) {
 		d, err := delta(rec)
 		require.NoError(t, err)
 		require.Empty(t, d.Days())
-		require.Empty(t, d.Monies())
+		require.Empty(t, d.RevenueKeys())
 	}
 }

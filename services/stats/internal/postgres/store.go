@@ -109,12 +109,12 @@ func (s *Store) addCounts(ctx context.Context, tx pgx.Tx, d *figures.Delta) erro
 }
 
 func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
-	monies := d.Monies()
-	if len(monies) == 0 {
+	keys := d.RevenueKeys()
+	if len(keys) == 0 {
 		return nil
 	}
 	var p db.AddRevenueParams
-	for _, m := range monies {
+	for _, m := range keys {
 		r := d.Revenue[m]
 		p.EventIds = append(p.EventIds, m.EventID)
 		p.Days = append(p.Days, m.Date)

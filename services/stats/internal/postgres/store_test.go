@@ -48,7 +48,7 @@ func countingBatch(next int64, ids ...string) figures.Batch {
 		}
 		return figures.Delta{
 			Counts:  map[figures.Day]figures.Counts{day: {Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}},
-			Revenue: map[figures.Money]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
+			Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
 		}, nil
 	}
 	return b
@@ -82,7 +82,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 		Counts: map[figures.Day]figures.Counts{
 			first: {Created: 1, Confirmed: 2, Cancelled: 3, Expired: 4, Rejected: 5, SeatsSold: 6}, other: {Created: 7},
 		},
-		Revenue: map[figures.Money]figures.Revenue{
+		Revenue: map[figures.RevenueKey]figures.Revenue{
 			{Day: first, Currency: "KRW"}: {Confirmed: 1, Refunded: 2, Payments: 3, Refunds: 4}, {Day: other, Currency: "KRW"}: {Confirmed: 9},
 		},
 	}, "1")))
@@ -91,7 +91,7 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 			first:  {Created: 10, Confirmed: 20, Cancelled: 30, Expired: 40, Rejected: 50, SeatsSold: -60},
 			second: {Created: 100, Confirmed: 200, Cancelled: 300, Expired: 400, Rejected: 500, SeatsSold: 600},
 		},
-		Revenue: map[figures.Money]figures.Revenue{
+		Revenue: map[figures.RevenueKey]figures.Revenue{
 			{Day: first, Currency: "KRW"}: {Confirmed: 10, Refunded: 20, Payments: 30, Refunds: 40},
 			{Day: first, Currency: "USD"}: {Confirmed: 5}, {Day: second, Currency: "KRW"}: {Confirmed: 100, Refunded: 200, Payments: 300, Refunds: 400},
 		},

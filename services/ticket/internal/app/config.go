@@ -18,17 +18,17 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
-	// ReadMaxConns bounds the connections for visitors' reads of events, beside those of holds and
-	// payments. Lists use up to four.
+	// ReadMaxConns bounds the connections for visitors' reads of events, in addition to those for
+	// holds and payments. Lists use up to four.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"5" max:"1000"`
-	// HoldSeconds is how long a hold lives, in seconds, where the event has no time of its own.
+	// HoldSeconds is how long a hold lasts, in seconds, for events without a setting of their own.
 	HoldSeconds int `env:"HOLD_SECONDS, default=300" min:"5" max:"3600"`
-	// HoldMaxExtension is by how much payments may extend a hold in all, however often they are
-	// declined; a payment alone may take 10 min.
+	// HoldMaxExtension is the maximum time by which payments may extend a hold, however often they
+	// are declined; each payment may take 10 min.
 	HoldMaxExtension time.Duration `env:"HOLD_MAX_EXTENSION, default=30m" min:"10m" max:"24h"`
-	// HoldConcurrency is how many connections holds use at once; below DATABASE_MAX_CONNS, so that
-	// payments find one too. 0: three quarters of them. 5,000 more requests may wait, then
-	// OVERLOADED.
+	// HoldConcurrency is how many connections holds use at once. It is below DATABASE_MAX_CONNS, so
+	// that payments get connections too; 0: three quarters of them. Up to 5,000 more requests wait,
+	// further ones get OVERLOADED.
 	HoldConcurrency int `env:"HOLD_CONCURRENCY, default=0" min:"0" max:"999"`
 	// SweepInterval is the time between two sweeps for expired holds.
 	SweepInterval time.Duration `env:"SWEEP_INTERVAL, default=1s" min:"100ms" max:"1m"`

@@ -62,7 +62,7 @@ func TestCrashAfterAHold(t *testing.T) {
 		}},
 		"general admission": {"GENERAL", &ticketv1.SectionSpec{Section: "A", Price: 5, Capacity: &general}, func(s *service) (*ticketv1.Reservation, error) {
 			return onlyResult(s.HoldBest(s.t.Context(), &ticketv1.HoldBestRequest{
-				Items: []*ticketv1.HoldBestItem{{Caller: s.inside("ann"), EventId: s.event, Section: "A", Quantity: 2}},
+				Items: []*ticketv1.HoldBestItem{{Caller: s.callerWithSlot("ann"), EventId: s.event, Section: "A", Quantity: 2}},
 			}))
 		}},
 	} {

@@ -148,14 +148,14 @@ func (s *service) putSale(seating string, sections ...*ticketv1.SectionSpec) {
 	require.NoError(s.t, err)
 }
 
-func (s *service) inside(user string) *commonv1.Caller {
+func (s *service) callerWithSlot(user string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user, IdempotencyKey: "hold"}
 }
 
 // hold asks for seats; the answer may be lost with the process.
 func (s *service) hold(user string, seats ...string) (*ticketv1.Reservation, error) {
 	return onlyResult(s.HoldSeats(s.t.Context(), &ticketv1.HoldSeatsRequest{
-		Items: []*ticketv1.HoldSeatsItem{{Caller: s.inside(user), EventId: s.event, SeatIds: seats}},
+		Items: []*ticketv1.HoldSeatsItem{{Caller: s.callerWithSlot(user), EventId: s.event, SeatIds: seats}},
 	}))
 }
 

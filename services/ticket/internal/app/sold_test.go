@@ -4,26 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
 // soldPlaces reads urr_sold of the events of this test.
 func soldPlaces(t *testing.T) map[string]float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	places := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if l := m.GetLabel(); f.GetName() == "urr_sold" && l[0].GetName() == "event" && strings.HasPrefix(l[0].GetValue(), "gauged-") {
-				places[l[0].GetValue()] = m.GetGauge().GetValue()
-			}
-		}
-	}
+	places := metricstest.ByLabel(t, "urr_sold", "event")
+	maps.DeleteFunc(places, func(event string, _ float64) bool { return !strings.HasPrefix(event, "gauged-") })
 	return places
 }
 

@@ -90,7 +90,8 @@ func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]loaded[V], error)
 	return values, nil
 }
 
-// claim returns the entry of a key, and whether the caller has to load it. The lock is held.
+// claim returns the entry of a key, and whether the caller has to load it. The caller
+// must hold c.mu.
 func (c *cache[K, V]) claim(key K) (*entry[V], bool) {
 	e := c.entries[key]
 	if e != nil && (!e.settled || e.err == nil && !c.expired(e)) {

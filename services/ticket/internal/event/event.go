@@ -50,8 +50,10 @@ type Event struct {
 	// ISO 4217.
 	Currency   string
 	MaxPerUser int
-	// HoldFor is how long a hold lives; 0: the service's default.
-	HoldFor  time.Duration
+	// HoldFor is the length of a hold; 0 means the service's default.
+	HoldFor time.Duration
+	// TimeZone is the IANA time zone of the venue. Omitted from the ETag when empty.
+	TimeZone string `json:",omitempty"`
 	State    State
 	Sections []Section
 	// Version grows with every change.

@@ -36,9 +36,9 @@ const (
 
 // Reader reads events.
 type Reader interface {
-	// FindEvent returns an event with its sections; ErrNotFound.
+	// FindEvent returns an event with its sections, or ErrNotFound.
 	FindEvent(ctx context.Context, id string) (Event, error)
-	// Snapshot reads what is free now; ErrNotFound.
+	// Snapshot reads what is free now, or ErrNotFound.
 	Snapshot(ctx context.Context, id string) (Snapshot, error)
 	// ListEvents returns up to limit events behind the cursor (nil: from the beginning), the latest
 	// to start first.
@@ -67,10 +67,10 @@ type Writer interface {
 
 // SettingsStore keeps what operators have set for events and waiting lines.
 type SettingsStore interface {
-	// Settings returns all that is in force of an event, as it is now; ErrNotFound.
+	// Settings returns all that is in force of an event, as it is now, or ErrNotFound.
 	Settings(ctx context.Context, id string) (Settings, error)
-	// LineSettings returns defaults for settings that are not set; ErrNotFound for an id that has
-	// neither an event nor settings.
+	// LineSettings returns defaults for settings that are not set, or ErrNotFound for an id that
+	// has neither an event nor settings.
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
 	// ChangeLine changes a line's settings and returns them all.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)

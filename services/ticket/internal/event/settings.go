@@ -44,6 +44,11 @@ func (s *Settings) ETag() string {
 	e := s.Event
 	// Neither is put: the state has acts of its own, and the version grows with it.
 	e.State, e.Version = "", 0
+	// The previous release has no time zones: both return the same ETag for an event in the default
+	// one.
+	if e.TimeZone == DefaultTimeZone {
+		e.TimeZone = ""
+	}
 	h := sha256.New()
 	_ = json.NewEncoder(h).Encode(struct { // a hash never fails, and everything in here can be written
 		Event                  Event
@@ -52,13 +57,13 @@ func (s *Settings) ETag() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Match is what a client demands of the settings that its PUT replaces (If-Match,
-// RFC 9110 §13.1.1).
+// Match is the If-Match condition of a client's PUT: the stored settings that it may replace
+// (RFC 9110 §13.1.1).
 type Match struct {
-	// Any: that they are there at all.
+	// Any is true for "*": any stored settings match.
 	Any   bool
 	ETags []string
 }
 
-// Allows reports whether settings with that ETag are what was demanded.
+// Allows reports whether stored settings with this ETag meet the condition.
 func (m *Match) Allows(etag string) bool { return m.Any || slices.Contains(m.ETags, etag) }

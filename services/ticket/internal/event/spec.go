@@ -24,13 +24,15 @@ type Spec struct {
 	Seating      Seating
 	Currency     string
 	MaxPerUser   int
-	// Nil leaves what is in force; for a new event that is the service's default (HoldSeconds) or
-	// the queue's.
+	// Nil keeps the current value. For a new event, nil means this service's default for
+	// HoldSeconds, and the queue's defaults for SlotSeconds and Threshold.
 	HoldSeconds *int32
 	SlotSeconds *int64
 	Threshold   *int64
-	Sections    []SectionSpec
-	// IfMatch, unless nil, is demanded of what is there; else ErrChanged.
+	// Nil keeps the current time zone, or means DefaultTimeZone for a new event.
+	TimeZone *string
+	Sections []SectionSpec
+	// IfMatch, unless nil, is what the stored event must match; else the result is ErrChanged.
 	IfMatch *Match
 }
 
@@ -46,7 +48,7 @@ type SectionSpec struct {
 // Event checks what the members demand of each other, and returns the event that the spec
 // describes. The error is ErrInvalid with a field for everything that is wrong.
 func (s *Spec) Event() (Event, error) {
-	fields := s.times()
+	fields := append(s.times(), s.timeZone()...)
 	sections, more := s.sections()
 	if fields = append(fields, more...); len(fields) > 0 {
 		return Event{}, ErrInvalid.WithFields(fields...)
@@ -54,7 +56,10 @@ func (s *Spec) Event() (Event, error) {
 	e := Event{
 		ID: s.ID, Title: s.Title, Artist: s.Artist, Venue: s.Venue,
 		StartsAt: stored(s.StartsAt), SalesOpenAt: stored(s.SalesOpenAt), SalesCloseAt: stored(s.SalesCloseAt),
-		Seating: s.Seating, Currency: s.Currency, MaxPerUser: s.MaxPerUser, State: Open, Sections: sections,
+		Seating: s.Seating, Currency: s.Currency, MaxPerUser: s.MaxPerUser, State: Open, Sections: sections, TimeZone: DefaultTimeZone,
+	}
+	if s.TimeZone != nil {
+		e.TimeZone = *s.TimeZone
 	}
 	if s.HoldSeconds != nil {
 		e.HoldFor = time.Duration(*s.HoldSeconds) * time.Second
@@ -141,7 +146,7 @@ func Compare(old, new *Event) Changes {
 	c.Structure = old.Seating != new.Seating || old.Currency != new.Currency || !samePlaces(old, new)
 	c.Any = c.Structure || old.Title != new.Title || old.Artist != new.Artist || old.Venue != new.Venue ||
 		!old.StartsAt.Equal(new.StartsAt) || !old.SalesOpenAt.Equal(new.SalesOpenAt) || !old.SalesCloseAt.Equal(new.SalesCloseAt) ||
-		old.MaxPerUser != new.MaxPerUser || old.HoldFor != new.HoldFor || !slices.Equal(old.Sections, new.Sections)
+		old.MaxPerUser != new.MaxPerUser || old.HoldFor != new.HoldFor || old.TimeZone != new.TimeZone || !slices.Equal(old.Sections, new.Sections)
 	return c
 }
 

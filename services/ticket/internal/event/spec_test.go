@@ -56,6 +56,7 @@ func TestSpecRefuses(t *testing.T) {
 	}{
 		"salesCloseAt":         {assigned(), func(s *event.Spec) { s.SalesCloseAt = s.SalesOpenAt }},
 		"startsAt":             {assigned(), func(s *event.Spec) { s.StartsAt = s.SalesOpenAt }},
+		"timeZone":             {assigned(), func(s *event.Spec) { s.TimeZone = new("Asia/Soul") }},
 		"sections[1].section":  {assigned(), func(s *event.Spec) { s.Sections[1].Name = "A" }},
 		"sections[0].rows":     {assigned(), func(s *event.Spec) { s.Sections[0].Rows = nil }},
 		"sections[1].capacity": {assigned(), func(s *event.Spec) { s.Sections[1].Capacity = ptr(int64(13)) }},
@@ -87,6 +88,8 @@ func TestCompare(t *testing.T) {
 		"venue":    {func(s *event.Spec) { s.Venue = "new" }, event.Changes{Any: true}},
 		"start":    {func(s *event.Spec) { s.StartsAt = s.StartsAt.Add(1000) }, event.Changes{Any: true}},
 		"opening":  {func(s *event.Spec) { s.SalesOpenAt = s.SalesOpenAt.Add(1000) }, event.Changes{Any: true}},
+		"default":  {func(s *event.Spec) { s.TimeZone = new("Asia/Seoul") }, event.Changes{}},
+		"timezone": {func(s *event.Spec) { s.TimeZone = new("Asia/Tokyo") }, event.Changes{Any: true}},
 		"closing":  {func(s *event.Spec) { s.SalesCloseAt = s.SalesCloseAt.Add(1000) }, event.Changes{Any: true}},
 		"limit":    {func(s *event.Spec) { s.MaxPerUser++ }, event.Changes{Any: true}},
 		"hold":     {func(s *event.Spec) { s.HoldSeconds = nil }, event.Changes{Any: true}},
@@ -111,6 +114,17 @@ func TestCompare(t *testing.T) {
 	a, _ := one.Event()
 	b, _ := two.Event()
 	require.Equal(t, event.Changes{Any: true}, event.Compare(&a, &b), "more general admission is no change of structure")
+}
+
+// During an upgrade a client may read the ETag from the previous release, which has no time zones.
+func TestETagOfTheDefaultTimeZone(t *testing.T) {
+	t.Parallel()
+	etag := func(zone string) string {
+		s := event.Settings{Event: event.Event{ID: "e", TimeZone: zone}}
+		return s.ETag()
+	}
+	require.Equal(t, etag(""), etag(event.DefaultTimeZone))
+	require.NotEqual(t, etag(event.DefaultTimeZone), etag("Asia/Tokyo"))
 }
 
 func TestStatus(t *testing.T) {

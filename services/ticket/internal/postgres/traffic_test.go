@@ -28,7 +28,8 @@ type shopper struct {
 	hold holdFunc
 }
 
-// visit holds places once and returns the first error that is no refusal.
+// visit holds places and then does up to three random steps with them. It returns the first error
+// other than a refusal.
 func (s shopper) visit(ctx context.Context) error {
 	r, err := s.hold(ctx, s.Service, s.user)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 	}
 }
 
-func TestLaterAttemptsSpread(t *testing.T) {
+func TestLaterAttemptsPickAtRandom(t *testing.T) {
 	t.Parallel()
 	var firsts []int
 	for range 200 {

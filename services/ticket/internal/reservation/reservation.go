@@ -74,7 +74,7 @@ type Reservation struct {
 	// it was made.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
-	// PaymentID is the payment under way, that paid, or that was rejected; zero: none.
+	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil without one.
 	PaymentID uuid.UUID
 	// Version grows by one with every change.
 	Version   int64

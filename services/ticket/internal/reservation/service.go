@@ -35,7 +35,7 @@ type Holder interface {
 
 // Store keeps reservations.
 type Store interface {
-	// Find returns a reservation and the database's time; ErrNotFound.
+	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations, newest first, those older than before (zero: all).
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)

@@ -32,6 +32,7 @@ type optionalSettings struct {
 	holdSeconds *int32
 	slotSeconds *int32
 	threshold   *int64
+	timeZone    *string
 }
 
 func toSpec(req specRequest, optional optionalSettings) event.Spec {
@@ -40,7 +41,7 @@ func toSpec(req specRequest, optional optionalSettings) event.Spec {
 		SalesOpenAt: req.GetSalesOpenAt().AsTime(), SalesCloseAt: req.GetSalesCloseAt().AsTime(),
 		Seating: event.Seating(req.GetSeating()), Currency: req.GetCurrency(), MaxPerUser: int(req.GetMaxPerUser()),
 		HoldSeconds: optional.holdSeconds, SlotSeconds: widen(optional.slotSeconds), Threshold: optional.threshold,
-		Sections: make([]event.SectionSpec, len(req.GetSections())),
+		TimeZone: optional.timeZone, Sections: make([]event.SectionSpec, len(req.GetSections())),
 	}
 	for i, sec := range req.GetSections() {
 		s.Sections[i] = event.SectionSpec{
@@ -71,6 +72,7 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 		EventId: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: timestamppb.New(e.StartsAt),
 		SalesOpenAt: timestamppb.New(e.SalesOpenAt), SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating),
 		Sections: fromSections(s), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), Status: string(s.Status()), //nolint:gosec // ≤ 1000
+		TimeZone: &e.TimeZone,
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold}), key)
+	snap, err := s.events.Create(ctx, toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold, req.TimeZone}), key)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	spec := toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold})
+	spec := toSpec(req, optionalSettings{req.HoldSeconds, req.SlotSeconds, req.Threshold, req.TimeZone})
 	spec.ID = req.GetEventId()
 	var err error
 	if spec.IfMatch, err = toMatch(req.GetCaller().GetIfMatch()); err != nil {

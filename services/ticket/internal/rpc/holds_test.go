@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/telemetry/metricstest"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -165,18 +165,7 @@ func TestHoldsAreCounted(t *testing.T) {
 // holdCounts reads urr_holds_total by result.
 func holdCounts(t *testing.T) map[string]float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	counts := make(map[string]float64)
-	for _, f := range families {
-		if f.GetName() != "urr_holds_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			counts[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-		}
-	}
-	return counts
+	return metricstest.ByLabel(t, "urr_holds_total", "result")
 }
 
 // Without its database the service refuses each item at once.

@@ -18,6 +18,7 @@ func fromSettings(s *event.Settings) *ticketv1.EventSettings {
 		SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating), Currency: e.Currency,
 		MaxPerUser:  int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: holdSeconds(s), SlotSeconds: s.Line.SlotSeconds, Threshold: s.Line.Threshold, Etag: &etag,
+		TimeZone: &e.TimeZone,
 		Sections: make([]*ticketv1.SectionSpec, len(e.Sections)),
 	}
 	for i, sec := range e.Sections {

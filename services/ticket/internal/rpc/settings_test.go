@@ -17,7 +17,10 @@ func TestSettingsRoundTrip(t *testing.T) {
 	c := serve(t)
 	assigned := putEvent("assigned", "ASSIGNED", rows("A", 2, 5), rows("B", 1, 4))
 	assigned.HoldSeconds, assigned.SlotSeconds, assigned.Threshold = ptr(int32(90)), ptr(int32(60)), ptr(int64(0))
-	for _, want := range []*ticketv1.PutEventRequest{assigned, putEvent("general", "GENERAL", admissions("S", 100))} {
+	assigned.TimeZone = ptr("America/Argentina/Buenos_Aires")
+	general := putEvent("general", "GENERAL", admissions("S", 100))
+	general.TimeZone = ptr("Asia/Seoul")
+	for _, want := range []*ticketv1.PutEventRequest{assigned, general} {
 		put := c.put(t, want)
 		require.Equal(t, want.HoldSeconds, put.HoldSeconds)
 		require.Equal(t, want.Threshold, put.Threshold)
@@ -29,7 +32,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 			Caller: admin(), EventId: want.GetEventId(), Title: got.GetTitle(), Artist: got.GetArtist(), Venue: got.GetVenue(),
 			StartsAt: got.GetStartsAt(), SalesOpenAt: got.GetSalesOpenAt(), SalesCloseAt: got.GetSalesCloseAt(), Seating: got.GetSeating(),
 			Currency: got.GetCurrency(), MaxPerUser: got.GetMaxPerUser(), HoldSeconds: got.HoldSeconds, Threshold: got.Threshold,
-			Sections: got.GetSections(),
+			Sections: got.GetSections(), TimeZone: got.TimeZone,
 		}
 		if got.SlotSeconds != nil {
 			again.SlotSeconds = ptr(int32(got.GetSlotSeconds()))
@@ -46,6 +49,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	seen, err := c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "assigned"})
 	require.NoError(t, err)
 	require.Nil(t, seen.Threshold, "settings are not for visitors")
+	require.Equal(t, assigned.GetTimeZone(), seen.GetTimeZone())
 	require.Nil(t, seen.Etag)
 }
 

@@ -69,7 +69,7 @@ func Issue(r *reservation.Reservation) []Ticket {
 
 // Store reads tickets.
 type Store interface {
-	// FindTicket returns a ticket; ErrNotFound.
+	// FindTicket returns a ticket, or ErrNotFound.
 	FindTicket(ctx context.Context, id uuid.UUID) (*Ticket, error)
 	// ListTickets returns a user's tickets, newest first, those older than before (zero: all).
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
@@ -91,7 +91,7 @@ func NewService(store Store, keys Keys) *Service {
 // Rekey replaces the signing keys.
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
-// Get returns a user's own ticket; ErrNotFound for any other user.
+// Get returns a user's own ticket, or ErrNotFound for any other user.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {

@@ -17,7 +17,7 @@ type Config struct {
 	RPC rpc.ServerConfig
 
 	Dynamo dynamo.Config
-	// Queue tells how full tier 2 is; without an address the inlet MAX_IN_FLIGHT goes by the
+	// Queue reports how full tier 2 is; without an address the inlet MAX_IN_FLIGHT serves at the
 	// configured rate.
 	Queue rpc.Peer `env:", prefix=QUEUE_"`
 	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more

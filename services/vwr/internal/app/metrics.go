@@ -12,8 +12,8 @@ import (
 // stateCollector exports the cache when it is scraped. It exports only active events, to bound the
 // number of labels.
 type stateCollector struct {
-	cache *room.StateCache
-	stats *room.AdvancerStats
+	cache    *room.StateCache
+	advancer *room.Advancer
 }
 
 var (
@@ -24,7 +24,9 @@ var (
 	claimed        = prometheus.NewDesc("urr_vwr_claimed", "Served positions whose visitor came.", eventLabel, nil)
 	rate           = prometheus.NewDesc("urr_vwr_rate", "Measured positions per second; 0 until measured.", eventLabel, nil)
 	configuredRate = prometheus.NewDesc("urr_vwr_configured_rate", "Configured positions per second.", eventLabel, nil)
-	advances       = prometheus.NewDesc("urr_vwr_advances_total",
+	tierTwoFull    = prometheus.NewDesc("urr_vwr_tier2_full",
+		"1 while the inlet MAX_IN_FLIGHT serves nobody since tier 2 is full; 0 with any other inlet.", eventLabel, nil)
+	advances = prometheus.NewDesc("urr_vwr_advances_total",
 		"This replica's writes of serving counters: won, lost to another replica, failed.", []string{"result"}, nil)
 	claimsMissed = prometheus.NewDesc("urr_vwr_claims_missed_total",
 		"Reads of claims that failed: the event's share of claimed positions stays as it was.", nil, nil)
@@ -34,7 +36,7 @@ var (
 
 // registerMetrics registers a stateCollector with Prometheus until the returned function is called.
 func registerMetrics(sc *room.StateCache, a *room.Advancer) (func(context.Context) error, error) {
-	f := &stateCollector{cache: sc, stats: a.Stats()}
+	f := &stateCollector{cache: sc, advancer: a}
 	if err := prometheus.Register(f); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -47,7 +49,7 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer) (func(context.Contex
 // Describe implements prometheus.Collector.
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so all of them are listed.
-	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, configuredRate, advances, claimsMissed, fallbacks} {
+	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks} {
 		out <- d
 	}
 }
@@ -67,12 +69,18 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(claimed, float64(st.Claimed), st.EventID)
 		gauge(rate, st.Rate, st.EventID)
 		gauge(configuredRate, st.Settings.Rate(), st.EventID)
+		var full float64
+		if f.advancer.TierTwoFull(st.EventID) {
+			full = 1
+		}
+		gauge(tierTwoFull, full, st.EventID)
 	}
+	stats := f.advancer.Stats()
 	for result, n := range map[string]int64{
-		"won": f.stats.Won.Load(), "lost": f.stats.Lost.Load(), "failed": f.stats.Failed.Load(),
+		"won": stats.Won.Load(), "lost": stats.Lost.Load(), "failed": stats.Failed.Load(),
 	} {
 		out <- prometheus.MustNewConstMetric(advances, prometheus.CounterValue, float64(n), result)
 	}
-	out <- prometheus.MustNewConstMetric(claimsMissed, prometheus.CounterValue, float64(f.stats.ClaimsMissed.Load()))
-	out <- prometheus.MustNewConstMetric(fallbacks, prometheus.CounterValue, float64(f.stats.Fallbacks.Load()))
+	out <- prometheus.MustNewConstMetric(claimsMissed, prometheus.CounterValue, float64(stats.ClaimsMissed.Load()))
+	out <- prometheus.MustNewConstMetric(fallbacks, prometheus.CounterValue, float64(stats.Fallbacks.Load()))
 }

@@ -5,27 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/services/vwr/internal/room"
 )
-
-// gatherMetrics returns the metrics of an event by name.
-func gatherMetrics(t *testing.T, event string) map[string]float64 {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	require.NoError(t, err)
-	values := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if l := m.GetLabel(); len(l) == 1 && l[0].GetName() == "event" && l[0].GetValue() == event {
-				values[f.GetName()] = m.GetGauge().GetValue()
-			}
-		}
-	}
-	return values
-}
 
 // The test is not parallel, since Prometheus' default registry is global.
 func TestMetricsOfActiveEvents(t *testing.T) {
@@ -41,14 +25,15 @@ func TestMetricsOfActiveEvents(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]float64{
 			"urr_vwr_serving": 12, "urr_vwr_issued": 30, "urr_vwr_waiting": 18, "urr_vwr_claimed": 9, "urr_vwr_rate": 0, "urr_vwr_configured_rate": 50,
-		}, gatherMetrics(t, event))
+			"urr_vwr_tier2_full": 0,
+		}, metricstest.ByName(t, "event", event))
 
 		c.Serving = 20
 		cache.Merge(c)
-		require.InDelta(t, 20, gatherMetrics(t, event)["urr_vwr_serving"], 0)
+		require.InDelta(t, 20, metricstest.ByName(t, "event", event)["urr_vwr_serving"], 0)
 		c.Active = false
 		cache.Merge(c)
-		require.Empty(t, gatherMetrics(t, event), "the labels stay few")
+		require.Empty(t, metricstest.ByName(t, "event", event), "the labels stay few")
 		require.NoError(t, unregister(t.Context()))
 	}
 }

@@ -67,6 +67,9 @@ type Advancer struct {
 
 	trackers map[string]*tracker // only touched by Step
 	stats    AdvancerStats
+
+	mu   sync.Mutex
+	full map[string]bool // events for which the last step served nobody, since tier 2 is full
 }
 
 // AdvancerStats counts the writes and fallbacks of this replica.
@@ -88,6 +91,8 @@ type tracker struct {
 	// unansweredSince is the time of the first failed call to tier 2 since the last successful one;
 	// zero if the last call succeeded.
 	unansweredSince time.Time
+	// full means that the last step served nobody, since tier 2 is full.
+	full bool
 }
 
 // NewAdvancer returns an Advancer. now must be monotonic (time.Now is).
@@ -97,6 +102,24 @@ func NewAdvancer(sc *StateCache, s CounterSource, cc ClaimCounter, l LoadSource,
 
 // Stats returns the counts since the start.
 func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
+
+// TierTwoFull reports whether the last step served nobody of the event because tier 2 was full. It
+// is false while the counters cannot be read.
+func (a *Advancer) TierTwoFull(eventID string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.full[eventID]
+}
+
+func (a *Advancer) setFull(trackers map[string]*tracker) {
+	full := make(map[string]bool, len(trackers))
+	for eventID, tr := range trackers {
+		full[eventID] = tr.full
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.full = full
+}
 
 // Run calls Step periodically until ctx ends. A store outage is logged once when it begins and once
 // when it ends.
@@ -122,6 +145,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	known := a.cache.ActiveIDs()
 	counters, err := a.source.Active(ctx, known)
 	if err != nil {
+		a.setFull(nil)
 		return err
 	}
 	now := a.now()
@@ -149,6 +173,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	}
 	work.Wait()
 	a.trackers = trackers
+	a.setFull(trackers)
 	a.cache.MarkLoaded()
 	return nil
 }
@@ -205,8 +230,10 @@ func (a *Advancer) countClaims(ctx context.Context, tr *tracker, c Counters) {
 	a.cache.Merge(c)
 }
 
-// allowance returns by how many positions the counter of an event may advance at start.
+// allowance returns by how many positions the counter of an event may advance, and the time for
+// which this was computed.
 func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate float64) (n int64, start time.Time) {
+	tr.full = false
 	if c.Settings.Inlet != MaxInFlight {
 		start = a.now()
 		return tr.limiter.Allowance(c, rate, start), start
@@ -216,6 +243,7 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 	if err == nil {
 		tr.unansweredSince = time.Time{}
 		tr.inFlight.Observe(c, load, start)
+		tr.full = tr.inFlight.Room(c, load) <= 0
 		return tr.inFlight.Allowance(c, load), start
 	}
 	if tr.unansweredSince.IsZero() {

@@ -216,6 +216,44 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 	require.NotZero(t, h.replicas[0].Stats().Fallbacks.Load())
 }
 
+// A counter that stands still is explained only while tier 2 is known to be full.
+func TestTierTwoFull(t *testing.T) {
+	t.Parallel()
+	settings := room.DefaultSettings()
+	settings.Inlet, settings.MaxInFlight = room.MaxInFlight, 120
+	h := newSimulation(t, 1, settings)
+	h.issueAndClaim(1000)
+	full := func(want bool, why string) {
+		t.Helper()
+		require.Equal(t, want, h.replicas[0].TierTwoFull("e"), why)
+	}
+	h.loads.load, h.loads.err = room.Load{Active: 100, Waiting: 20}, nil
+	h.step(0)
+	full(true, "120 are in tier 2")
+	require.Zero(t, h.serving())
+	h.loads.load.Active = 90
+	h.step(0)
+	full(false, "ten are served")
+	h.loads.load.Active = 100
+	h.step(0)
+	full(true, "it has filled up")
+	h.loads.err = errors.New("queue is gone")
+	h.step(0)
+	full(false, "unknown")
+	h.loads.err = nil
+	h.step(0)
+	full(true, "known again")
+	h.store.SetDown(true)
+	require.Error(t, h.replicas[0].Step(t.Context()))
+	full(false, "the counters cannot be read")
+
+	h = newSimulation(t, 1, room.DefaultSettings())
+	h.issueAndClaim(1000)
+	h.loads.load, h.loads.err = room.Load{Active: 100, Waiting: 20}, nil
+	h.step(0)
+	full(false, "an inlet that does not depend on tier 2")
+}
+
 func TestAdvancerUpdatesStateCache(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 2, room.DefaultSettings())

@@ -38,8 +38,12 @@ func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
 // Allowance returns how many positions may be served so that those waiting, active and in transit
 // stay within the maximum: at most one batch, never past the last issued position.
 func (f *InFlightLimiter) Allowance(c Counters, l Load) int64 {
-	free := c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
-	return max(0, min(free, c.Settings.Batch, c.Waiting()))
+	return max(0, min(f.Room(c, l), c.Settings.Batch, c.Waiting()))
+}
+
+// Room returns how many visitors tier 2 has room for; 0 or less when it is full.
+func (f *InFlightLimiter) Room(c Counters, l Load) int64 {
+	return c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
 }
 
 // inTransit returns how many of those served in the last 60 s have not arrived.

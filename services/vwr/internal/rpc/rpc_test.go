@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, errs.ErrVWRRequestUnknown.Reason, got[3].GetProblem().GetReason(), "a flipped bit")
 }
 
-func TestCheckRejectsInvalidIDs(t *testing.T) {
+func TestInvalidIDsAreRejected(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	_, err := d.Check(t.Context(), &vwrv1.CheckRequest{Items: []*vwrv1.CheckItem{{Caller: visitor("a"), EventId: "demo", RequestId: "1"}}})

@@ -201,7 +201,9 @@ type Event struct {
 	SlotSeconds *int64 `protobuf:"varint,15,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
 	Threshold   *int64 `protobuf:"varint,16,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
 	// Of the settings, bare, in operators' answers only; the gateway makes the header of it.
-	Etag          *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
+	Etag *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
+	// IANA time zone of the venue, in which the times are announced. Absent from the previous release.
+	TimeZone      *string `protobuf:"bytes,18,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +353,13 @@ func (x *Event) GetThreshold() int64 {
 func (x *Event) GetEtag() string {
 	if x != nil && x.Etag != nil {
 		return *x.Etag
+	}
+	return ""
+}
+
+func (x *Event) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
 	}
 	return ""
 }
@@ -1544,7 +1553,9 @@ type EventSettings struct {
 	Threshold *int64         `protobuf:"varint,12,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
 	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
 	// Bare; the gateway makes the header of it.
-	Etag          *string `protobuf:"bytes,14,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
+	Etag *string `protobuf:"bytes,14,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
+	// IANA time zone. Absent from the previous release.
+	TimeZone      *string `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1677,6 +1688,13 @@ func (x *EventSettings) GetEtag() string {
 	return ""
 }
 
+func (x *EventSettings) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
 type CreateEventRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1690,10 +1708,12 @@ type CreateEventRequest struct {
 	Currency     string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
 	MaxPerUser   int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
 	// Seconds; default: the service's HOLD_SECONDS.
-	HoldSeconds   *int32         `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	SlotSeconds   *int32         `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
-	Threshold     *int64         `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Sections      []*SectionSpec `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
+	HoldSeconds *int32         `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	SlotSeconds *int32         `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
+	Threshold   *int64         `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Sections    []*SectionSpec `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
+	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is "Asia/Seoul".
+	TimeZone      *string `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1826,23 +1846,32 @@ func (x *CreateEventRequest) GetSections() []*SectionSpec {
 	return nil
 }
 
+func (x *CreateEventRequest) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
 type PutEventRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Artist        string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
-	Venue         string                 `protobuf:"bytes,4,opt,name=venue,proto3" json:"venue,omitempty"`
-	StartsAt      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	SalesOpenAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
-	SalesCloseAt  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	Seating       string                 `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
-	Currency      string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
-	MaxPerUser    int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	HoldSeconds   *int32                 `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
-	SlotSeconds   *int32                 `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
-	Threshold     *int64                 `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	Sections      []*SectionSpec         `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
-	EventId       string                 `protobuf:"bytes,15,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Caller       *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Title        string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Artist       string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
+	Venue        string                 `protobuf:"bytes,4,opt,name=venue,proto3" json:"venue,omitempty"`
+	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
+	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
+	Seating      string                 `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
+	Currency     string                 `protobuf:"bytes,9,opt,name=currency,proto3" json:"currency,omitempty"`
+	MaxPerUser   int32                  `protobuf:"varint,10,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
+	HoldSeconds  *int32                 `protobuf:"varint,11,opt,name=hold_seconds,json=holdSeconds,proto3,oneof" json:"hold_seconds,omitempty"`
+	SlotSeconds  *int32                 `protobuf:"varint,12,opt,name=slot_seconds,json=slotSeconds,proto3,oneof" json:"slot_seconds,omitempty"`
+	Threshold    *int64                 `protobuf:"varint,13,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	Sections     []*SectionSpec         `protobuf:"bytes,14,rep,name=sections,proto3" json:"sections,omitempty"`
+	EventId      string                 `protobuf:"bytes,15,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is "Asia/Seoul".
+	TimeZone      *string `protobuf:"bytes,16,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1982,6 +2011,13 @@ func (x *PutEventRequest) GetEventId() string {
 	return ""
 }
 
+func (x *PutEventRequest) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
 // Assigned seating has rows × seats_per_row, general admission a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2073,7 +2109,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc9\x05\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf9\x05\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2093,12 +2129,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fhold_seconds\x18\x0e \x01(\x05H\x00R\vholdSeconds\x88\x01\x01\x12&\n" +
 	"\fslot_seconds\x18\x0f \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
 	"\tthreshold\x18\x10 \x01(\x03H\x02R\tthreshold\x88\x01\x01\x12\x17\n" +
-	"\x04etag\x18\x11 \x01(\tH\x03R\x04etag\x88\x01\x01B\x0f\n" +
+	"\x04etag\x18\x11 \x01(\tH\x03R\x04etag\x88\x01\x01\x12 \n" +
+	"\ttime_zone\x18\x12 \x01(\tH\x04R\btimeZone\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\a\n" +
-	"\x05_etag\"%\n" +
+	"\x05_etagB\f\n" +
+	"\n" +
+	"_time_zone\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"i\n" +
 	"\aSection\x12\x18\n" +
@@ -2183,7 +2222,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\a_paused\"\x81\x01\n" +
 	"\x17GetEventSettingsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe3\x04\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x93\x05\n" +
 	"\rEventSettings\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
 	"\x06artist\x18\x02 \x01(\tR\x06artist\x12\x14\n" +
@@ -2200,12 +2239,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\v \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
 	"\tthreshold\x18\f \x01(\x03H\x02R\tthreshold\x88\x01\x01\x126\n" +
 	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecR\bsections\x12\x17\n" +
-	"\x04etag\x18\x0e \x01(\tH\x03R\x04etag\x88\x01\x01B\x0f\n" +
+	"\x04etag\x18\x0e \x01(\tH\x03R\x04etag\x88\x01\x01\x12 \n" +
+	"\ttime_zone\x18\x0f \x01(\tH\x04R\btimeZone\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\a\n" +
-	"\x05_etag\"\x9a\x06\n" +
+	"\x05_etagB\f\n" +
+	"\n" +
+	"_time_zone\"\x87\a\n" +
 	"\x12CreateEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -2226,11 +2268,14 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\x90\x1c(\x05H\x00R\vholdSeconds\x88\x01\x01\x123\n" +
 	"\fslot_seconds\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
 	"\tthreshold\x18\r \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
-	"\bsections\x18\x0e \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsectionsB\x0f\n" +
+	"\bsections\x18\x0e \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x12]\n" +
+	"\ttime_zone\x18\x0f \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
-	"_threshold\"\xd0\x06\n" +
+	"_thresholdB\f\n" +
+	"\n" +
+	"_time_zone\"\xbd\a\n" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -2252,11 +2297,14 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
 	"\tthreshold\x18\r \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
 	"\bsections\x18\x0e \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x127\n" +
-	"\bevent_id\x18\x0f \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventIdB\x0f\n" +
+	"\bevent_id\x18\x0f \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12]\n" +
+	"\ttime_zone\x18\x10 \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
-	"_threshold\"\x9a\x02\n" +
+	"_thresholdB\f\n" +
+	"\n" +
+	"_time_zone\"\x9a\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +

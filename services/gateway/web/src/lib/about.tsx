@@ -1,9 +1,9 @@
 // The event of a reservation or a ticket.
 
 import { useEffect, useState } from "preact/hooks";
-import { formatTime } from "./format";
 import { readEvent } from "./sale";
 import type { SaleEvent } from "./types";
+import { formatEventTime } from "./zone";
 
 const events = new Map<string, Promise<SaleEvent | undefined>>();
 
@@ -27,7 +27,7 @@ export function About({ eventId }: { eventId: string }) {
         <a href={`/events/${eventId}`}>{event?.title ?? eventId}</a>
       </h3>
       <p class="muted about">
-        {event && <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>}
+        {event && <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>}
         {event?.venue && ` · ${event.venue}`}
       </p>
     </>

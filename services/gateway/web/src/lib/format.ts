@@ -1,45 +1,29 @@
 // Formats numbers, money and times in the language of the page.
 
 import { fill, page, strings } from "./page";
+import { ownZone } from "./zone";
 
 const common = strings("common");
 const number = new Intl.NumberFormat(page.lang);
-// In the time zone of the visitor, with its name: the event may be in another one.
-const dateTime = new Intl.DateTimeFormat(page.lang, {
-  year: "numeric",
-  month: "short",
-  day: "numeric",
-  weekday: "short",
-  hour: "numeric",
-  minute: "2-digit",
-  timeZoneName: "short",
-});
 const clockTime = new Intl.DateTimeFormat(page.lang, { timeStyle: "medium" });
 
 export const formatNumber = (n: number): string => number.format(n);
 
-const longZone = new Intl.DateTimeFormat(page.lang, { timeZoneName: "long" });
-
-/** The name of the time zone of the visitor at a time, since it differs in summer. */
-export const zoneName = (time: string): string =>
-  longZone.formatToParts(new Date(time)).find((part) => part.type === "timeZoneName")?.value ?? "";
-
-export const formatTime = (time: string | number): string => dateTime.format(new Date(time));
-
-export const formatTimes = (from: string, to: string): string => dateTime.formatRange(new Date(from), new Date(to));
+/** A time in the time zone of the visitor: for what concerns the visitor only. */
+export const formatTime = (time: string): string => ownZone().dateTime.format(new Date(time));
 
 /** The time of day with seconds. */
 export const formatClock = (time: number): string => clockTime.format(time);
 
-const currencies = new Map<string, { format: Intl.NumberFormat; unit: number }>();
+const currencyFormats = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
 /** Formats an amount in the minor unit of the currency, such as 55000 KRW or 1999 USD (19.99). */
 export function formatMoney(amount: number, currency: string): string {
-  let c = currencies.get(currency);
+  let c = currencyFormats.get(currency);
   if (!c) {
     const format = new Intl.NumberFormat(page.lang, { style: "currency", currency });
     c = { format, unit: 10 ** (format.resolvedOptions().maximumFractionDigits ?? 0) };
-    currencies.set(currency, c);
+    currencyFormats.set(currency, c);
   }
   return c.format.format(amount / c.unit);
 }

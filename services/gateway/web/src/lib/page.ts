@@ -29,14 +29,18 @@ export function pathPart(n: number): string {
 }
 
 /**
- * A path of this site, or "/" for anything else: "//host", "/\\host", "https:…", and "/.//host",
- * whose normal form "//host" is a URL of another site.
+ * The path, or "/" if it may lead to another site: browsers read "\\" as "/", remove tabs and line
+ * breaks, and resolve dot segments, so that "/.//host" is the URL "//host". The gateway has the same
+ * rule, `edge.OwnPath`; the cases of both are in test/return-paths.json.
  */
 export function ownPath(path: string | null | undefined): string {
-  if (!path || !path.startsWith("/")) return "/";
-  const url = new URL(path, location.origin);
-  if (url.origin !== location.origin || url.pathname.startsWith("//")) return "/";
-  return url.pathname + url.search + url.hash;
+  if (!path || /[\u0000-\u0020\u007f]/.test(path)) return "/";
+  const [name = ""] = path.split(/[?#]/, 1);
+  if (!name.startsWith("/") || name.includes("\\")) return "/";
+  const segments = name.slice(1).split("/");
+  const last = segments.length - 1;
+  const plain = segments.every((s, i) => (s !== "" || i === last) && !/^(\.|%2e){1,2}$/i.test(s));
+  return plain ? path : "/";
 }
 
 /** The path to sign in and return here. */

@@ -2,13 +2,13 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
-import { formatTime } from "./format";
 import { serverNow } from "./now";
 import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 import { isOver, saleText } from "./standing";
 import type { EventStatus, SaleEvent } from "./types";
 import { Countdown, Notice } from "./ui";
+import { formatEventTime } from "./zone";
 
 const t = strings("sale");
 
@@ -71,22 +71,22 @@ export function useSale(opened: SaleEvent): SaleEvent {
 
 interface SaleNoticeProps {
   status: EventStatus | undefined;
-  // The opening time, once known.
-  opensAt: string | undefined;
+  // The event, once loaded.
+  event: SaleEvent | undefined;
   // Whether the visitor has a place in the line.
   waits?: boolean;
 }
 
 /** Why nothing can be bought now, and from when on; empty when it can. */
-export function SaleNotice({ status, opensAt, waits = false }: SaleNoticeProps) {
+export function SaleNotice({ status, event, waits = false }: SaleNoticeProps) {
   const text = saleText(status, t, waits);
   if (!text) return null;
-  const scheduled = status === "SCHEDULED" && opensAt !== undefined;
+  const scheduled = status === "SCHEDULED" ? event : undefined;
   return (
     <Notice tone={status === "CANCELLED" ? "bad" : "info"}>
       <p>{text}</p>
-      {scheduled && waits && <p>{fill(t.opensAt, { time: formatTime(opensAt) })}</p>}
-      {scheduled && <Opening at={Date.parse(opensAt)} />}
+      {scheduled && waits && <p>{fill(t.opensAt, { time: formatEventTime(scheduled.timeZone, scheduled.salesOpenAt) })}</p>}
+      {scheduled && <Opening at={Date.parse(scheduled.salesOpenAt)} />}
     </Notice>
   );
 }

@@ -25,6 +25,8 @@ export interface SaleEvent {
   currency: string;
   maxPerUser: number;
   status: EventStatus;
+  // IANA time zone of the venue; absent from an older server.
+  timeZone?: string;
   waitingRoom?: { active: boolean };
 }
 

@@ -108,7 +108,7 @@ function Choice({ event: opened, held: first }: Opened) {
   return (
     <form class="card narrow" onSubmit={(submitted) => void submit(submitted)}>
       <HeldNotice held={held} />
-      <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
+      <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
       {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
       <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setSelected} />
       <label for="quantity">{t.quantity}</label>

@@ -1,7 +1,7 @@
 // A sale: what, when, where, and the link to the line.
 
 import { useEffect } from "preact/hooks";
-import { formatMoney, formatNumber, formatTime, formatTimes, zoneName } from "../lib/format";
+import { formatMoney, formatNumber } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
@@ -9,6 +9,7 @@ import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
 import { NotLoaded, useLoad } from "../lib/ui";
+import { formatEventTime, formatEventTimes, zoneName, zoneUnknown } from "../lib/zone";
 
 const t = strings("event");
 const common = strings("common");
@@ -54,8 +55,8 @@ function Facts({ event }: { event: SaleEvent }) {
       <div>
         <dt>{t.when}</dt>
         <dd>
-          <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>
-          <p class="muted">{fill(t.zone, { zone: zoneName(event.startsAt) })}</p>
+          <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>
+          <p class="muted">{fill(zoneUnknown(event.timeZone) ? t.zone : t.eventZone, { zone: zoneName(event.timeZone, event.startsAt) })}</p>
         </dd>
       </div>
       {event.venue && (
@@ -66,7 +67,7 @@ function Facts({ event }: { event: SaleEvent }) {
       )}
       <div>
         <dt>{t.sale}</dt>
-        <dd>{formatTimes(event.salesOpenAt, event.salesCloseAt)}</dd>
+        <dd>{formatEventTimes(event.timeZone, event.salesOpenAt, event.salesCloseAt)}</dd>
       </div>
       <div>
         <dt>{t.limit}</dt>
@@ -90,7 +91,7 @@ function LineLink({ event }: { event: SaleEvent }) {
           {early ? t.enterEarly : t.enter}
         </a>
       </p>
-      <p class="muted">{early ? fill(t.enterEarlyHelp, { time: formatTime(event.salesOpenAt) }) : turn}</p>
+      <p class="muted">{early ? fill(t.enterEarlyHelp, { time: formatEventTime(event.timeZone, event.salesOpenAt) }) : turn}</p>
     </>
   );
 }
@@ -101,7 +102,7 @@ function Entrance({ event: known }: { event: SaleEvent }) {
   return (
     <section class="card enter" aria-labelledby="tickets">
       <h2 id="tickets">{t.tickets}</h2>
-      <SaleNotice status={event.status} opensAt={event.salesOpenAt} />
+      <SaleNotice status={event.status} event={event} />
       {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
       {!over && <LineLink event={event} />}
     </section>

@@ -1,10 +1,11 @@
 // The list of sales.
 
-import { formatMoney, formatTime } from "../lib/format";
+import { formatMoney } from "../lib/format";
 import { fill, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
+import { formatEventTime } from "../lib/zone";
 
 const t = strings("events");
 
@@ -19,12 +20,12 @@ function Card({ event }: { event: SaleEvent }) {
       </h2>
       {event.artist && <p>{event.artist}</p>}
       <p class="muted">
-        <time dateTime={event.startsAt}>{formatTime(event.startsAt)}</time>
+        <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>
         {event.venue && ` · ${event.venue}`}
       </p>
       {event.status === "SCHEDULED" && (
         <p class="muted">
-          {t.opens}: <time dateTime={event.salesOpenAt}>{formatTime(event.salesOpenAt)}</time>
+          {t.opens}: <time dateTime={event.salesOpenAt}>{formatEventTime(event.timeZone, event.salesOpenAt)}</time>
         </p>
       )}
       {prices.length > 0 && <p>{prices.length > 1 ? fill(t.from, { price }) : price}</p>}

@@ -205,7 +205,7 @@ function Queue() {
   const early = status === "SCHEDULED" && !queued;
   return (
     <div class="card room">
-      <SaleNotice status={status} opensAt={event?.salesOpenAt} waits={queued} />
+      <SaleNotice status={status} event={event} waits={queued} />
       {failed && !over && <Failure {...failed} retry={failed.retrying ? undefined : again} />}
       {!place && !failed && !over && !early && <Notice>{t.joining}</Notice>}
       {place?.status === "active" && <Notice tone="good">{t.active}</Notice>}

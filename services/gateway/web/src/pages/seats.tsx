@@ -111,7 +111,7 @@ function Hall({ event: opened, map, held: first }: Opened) {
     <div class="columns hall">
       <div>
         <HeldNotice held={held} />
-        <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} opensAt={event.salesOpenAt} />
+        <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
         {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
         <SeatMapView map={map} layout={layout} currency={event.currency} free={free} chosen={chosen} pick={pick} describe={describe} />
         <p class="said" role="status" aria-live="polite">

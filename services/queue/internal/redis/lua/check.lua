@@ -117,8 +117,9 @@ local function isRestorable(user, item)
   return not (spent and issued <= tonumber(spent) + C.slack)
 end
 
--- restoredScore returns the old score of a parked visitor (with true), or of a ticket that restores
--- a place.
+-- restoredScore returns the score with which a returning visitor gets the earlier place back, or
+-- nil. A parked visitor is removed from kParked, and the second result is true. Otherwise the score
+-- comes from the visitor's ticket if it is restorable; a ticket restores a place only once.
 local function restoredScore(user, item)
   local score = call('ZSCORE', kParked, user)
   if score then

@@ -96,7 +96,7 @@ func (q *Queries) DeleteUnusedSections(ctx context.Context, eventID string) (int
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -132,6 +132,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
+		&i.Event.TimeZone,
 		&i.Now,
 	)
 	return i, err
@@ -150,8 +151,8 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                    hold_seconds, time_zone)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT DO NOTHING
 `
 
@@ -167,6 +168,7 @@ type InsertEventParams struct {
 	Currency     string
 	MaxPerUser   int32
 	HoldSeconds  *int32
+	TimeZone     string
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -182,6 +184,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.Currency,
 		arg.MaxPerUser,
 		arg.HoldSeconds,
+		arg.TimeZone,
 	)
 	if err != nil {
 		return 0, err
@@ -239,7 +242,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -291,6 +294,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.Version,
 			&i.Event.CreatedAt,
 			&i.Event.UpdatedAt,
+			&i.Event.TimeZone,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -304,7 +308,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.slot_seconds, events.threshold, events.state, events.version, events.created_at, events.updated_at, events.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -341,6 +345,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.Version,
 		&i.Event.CreatedAt,
 		&i.Event.UpdatedAt,
+		&i.Event.TimeZone,
 		&i.Now,
 	)
 	return i, err
@@ -559,7 +564,7 @@ func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSe
 const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, time_zone = $12, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -575,6 +580,7 @@ type UpdateEventParams struct {
 	Currency     string
 	MaxPerUser   int32
 	HoldSeconds  *int32
+	TimeZone     string
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -590,6 +596,7 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.Currency,
 		arg.MaxPerUser,
 		arg.HoldSeconds,
+		arg.TimeZone,
 	)
 	return err
 }

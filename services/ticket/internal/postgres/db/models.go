@@ -28,6 +28,7 @@ type Event struct {
 	Version      int64
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	TimeZone     string
 }
 
 type LineSetting struct {

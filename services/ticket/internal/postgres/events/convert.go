@@ -12,8 +12,8 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		ID: r.EventID, Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
-		HoldFor: time.Duration(orZero(r.HoldSeconds)) * time.Second,
-		State:   event.State(r.State), Version: r.Version, Sections: make([]event.Section, len(sections)),
+		TimeZone: r.TimeZone, HoldFor: time.Duration(orZero(r.HoldSeconds)) * time.Second,
+		State: event.State(r.State), Version: r.Version, Sections: make([]event.Section, len(sections)),
 	}
 	for i, s := range sections {
 		e.Sections[i] = event.Section{

@@ -41,7 +41,7 @@ func putEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec *ev
 	inserted, err := q.InsertEvent(ctx, db.InsertEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
 		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: spec.HoldSeconds,
+		HoldSeconds: spec.HoldSeconds, TimeZone: e.TimeZone,
 	})
 	if err != nil {
 		return err
@@ -71,6 +71,9 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec 
 	if spec.HoldSeconds == nil {
 		e.HoldFor = old.Event.HoldFor
 	}
+	if spec.TimeZone == nil {
+		e.TimeZone = old.Event.TimeZone
+	}
 	if given(spec.Threshold, old.Line.Threshold) || given(spec.SlotSeconds, old.Line.SlotSeconds) {
 		err := q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: spec.Threshold, SlotSeconds: spec.SlotSeconds})
 		if err != nil {
@@ -92,7 +95,7 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, spec 
 	return q.UpdateEvent(ctx, db.UpdateEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt,
 		SalesCloseAt: e.SalesCloseAt, Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: secondsOrNull(e.HoldFor),
+		HoldSeconds: secondsOrNull(e.HoldFor), TimeZone: e.TimeZone,
 	})
 }
 

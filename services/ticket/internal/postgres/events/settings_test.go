@@ -34,14 +34,16 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
 	s.Threshold, s.SlotSeconds, s.HoldSeconds = new(int64(50)), new(int64(60)), new(int32(90))
+	s.TimeZone = new("Europe/Paris")
 	svc.Put(t, s)
 	setThreshold(t, svc, 5)
 
-	s.Title, s.Threshold, s.SlotSeconds, s.HoldSeconds = "Mended", nil, nil, nil
+	s.Title, s.Threshold, s.SlotSeconds, s.HoldSeconds, s.TimeZone = "Mended", nil, nil, nil, nil
 	snap, err := svc.Events.Put(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, "Mended", snap.Event.Title)
 	require.Equal(t, 90*time.Second, snap.Event.HoldFor)
+	require.Equal(t, "Europe/Paris", snap.Event.TimeZone)
 	want := event.LineSettings{
 		EventID: "e", Threshold: new(int64(5)), SlotSeconds: new(int64(60)), ClosesAt: &s.SalesCloseAt, BlockedUsers: []string{},
 		NeverOpened: true,

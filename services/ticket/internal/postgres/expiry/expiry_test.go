@@ -22,27 +22,27 @@ type contradiction struct {
 	damage, repair string
 }
 
-func oneSeat(id string) event.Spec {
+func specOfOneSeat(id string) event.Spec {
 	return storetest.Spec(id, event.Assigned, storetest.Rows("A", 70, 1, 1))
 }
 
-func oneAdmission(id string) event.Spec {
+func specOfOneAdmission(id string) event.Spec {
 	return storetest.Spec(id, event.General, storetest.Admissions("A", 70, 1))
 }
 
 var contradictions = map[string]contradiction{
 	"its seat is sold": {
-		oneSeat,
+		specOfOneSeat,
 		`UPDATE seats SET status = 'SOLD', held_until = NULL WHERE reservation_id = $1`,
 		`UPDATE seats SET status = 'HELD', held_until = (SELECT expires_at FROM reservations WHERE reservation_id = $1) WHERE reservation_id = $1`,
 	},
 	"it has no live seat": {
-		oneSeat,
+		specOfOneSeat,
 		`UPDATE reservation_seats SET live = false WHERE reservation_id = $1`,
 		`UPDATE reservation_seats SET live = true WHERE reservation_id = $1`,
 	},
 	"its section holds less": {
-		oneAdmission,
+		specOfOneAdmission,
 		`UPDATE sections SET held = 0 WHERE event_id = (SELECT event_id FROM reservations WHERE reservation_id = $1)`,
 		`UPDATE sections SET held = 1 WHERE event_id = (SELECT event_id FROM reservations WHERE reservation_id = $1)`,
 	},

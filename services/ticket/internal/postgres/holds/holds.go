@@ -56,8 +56,8 @@ type Store struct {
 	batches map[string]*generalBatch // by event; never more than there are events
 }
 
-// NewStore makes a Store for `concurrent` transactions and reads at once; holdFor is how long a
-// hold lives where the event does not say.
+// NewStore makes a Store for `concurrent` transactions and reads at once. holdFor is the length of
+// a hold when the event does not set one.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration) *Store {
 	return &Store{
 		database: d, holdFor: holdFor, limiter: limit.New(concurrent, maxWaiting), batches: make(map[string]*generalBatch),

@@ -72,14 +72,14 @@ WHERE seats.event_id = @event_id
 
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                    hold_seconds, time_zone)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, time_zone = $12, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one

@@ -38,7 +38,7 @@ func seatStatus(s reservation.Status) string {
 	}
 }
 
-// updateSeats follows reservations whose seats change with them.
+// updateSeats gives the seats of changed reservations the status and expiry of their reservation.
 func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
@@ -60,7 +60,8 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) er
 	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
-// endSeats takes the seats from reservations that are no longer live, for the unique index.
+// endSeats marks the seats of reservations that have just ended as not live, so that the unique
+// index lets others reserve them.
 func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var ended []uuid.UUID
 	seats := 0

@@ -69,7 +69,7 @@ func TestPaidAfterExpiry(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-func TestPaidAWrongAmount(t *testing.T) {
+func TestMismatchedPaymentsAreRejected(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))

@@ -33,7 +33,7 @@ const (
 	Group = "ticket-service-group"
 	// MaxExtension is by how much payments may extend a hold in all.
 	MaxExtension = 30 * time.Minute
-	// HoldFor is how long a hold lives where the event does not say.
+	// HoldFor is the length of a hold when the event does not set one.
 	HoldFor = 5 * time.Minute
 )
 

@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/endpointsharding"
+	"google.golang.org/grpc/balancer/pickfirst"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+)
+
+// balancing is the name of the load balancing policy of all connections. It differs from grpc's
+// round_robin with health checking in one case:
+//
+//	replicas                             round_robin             balancing
+//	all report SERVING                   all in turn             all in turn
+//	at most half report NOT_SERVING      the others in turn      the others in turn
+//	more than half report NOT_SERVING    the others in turn      all connected in turn
+//	all connected report NOT_SERVING     every call fails        all connected in turn
+//
+// So a replica that alone lost its store gets no calls. When most have lost a store that they share,
+// or are overloaded, each call gets the answer of the service, which may not need that store, and
+// the first replicas that recover do not get the calls of all.
+var balancing = registerBalancing()
+
+func registerBalancing() string {
+	const name = "urr_prefer_serving"
+	balancer.Register(balancerBuilder(name))
+	return name
+}
+
+type balancerBuilder string
+
+// Name implements balancer.Builder.
+func (b balancerBuilder) Name() string { return string(b) }
+
+// Build implements balancer.Builder.
+func (balancerBuilder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
+	return &servingBalancer{endpointsharding.NewBalancer(&servingFirst{cc}, opts, newReplica, endpointsharding.Options{})}
+}
+
+// servingBalancer keeps a connection to each replica (one endpoint each), with its health.
+type servingBalancer struct{ balancer.Balancer }
+
+// UpdateClientConnState implements balancer.Balancer. The health listener makes pickfirst follow
+// the health that its server reports.
+func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
+	return b.Balancer.UpdateClientConnState(balancer.ClientConnState{ResolverState: pickfirst.EnableHealthListener(s.ResolverState)})
+}
+
+// servingFirst leaves replicas that report NOT_SERVING out of the picker while at least half of the
+// connected ones serve.
+type servingFirst struct{ balancer.ClientConn }
+
+// UpdateState implements balancer.ClientConn.
+func (c *servingFirst) UpdateState(s balancer.State) {
+	var serving inTurn
+	unserving := 0
+	for _, child := range endpointsharding.ChildStatesFromPicker(s.Picker) {
+		if child.State.ConnectivityState != connectivity.Ready {
+			continue
+		}
+		if _, ok := child.State.Picker.(notServing); ok {
+			unserving++
+			continue
+		}
+		serving.pickers = append(serving.pickers, child.State.Picker)
+	}
+	if unserving > 0 && unserving <= len(serving.pickers) {
+		serving.next.Store(rand.Uint32())
+		s.Picker = &serving
+	}
+	c.ClientConn.UpdateState(s)
+}
+
+// inTurn picks from pickers in turn.
+type inTurn struct {
+	pickers []balancer.Picker
+	next    atomic.Uint32
+}
+
+// Pick implements balancer.Picker.
+func (p *inTurn) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	return p.pickers[p.next.Add(1)%uint32(len(p.pickers))].Pick(info) //nolint:gosec // there are few replicas
+}
+
+// notServing picks a connection whose server reports NOT_SERVING.
+type notServing struct{ conn balancer.SubConn }
+
+// Pick implements balancer.Picker.
+func (p notServing) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+	return balancer.PickResult{SubConn: p.conn}, nil
+}
+
+// replica stands between pickfirst, which treats NOT_SERVING as a failed connection, and the
+// policy, which needs to know the difference.
+type replica struct {
+	balancer.ClientConn
+
+	mu        sync.Mutex
+	connected balancer.SubConn // nil: none
+	checked   bool             // the server has reported its health on this connection
+}
+
+func newReplica(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
+	return balancer.Get(pickfirst.Name).Build(&replica{ClientConn: cc}, opts)
+}
+
+// NewSubConn implements balancer.ClientConn.
+func (r *replica) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnOptions) (balancer.SubConn, error) {
+	var conn balancer.SubConn
+	listener := opts.StateListener
+	opts.StateListener = func(s balancer.SubConnState) {
+		r.observe(conn, s.ConnectivityState)
+		listener(s)
+	}
+	conn, err := r.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // only a second address per connection is deprecated
+	return conn, err
+}
+
+// observe notes whether a connection is established.
+func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case s == connectivity.Ready:
+		r.connected, r.checked = conn, false
+	case r.connected == conn:
+		r.connected = nil
+	}
+}
+
+// UpdateState implements balancer.ClientConn.
+func (r *replica) UpdateState(s balancer.State) {
+	conn := r.unserving(s.ConnectivityState)
+	if conn == nil {
+		r.ClientConn.UpdateState(s)
+		return
+	}
+	r.ClientConn.UpdateState(balancer.State{ConnectivityState: connectivity.Ready, Picker: notServing{conn}})
+	// It may be draining: its replacement may have an address already.
+	r.ResolveNow(resolver.ResolveNowOptions{})
+}
+
+// unserving returns the established connection while its server does not report SERVING. Before the
+// first report, which comes with the first round trip, it is nil, and calls wait.
+func (r *replica) unserving(s connectivity.State) balancer.SubConn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.connected == nil {
+		return nil
+	}
+	if s == connectivity.Ready || s == connectivity.TransientFailure {
+		r.checked = true
+	}
+	if s == connectivity.Ready || !r.checked {
+		return nil
+	}
+	return r.connected
+}

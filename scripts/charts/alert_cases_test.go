@@ -1,0 +1,246 @@
+package charts_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// alertNamespace is the namespace of the rendered release, and of every series of a case.
+const alertNamespace = "shop"
+
+// alertRule is a rule of the rendered PrometheusRule.
+type alertRule struct {
+	Alert, Expr, For string
+	Annotations      struct{ Summary string }
+}
+
+// alertCase is one case of testdata/alerts.yaml.
+type alertCase struct {
+	Fires, Silent string
+	Series        map[string]string
+	Labels        map[string]string
+}
+
+// The file with the cases describes its format.
+func TestAlertsFireAndStaySilent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	rules := alertRules(t, b)
+	require.Len(t, rules["UrrServiceDown"], len(services()), "a rule per service")
+	var cases map[string][]alertCase
+	raw := read(t, filepath.Join(b.layout.Root, "scripts", "charts", "testdata", "alerts.yaml"))
+	require.NoError(t, yaml.Unmarshal([]byte(raw), &cases))
+	for name := range cases {
+		require.Contains(t, rules, name, "cases of an alert that does not exist")
+	}
+	for name, own := range rules {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kinds := make(map[bool]bool)
+			for _, c := range cases[name] {
+				require.NotEqual(t, c.Fires == "", c.Silent == "", "a case either fires or stays silent: %+v", c)
+				kinds[c.Fires != ""] = true
+				t.Run(c.Fires+c.Silent, func(t *testing.T) { c.check(t, own) })
+			}
+			require.True(t, kinds[true], "no case in which the alert fires")
+			require.True(t, kinds[false], "no case in which the alert stays silent")
+		})
+	}
+}
+
+// check evaluates the rules of one alert every minute until the last sample.
+func (c alertCase) check(t *testing.T, rules []alertRule) {
+	t.Helper()
+	data, minutes := series(t, c.Series, alertNamespace)
+	firing := make([]map[string]labels.Labels, minutes)
+	for _, rule := range rules {
+		for minute, alerts := range rule.firing(t, data, minutes) {
+			if firing[minute] == nil {
+				firing[minute] = make(map[string]labels.Labels)
+			}
+			for id, l := range alerts {
+				firing[minute][id] = l
+			}
+		}
+	}
+	if c.Silent != "" {
+		for minute, alerts := range firing {
+			require.Empty(t, alerts, "fires in minute %d", minute)
+		}
+		return
+	}
+	require.Len(t, firing[minutes-1], 1, "alerts that fire at the end")
+	for _, l := range firing[minutes-1] {
+		for name, value := range c.Labels {
+			require.Equal(t, value, l.Get(name), "label %s", name)
+		}
+		for _, m := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(rules[0].Annotations.Summary, -1) {
+			require.True(t, l.Has(m[1]), "the summary names the label %s, which the alert does not have", m[1])
+		}
+	}
+	if strings.Contains(rules[0].Expr, "absent(") {
+		return
+	}
+	elsewhere, _ := series(t, c.Series, "another")
+	for _, rule := range rules {
+		for _, alerts := range rule.firing(t, elsewhere, minutes) {
+			require.Empty(t, alerts, "fires for series of another namespace")
+		}
+	}
+}
+
+// firing returns the alerts that fire in each minute: those whose expression has returned the same
+// labels for the time `for`.
+func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[string]labels.Labels {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	wait, err := model.ParseDuration(r.For)
+	require.NoError(t, err)
+	firing := make([]map[string]labels.Labels, minutes)
+	since := make(map[string]int)
+	for minute := range minutes {
+		query, err := engine.NewInstantQuery(t.Context(), data, nil, r.Expr, time.Unix(int64(minute)*60, 0))
+		require.NoError(t, err, r.Expr)
+		result := query.Exec(t.Context())
+		require.NoError(t, result.Err, r.Expr)
+		require.Empty(t, result.Warnings, r.Expr)
+		vector, err := result.Vector()
+		require.NoError(t, err)
+		active := make(map[string]int)
+		firing[minute] = make(map[string]labels.Labels)
+		for _, sample := range vector {
+			id := sample.Metric.String()
+			begin, pending := since[id]
+			if !pending {
+				begin = minute
+			}
+			active[id] = begin
+			if time.Duration(minute-begin)*time.Minute >= time.Duration(wait) {
+				firing[minute][id] = sample.Metric.Copy()
+			}
+		}
+		since = active
+		query.Close()
+	}
+	return firing
+}
+
+// alertRules are the rules as the umbrella chart renders them, by the alert's name.
+func alertRules(t *testing.T, b fixture) map[string][]alertRule {
+	t.Helper()
+	rendered := b.run(t, nil, "helm", append([]string{
+		"template", "urr", b.charts("urr"), "--namespace", alertNamespace, "--show-only", "templates/monitoring.yaml",
+		"--set", "monitoring.enabled=true", "--set", "monitoring.runbooks=https://git.example/urr",
+		"--set", "global.networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b",
+	}, b.umbrellaArgs()...)...)
+	rules := make(map[string][]alertRule)
+	for part := range strings.SplitSeq(string(rendered), "\n---\n") {
+		var object struct {
+			Kind string
+			Spec struct{ Groups []struct{ Rules []alertRule } }
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(part), &object))
+		for _, group := range object.Spec.Groups {
+			for _, rule := range group.Rules {
+				rules[rule.Alert] = append(rules[rule.Alert], rule)
+			}
+		}
+	}
+	require.NotEmpty(t, rules)
+	return rules
+}
+
+// seriesData is the storage of a case.
+type seriesData []storage.Series
+
+// series parses the series of a case, one sample a minute, and returns the number of minutes.
+func series(t *testing.T, described map[string]string, namespace string) (data seriesData, minutes int) {
+	t.Helper()
+	for name, values := range described {
+		l, samples, err := parser.ParseSeriesDesc(name + " " + values)
+		require.NoError(t, err, "%s %s", name, values)
+		require.False(t, l.Has("namespace"), "%s: every series is of the release's namespace", name)
+		var list []chunks.Sample
+		for minute, v := range samples {
+			if !v.Omitted {
+				list = append(list, sample{int64(minute) * 60_000, v.Value})
+			}
+		}
+		minutes = max(minutes, len(samples))
+		data = append(data, storage.NewListSeries(labels.NewBuilder(l).Set("namespace", namespace).Labels(), list))
+	}
+	return data, minutes
+}
+
+// sample is a sample of a series; t is in milliseconds.
+type sample struct {
+	t int64
+	v float64
+}
+
+func (s sample) T() int64                    { return s.t }
+func (sample) ST() int64                     { return 0 }
+func (s sample) F() float64                  { return s.v }
+func (sample) H() *histogram.Histogram       { return nil }
+func (sample) FH() *histogram.FloatHistogram { return nil }
+func (sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample         { return s }
+
+var _ storage.Queryable = seriesData(nil)
+
+// Querier implements storage.Queryable.
+func (d seriesData) Querier(int64, int64) (storage.Querier, error) { return querier(d), nil }
+
+type querier []storage.Series
+
+// Select implements storage.Querier.
+func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	set := &seriesSet{at: -1}
+	for _, s := range q {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) }) {
+			set.series = append(set.series, s)
+		}
+	}
+	return set
+}
+
+// LabelValues implements storage.Querier; the engine does not call it.
+func (querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// LabelNames implements storage.Querier; the engine does not call it.
+func (querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// Close implements storage.Querier.
+func (querier) Close() error { return nil }
+
+type seriesSet struct {
+	series []storage.Series
+	at     int
+}
+
+func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
+func (*seriesSet) Err() error                        { return nil }
+func (*seriesSet) Warnings() annotations.Annotations { return nil }

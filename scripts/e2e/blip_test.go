@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/waittest"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// recoveryLimit is the longest time from the return of a store until calls that need it succeed.
+const recoveryLimit = 10 * time.Second
+
+// All replicas of queue lose Redis for 5 s while a buyer calls. They stay ready, so that the gateways
+// keep their addresses; calls fail quickly meanwhile, and succeed again soon after Redis is back.
+func TestBlipOfRedis(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{Replicas: map[string]int{platform.Queue: 2}, Links: true})
+	b := letIn(t, p, newSale(t, p))
+	renew := func(ctx context.Context) (int, error) {
+		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+b.event, map[string]any{})
+		return a.Status, err
+	}
+	code, err := renew(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+
+	link := p.Link(platform.Queue, "redis")
+	link.Cut()
+	end := time.Now().Add(5 * time.Second)
+	awaitCondition(t, p, "redis", 0)
+	failures, slowest := 0, time.Duration(0)
+	pace := time.NewTicker(200 * time.Millisecond) // below the rate limit of a user
+	defer pace.Stop()
+	for time.Now().Before(end) {
+		<-pace.C
+		start := time.Now()
+		code, err := renew(t.Context())
+		require.NoError(t, err)
+		if code != http.StatusOK {
+			require.Equal(t, http.StatusServiceUnavailable, code)
+			failures++
+		}
+		slowest = max(slowest, time.Since(start))
+	}
+	require.Positive(t, failures, "the cut has an effect")
+	for i := range p.Service(platform.Queue).Replicas() {
+		answer, err := http.Get("http://" + p.Service(platform.Queue).Ops(i) + "/readyz")
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode, "replica %d stays ready", i)
+	}
+	link.Heal()
+	healed := time.Now()
+	waittest.Until(t, func() bool {
+		<-pace.C
+		code, err := renew(t.Context())
+		return err == nil && code == http.StatusOK
+	}, "calls succeed again")
+	took := time.Since(healed)
+	t.Logf("%d calls failed, the slowest call took %v; calls succeeded again %v after the cut", failures, slowest, took)
+	require.LessOrEqual(t, took, recoveryLimit)
+	awaitCondition(t, p, "redis", 1)
+}
+
+// awaitCondition waits until a condition has a value at every replica of queue.
+func awaitCondition(t *testing.T, p *harness.Platform, name string, want float64) {
+	t.Helper()
+	s := p.Service(platform.Queue)
+	for i := range s.Replicas() {
+		p.Eventually(func(ctx context.Context) error {
+			got, err := s.Metric(ctx, i, `urr_ready{condition="`+name+`"}`)
+			if err == nil && got != want {
+				err = fmt.Errorf("the condition %s of replica %d is %v, not %v", name, i, got, want)
+			}
+			return err
+		})
+	}
+}

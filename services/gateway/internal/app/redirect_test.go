@@ -1,0 +1,53 @@
+package app_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// The paths to return to are handled by the pages alone: no GET route redirects to a value of the
+// query, neither a signed-in visitor nor one who is sent to the line.
+func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	raw, err := os.ReadFile("../../web/test/return-paths.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Path string `json:"path"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
+	require.NotEmpty(t, cases)
+	redirects := 0
+	for _, r := range w.gateway.Routes() {
+		if r.Method != http.MethodGet {
+			continue
+		}
+		for _, cred := range []credentials{nil, validCredentials(w, r)} {
+			cred = cred.with("Accept", "text/html")
+			want := w.do(r.Method, target(r, calm), "", cred).Header().Get("Location")
+			for _, c := range cases {
+				query := url.Values{}
+				for _, name := range []string{"returnTo", "redirectTo", "redirect", "next", "url"} {
+					query.Set(name, c.Path)
+				}
+				rec := w.do(r.Method, target(r, calm)+"?"+query.Encode(), "", cred)
+				if rec.Code == http.StatusBadRequest {
+					continue // a control character in the query of an API route
+				}
+				require.Equal(t, want, rec.Header().Get("Location"), "%s %q", r, c.Path)
+				if want != "" {
+					require.True(t, edge.OwnPath(want), want)
+					redirects++
+				}
+			}
+		}
+	}
+	require.Positive(t, redirects, "some pages redirect to the line")
+}
