@@ -42,7 +42,7 @@ SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestam
                          WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(SELECT chosen.id FROM chosen))
 RETURNING sqlc.embed(a), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
 -- Restock gives the prizes of cancelled entries back.
@@ -64,7 +64,7 @@ WITH chosen AS MATERIALIZED (
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(SELECT chosen.id FROM chosen))
 RETURNING a.id;
 
 -- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
