@@ -301,15 +301,16 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 
 const Release = `-- name: Release :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL,
     next_retry_at = coalesce($1::timestamptz, now())
-WHERE a.id = ANY(ARRAY(SELECT held.id FROM held))
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type ReleaseParams struct {
@@ -326,14 +327,15 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
 
 const Renew = `-- name: Renew :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.id = ANY($3::bigint[]) AND a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a SKIP LOCKED
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET lease_until = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $2)
-WHERE a.id = ANY(ARRAY(SELECT held.id FROM held))
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type RenewParams struct {

@@ -53,27 +53,29 @@ SELECT id, version, event_id, member_id, reward_kind, reward_value, idempotency_
 -- Renew extends the leases of allocations that this worker still holds.
 -- name: Renew :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a SKIP LOCKED
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET lease_until = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + make_interval(secs => @lease_seconds)
-WHERE a.id = ANY(ARRAY(SELECT held.id FROM held));
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'));
 
 -- Release makes allocations due again that were claimed and not sent.
 -- name: Release :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL,
     next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now())
-WHERE a.id = ANY(ARRAY(SELECT held.id FROM held));
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'));
 
 -- HoldAbandoned stops allocations whose workers died too often. For unknown_since see Claim.
 -- name: HoldAbandoned :many
