@@ -38,10 +38,11 @@ func crowded(t *testing.T) *pgxpool.Pool {
 	exec(`INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at)
 		SELECT 'c' || n, 'Campaign', 'RANDOM', now() - interval '1 h', now() + interval '1 h' FROM generate_series(0, 9) AS n`)
 	later := withoutIndexes(t, conn)
+	exec(`ALTER TABLE event_reward_allocation SET UNLOGGED`)
 	exec(`INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, reward_status,
 			external_transaction_id, next_retry_at, lease_until, held_at, recoveries)
 		SELECT 'c' || n % 10, CASE WHEN n % 40 = 0 THEN 'busy' ELSE 'm' || n END, n, CASE WHEN n % 2 = 0 THEN 'POINT' ELSE 'COUPON' END, 100, 'DRAW',
-			'key-' || n, status, CASE WHEN status = 'SUCCESS' THEN 'tx' END,
+			'key-' || lpad(n::text, 8, '0'), status, CASE WHEN status = 'SUCCESS' THEN 'tx' END,
 			CASE WHEN status = 'PENDING' OR status = 'FAILED' AND n % 1000 >= 4 THEN now() - n * interval '1 ms' END,
 			CASE WHEN status = 'PROCESSING' THEN now() - interval '1 h' END,
 			CASE WHEN status = 'FAILED' AND n % 1000 < 4 THEN now() END, n % 10
@@ -50,7 +51,7 @@ func crowded(t *testing.T) *pgxpool.Pool {
 	for _, definition := range later {
 		exec(definition)
 	}
-	exec(`VACUUM ANALYZE event_reward_allocation`)
+	exec(`ANALYZE event_reward_allocation`)
 	exec(`ANALYZE campaigns`)
 	return pool
 }
