@@ -58,7 +58,7 @@ func crowded(t *testing.T) *pgxpool.Pool {
 
 // withoutIndexes drops the indexes that are not constraints and returns their definitions: building
 // them afterwards takes a fifth of the time.
-func withoutIndexes(t *testing.T, conn *pgx.Conn) (definitions []string) {
+func withoutIndexes(t testing.TB, conn *pgx.Conn) (definitions []string) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `
 		SELECT indexname, indexdef FROM pg_indexes

@@ -159,6 +159,8 @@ func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	rewarded, err := winners.Announce(t.Context(), "k", campaign.Winner{RequestID: "r", PromotionID: "promo", MemberID: "ann", At: m.clock.Now()})
 	require.NoError(t, err)
 	require.Equal(t, 1, rewarded)
+	_, err = tx.Exec(t.Context(), `SELECT 1`)
+	require.NoError(t, err, "the announcement did not wait until this transaction was ended as idle")
 }
 
 // PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.
