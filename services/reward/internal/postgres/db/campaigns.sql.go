@@ -19,7 +19,8 @@ type AllocationsOfEntryParams struct {
 	EntryID  int64
 }
 
-// AllocationsOfEntry reads along the member's allocations: an index of entries would cost each payout two writes.
+// AllocationsOfEntry reads along the member's allocations: an index of entries would cost each
+// payout two writes.
 func (q *Queries) AllocationsOfEntry(ctx context.Context, arg AllocationsOfEntryParams) ([]EventRewardAllocation, error) {
 	rows, err := q.db.Query(ctx, AllocationsOfEntry, arg.MemberID, arg.EntryID)
 	if err != nil {

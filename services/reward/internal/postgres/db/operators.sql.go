@@ -114,8 +114,9 @@ type ByMemberParams struct {
 	Page     int32
 }
 
-// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor. Here and below, two inequalities
-// stand for an equality: the order by id alone is also that of the primary key, along which the planner would skip any number of rows.
+// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+// Here and below, two inequalities stand for an equality: the order by id alone is also that of the
+// primary key, along which the planner would skip any number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
 	rows, err := q.db.Query(ctx, ByMember, arg.MemberID, arg.Before, arg.Page)
 	if err != nil {
@@ -242,7 +243,8 @@ type CallsOfRow struct {
 	Error   *string
 }
 
-// CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is called again and again.
+// CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is
+// called again and again.
 func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow, error) {
 	rows, err := q.db.Query(ctx, CallsOf, allocationID)
 	if err != nil {
@@ -280,7 +282,8 @@ type CampaignCancelDoneParams struct {
 	Now     *time.Time
 }
 
-// CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not seen its mark: they take 8 s at most.
+// CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not
+// seen its mark: they take 8 s at most.
 func (q *Queries) CampaignCancelDone(ctx context.Context, arg CampaignCancelDoneParams) error {
 	_, err := q.db.Exec(ctx, CampaignCancelDone, arg.EventID, arg.Now)
 	return err
@@ -355,8 +358,9 @@ type CancelRow struct {
 	Now                   time.Time
 }
 
-// Cancel cancels allocations of which nothing is under way. The others are marked: their provider is asked, and they end as SUCCESS or
-// CANCELLED. One that is held stays so until an operator resolves it.
+// Cancel cancels allocations of which nothing is under way. The others are marked: their provider
+// is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
+// resolves it.
 func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, error) {
 	rows, err := q.db.Query(ctx, Cancel, arg.Now, arg.Restock, arg.Ids)
 	if err != nil {
@@ -613,7 +617,8 @@ const LockPromotionShared = `-- name: LockPromotionShared :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || $1::text, 0))
 `
 
-// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored, so that each winner meets each campaign.
+// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored,
+// so that each winner meets each campaign.
 func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) error {
 	_, err := q.db.Exec(ctx, LockPromotionShared, promotionID)
 	return err
@@ -625,8 +630,9 @@ WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS N
 ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries that reference the campaign do not
-// wait for this lock; a stronger one would deadlock with an announcement that has inserted an entry of the same winner.
+// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
+// that reference the campaign do not wait for this lock; a stronger one would deadlock with an
+// announcement that has inserted an entry of the same winner.
 func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
 	var i Campaign
@@ -727,7 +733,8 @@ type RetryParams struct {
 	Ids []int64
 }
 
-// Retry makes failed allocations due; as in Cancel, the status is no condition of the first part, which would read its index. The provider is asked first: an earlier call may have paid after all.
+// Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
+// which would read its index. The provider is asked first: an earlier call may have paid after all.
 func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.Ids)
 	if err != nil {

@@ -82,10 +82,12 @@ type ClaimRow struct {
 	Action         string
 }
 
-// Claim takes due allocations of a kind under a new version and lease, and decides by the database's clock whether each is paid or asked
-// about. Each of the three groups gets a third of the slots first, so that none delays the others. Whatever decides is read by the
-// statement that locks the row: the snapshot of the others may be older. The call of a lapsed row was an ASK if ask_first is set, which
-// only an outcome clears; any other may have paid. The constant limit tells the planner that few rows are chosen of however many.
+// Claim takes due allocations of a kind under a new version and lease, and decides by the
+// database's clock whether each is paid or asked about. Each of the three groups gets a third of
+// the slots first, so that none delays the others. Whatever decides is read by the statement that
+// locks the row: the snapshot of the others may be older. The call of a lapsed row was an ASK if
+// ask_first is set, which only an outcome clears; any other may have paid. The constant limit tells
+// the planner that few rows are chosen of however many.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error) {
 	rows, err := q.db.Query(ctx, Claim,
 		arg.Kind,

@@ -17,7 +17,8 @@ CREATE TABLE campaigns (
     cancelled_at     timestamptz,
     cancel_restock   boolean     NOT NULL DEFAULT false,
     cancel_done_at   timestamptz,
-    -- REQUEST_WINNERS: the last of the earlier winners that has been rewarded, and when all of them were.
+    -- REQUEST_WINNERS: the last of the earlier winners that has been rewarded, and when all of them
+    -- were.
     winners_after    text        NOT NULL DEFAULT '',
     winners_done_at  timestamptz,
     created_at       timestamptz NOT NULL DEFAULT now(),
@@ -58,7 +59,8 @@ CREATE TABLE event_entry (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_id   text        NOT NULL REFERENCES campaigns,
     member_id  text        NOT NULL,
-    -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN; winners: the request's id.
+    -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN;
+    -- winners: the request's id.
     period     text        NOT NULL,
     draw_no    integer     NOT NULL DEFAULT 1,
     -- ATTENDANCE: consecutive days, this one included.
@@ -124,8 +126,9 @@ CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);
 CREATE INDEX reward_status ON event_reward_allocation (reward_status, id);
 
--- Every call to a provider; inserted by the claim, before the call. allocation_id has no foreign key: the claim reads it from the row
--- that it has locked, rows are never deleted, and the check takes a fifth of the claim's time.
+-- Every call to a provider; inserted by the claim, before the call. allocation_id has no foreign
+-- key: the claim reads it from the row that it has locked, rows are never deleted, and the check
+-- takes a fifth of the claim's time.
 CREATE TABLE reward_call (
     allocation_id bigint      NOT NULL,
     version       bigint      NOT NULL,
@@ -152,15 +155,16 @@ CREATE TABLE paused_providers (
     paused_at timestamptz NOT NULL DEFAULT now()
 );
 
--- PostgreSQL assumes at least ten pages for a table that was never vacuumed or analyzed, and prefers an index. Once a small table has
--- been vacuumed, reading all of it looks cheaper, and such a plan stays cached while a campaign fills the table.
+-- PostgreSQL assumes at least ten pages for a table that was never vacuumed or analyzed, and
+-- prefers an index. Once a small table has been vacuumed, reading all of it looks cheaper, and such
+-- a plan stays cached while a campaign fills the table.
 ALTER TABLE campaigns SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 ALTER TABLE prizes SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 ALTER TABLE event_entry SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 ALTER TABLE reward_call SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 ALTER TABLE winners SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
--- Each payout leaves two dead entries in the indexes of the queue, at their front, where every claim reads. A share of all rows would
--- let them grow with the number of finished rows.
+-- Each payout leaves two dead entries in the indexes of the queue, at their front, where every
+-- claim reads. A share of all rows would let them grow with the number of finished rows.
 ALTER TABLE event_reward_allocation SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000,
     autovacuum_vacuum_insert_threshold = 10000, autovacuum_vacuum_scale_factor = 0.01);
 

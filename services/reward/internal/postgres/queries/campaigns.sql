@@ -49,7 +49,8 @@ INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, @created_at::timestamptz, @created_at::timestamptz)
 RETURNING *;
 
--- AllocationsOfEntry reads along the member's allocations: an index of entries would cost each payout two writes.
+-- AllocationsOfEntry reads along the member's allocations: an index of entries would cost each
+-- payout two writes.
 -- name: AllocationsOfEntry :many
 SELECT * FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id;
 

@@ -3,15 +3,17 @@
 SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
 FROM event_reward_allocation AS a WHERE a.id = $1;
 
--- CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is called again and again.
+-- CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is
+-- called again and again.
 -- name: CallsOf :many
 SELECT version, action, sent_at, ended_at, outcome, error FROM (
     SELECT * FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
 ) AS latest
 ORDER BY version;
 
--- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor. Here and below, two inequalities
--- stand for an equality: the order by id alone is also that of the primary key, along which the planner would skip any number of rows.
+-- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+-- Here and below, two inequalities stand for an equality: the order by id alone is also that of the
+-- primary key, along which the planner would skip any number of rows.
 -- name: ByMember :many
 SELECT * FROM event_reward_allocation
 WHERE (member_id, id) < (@member_id::text, @before::bigint) AND member_id >= @member_id::text
@@ -35,8 +37,9 @@ SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER
        count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
 FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY reward_status;
 
--- Cancel cancels allocations of which nothing is under way. The others are marked: their provider is asked, and they end as SUCCESS or
--- CANCELLED. One that is held stays so until an operator resolves it.
+-- Cancel cancels allocations of which nothing is under way. The others are marked: their provider
+-- is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
+-- resolves it.
 -- name: Cancel :many
 WITH chosen AS MATERIALIZED (
     SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
@@ -61,7 +64,8 @@ WITH back AS MATERIALIZED (
 )
 UPDATE prizes AS p SET stock = p.stock + back.n FROM back WHERE p.id = back.id;
 
--- Retry makes failed allocations due; as in Cancel, the status is no condition of the first part, which would read its index. The provider is asked first: an earlier call may have paid after all.
+-- Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
+-- which would read its index. The provider is asked first: an earlier call may have paid after all.
 -- name: Retry :many
 WITH chosen AS MATERIALIZED (
     SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
@@ -105,7 +109,8 @@ WHERE (event_id, reward_status, id) > (@event_id::text, @reward_status::text, @a
   AND event_id <= @event_id::text AND reward_status <= @reward_status::text AND cancel_requested_at IS NULL
 ORDER BY event_id, reward_status, id LIMIT @chunk;
 
--- CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not seen its mark: they take 8 s at most.
+-- CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not
+-- seen its mark: they take 8 s at most.
 -- name: CampaignCancelDone :exec
 UPDATE campaigns SET cancel_done_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 WHERE event_id = $1 AND cancelled_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '10 s';
@@ -126,7 +131,8 @@ SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.reward_status 
                    WHERE a.reward_kind = k.kind AND a.reward_status = 'FAILED' AND a.next_retry_at IS NOT NULL) AS again
            FROM (VALUES ('POINT'), ('COUPON')) AS k (kind)) AS d), 0)::float8 AS oldest_due_seconds;
 
--- LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored, so that each winner meets each campaign.
+-- LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored,
+-- so that each winner meets each campaign.
 -- name: LockPromotionShared :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || @promotion_id::text, 0));
 
@@ -140,8 +146,9 @@ INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES (
 -- name: CampaignsOfPromotion :many
 SELECT * FROM campaigns WHERE promotion_id = @promotion_id::text AND cancelled_at IS NULL ORDER BY event_id;
 
--- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries that reference the campaign do not
--- wait for this lock; a stronger one would deadlock with an announcement that has inserted an entry of the same winner.
+-- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
+-- that reference the campaign do not wait for this lock; a stronger one would deadlock with an
+-- announcement that has inserted an entry of the same winner.
 -- name: LockUnfinishedWinners :one
 SELECT * FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
