@@ -305,6 +305,6 @@ func (e *Engine) renew(ctx context.Context) {
 
 func (e *Engine) warn(ctx context.Context, msg string, err error, args ...any) {
 	if ctx.Err() == nil {
-		e.log.WarnContext(ctx, msg, append(args, "error", err)...)
+		e.log.WarnContext(ctx, msg, append(args, "error", err)...) //nolint:sloglint // every caller passes a constant
 	}
 }
