@@ -11,11 +11,18 @@ import (
 )
 
 const AllocationsOfEntry = `-- name: AllocationsOfEntry :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE entry_id = $1 ORDER BY id
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id
 `
 
-func (q *Queries) AllocationsOfEntry(ctx context.Context, entryID int64) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntry, entryID)
+type AllocationsOfEntryParams struct {
+	MemberID string
+	EntryID  int64
+}
+
+// AllocationsOfEntry reads along the member's allocations: an index of entries would cost each
+// payout two writes.
+func (q *Queries) AllocationsOfEntry(ctx context.Context, arg AllocationsOfEntryParams) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsOfEntry, arg.MemberID, arg.EntryID)
 	if err != nil {
 		return nil, err
 	}
@@ -463,16 +470,16 @@ func (q *Queries) Prizes(ctx context.Context, eventID string) ([]Prize, error) {
 
 const ReachedMilestones = `-- name: ReachedMilestones :many
 SELECT DISTINCT milestone::int AS day FROM event_reward_allocation
-WHERE member_id = $1 AND event_id = $2 AND milestone IS NOT NULL
+WHERE event_id = $1 AND member_id = $2 AND milestone IS NOT NULL
 `
 
 type ReachedMilestonesParams struct {
-	MemberID string
 	EventID  string
+	MemberID string
 }
 
 func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesParams) ([]int32, error) {
-	rows, err := q.db.Query(ctx, ReachedMilestones, arg.MemberID, arg.EventID)
+	rows, err := q.db.Query(ctx, ReachedMilestones, arg.EventID, arg.MemberID)
 	if err != nil {
 		return nil, err
 	}

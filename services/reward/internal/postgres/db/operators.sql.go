@@ -11,11 +11,13 @@ import (
 )
 
 const Backlog = `-- name: Backlog :one
-SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.held_at IS NOT NULL) AS held,
-       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(d.oldest)) FROM (
+SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.reward_status = 'FAILED' AND h.held_at IS NOT NULL) AS held,
+       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(least(d.fresh, d.again))) FROM (
            SELECT (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-                   WHERE a.reward_kind = k.kind AND a.reward_status = s.status AND a.next_retry_at IS NOT NULL) AS oldest
-           FROM (VALUES ('POINT'), ('COUPON')) AS k (kind), (VALUES ('PENDING'), ('FAILED')) AS s (status)) AS d), 0)::float8 AS oldest_due_seconds
+                   WHERE a.reward_kind = k.kind AND a.reward_status = 'PENDING' AND a.next_retry_at IS NOT NULL) AS fresh,
+                  (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
+                   WHERE a.reward_kind = k.kind AND a.reward_status = 'FAILED' AND a.next_retry_at IS NOT NULL) AS again
+           FROM (VALUES ('POINT'), ('COUPON')) AS k (kind)) AS d), 0)::float8 AS oldest_due_seconds
 `
 
 type BacklogRow struct {
@@ -32,7 +34,10 @@ func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, erro
 }
 
 const ByEvent = `-- name: ByEvent :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE event_id = $1 AND reward_status = $2 AND id < $3 ORDER BY id DESC LIMIT $4
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (event_id, reward_status, id) < ($1::text, $2::text, $3::bigint)
+  AND event_id >= $1::text AND reward_status >= $2::text
+ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT $4
 `
 
 type ByEventParams struct {
@@ -98,7 +103,9 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 }
 
 const ByMember = `-- name: ByMember :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (member_id, id) < ($1::text, $2::bigint) AND member_id >= $1::text
+ORDER BY member_id DESC, id DESC LIMIT $3
 `
 
 type ByMemberParams struct {
@@ -108,6 +115,8 @@ type ByMemberParams struct {
 }
 
 // ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+// Here and below, two inequalities stand for an equality: the order by id alone is also that of the
+// primary key, along which the planner would skip any number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
 	rows, err := q.db.Query(ctx, ByMember, arg.MemberID, arg.Before, arg.Page)
 	if err != nil {
@@ -158,7 +167,9 @@ func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewa
 }
 
 const ByStatus = `-- name: ByStatus :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE reward_status = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (reward_status, id) < ($1::text, $2::bigint) AND reward_status >= $1::text
+ORDER BY reward_status DESC, id DESC LIMIT $3
 `
 
 type ByStatusParams struct {
@@ -217,7 +228,10 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]EventRewa
 }
 
 const CallsOf = `-- name: CallsOf :many
-SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version
+SELECT version, action, sent_at, ended_at, outcome, error FROM (
+    SELECT allocation_id, version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
+) AS latest
+ORDER BY version
 `
 
 type CallsOfRow struct {
@@ -229,6 +243,8 @@ type CallsOfRow struct {
 	Error   *string
 }
 
+// CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is
+// called again and again.
 func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow, error) {
 	rows, err := q.db.Query(ctx, CallsOf, allocationID)
 	if err != nil {
@@ -257,7 +273,8 @@ func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow
 }
 
 const CampaignCancelDone = `-- name: CampaignCancelDone :exec
-UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp()) WHERE event_id = $1
+UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp())
+WHERE event_id = $1 AND cancelled_at < coalesce($2::timestamptz, now()) - interval '10 s'
 `
 
 type CampaignCancelDoneParams struct {
@@ -265,6 +282,8 @@ type CampaignCancelDoneParams struct {
 	Now     *time.Time
 }
 
+// CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not
+// seen its mark: they take 8 s at most.
 func (q *Queries) CampaignCancelDone(ctx context.Context, arg CampaignCancelDoneParams) error {
 	_, err := q.db.Exec(ctx, CampaignCancelDone, arg.EventID, arg.Now)
 	return err
@@ -313,17 +332,18 @@ func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) 
 
 const Cancel = `-- name: Cancel :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY($3::bigint[]) AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND a.cancel_requested_at IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock = $2::bool,
     reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
+    held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
 RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
@@ -338,8 +358,9 @@ type CancelRow struct {
 	Now                   time.Time
 }
 
-// Cancel cancels allocations of which nothing is under way. The others are marked: their provider is asked, and they end as SUCCESS or
-// CANCELLED. One that is held stays so until an operator resolves it.
+// Cancel cancels allocations of which nothing is under way. The others are marked: their provider
+// is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
+// resolves it.
 func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, error) {
 	rows, err := q.db.Query(ctx, Cancel, arg.Now, arg.Restock, arg.Ids)
 	if err != nil {
@@ -421,7 +442,9 @@ func (q *Queries) CancellingCampaigns(ctx context.Context) ([]CancellingCampaign
 
 const FailedIDs = `-- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = 'FAILED' AND id > $2 AND next_retry_at IS NULL ORDER BY id LIMIT $3
+WHERE (event_id, reward_status, id) > ($1::text, 'FAILED', $2::bigint)
+  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $3
 `
 
 type FailedIDsParams struct {
@@ -452,7 +475,8 @@ func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, 
 }
 
 const GetAllocation = `-- name: GetAllocation :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id WHERE a.id = $1
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+FROM event_reward_allocation AS a WHERE a.id = $1
 `
 
 type GetAllocationRow struct {
@@ -521,9 +545,11 @@ func (q *Queries) InsertWinner(ctx context.Context, arg InsertWinnerParams) erro
 }
 
 const LockHeld = `-- name: LockHeld :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE OF a
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
+WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE
 `
 
 type LockHeldParams struct {
@@ -534,6 +560,7 @@ type LockHeldParams struct {
 type LockHeldRow struct {
 	EventRewardAllocation EventRewardAllocation
 	CancelledAt           *time.Time
+	CancelRestock         bool
 	Now                   time.Time
 }
 
@@ -571,6 +598,7 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.EventRewardAllocation.HeldAt,
 		&i.EventRewardAllocation.CreatedAt,
 		&i.CancelledAt,
+		&i.CancelRestock,
 		&i.Now,
 	)
 	return i, err
@@ -589,7 +617,8 @@ const LockPromotionShared = `-- name: LockPromotionShared :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || $1::text, 0))
 `
 
-// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored, so that each winner meets each campaign.
+// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored,
+// so that each winner meets each campaign.
 func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) error {
 	_, err := q.db.Exec(ctx, LockPromotionShared, promotionID)
 	return err
@@ -598,10 +627,12 @@ func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) e
 const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
 SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR UPDATE SKIP LOCKED
+ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
+// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
+// that reference the campaign do not wait for this lock; a stronger one would deadlock with an
+// announcement that has inserted an entry of the same winner.
 func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
 	var i Campaign
@@ -684,14 +715,16 @@ func (q *Queries) ResumeProvider(ctx context.Context, name string) error {
 
 const Retry = `-- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL AND c.cancelled_at IS NULL
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT f.id FROM chosen AS f
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id
 `
 
@@ -700,7 +733,8 @@ type RetryParams struct {
 	Ids []int64
 }
 
-// Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
+// Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
+// which would read its index. The provider is asked first: an earlier call may have paid after all.
 func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.Ids)
 	if err != nil {
@@ -828,7 +862,9 @@ func (q *Queries) Summary(ctx context.Context, eventID string) ([]SummaryRow, er
 
 const UncancelledIDs = `-- name: UncancelledIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > $3 ORDER BY id LIMIT $4
+WHERE (event_id, reward_status, id) > ($1::text, $2::text, $3::bigint)
+  AND event_id <= $1::text AND reward_status <= $2::text AND cancel_requested_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $4
 `
 
 type UncancelledIDsParams struct {
