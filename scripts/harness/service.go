@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,6 +101,13 @@ func (s *Service) AwaitEnd(i int) string {
 		s.p.tb.Fatalf("harness: %s has not ended after %v", s.name(i), readyLimit)
 		return ""
 	}
+}
+
+// Command prepares a command of the service's program, as "migrate", in its environment.
+func (s *Service) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.p.program(s.desc, s.replicas[0].previous), args...)
+	cmd.Env = s.p.env(s, 0)
+	return cmd
 }
 
 // Running reports whether a replica's process exists.
