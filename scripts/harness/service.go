@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -103,11 +104,18 @@ func (s *Service) AwaitEnd(i int) string {
 	}
 }
 
-// Command prepares a command of the service's program, as "migrate", in its environment.
-func (s *Service) Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.p.program(s.desc, s.replicas[0].previous), args...)
+// Command runs a command of the service's program beside its replicas and returns what it printed and
+// its exit code.
+func (s *Service) Command(ctx context.Context, args ...string) (output string, code int) {
+	s.p.tb.Helper()
+	cmd := exec.CommandContext(ctx, s.p.program(s.desc, false), args...)
 	cmd.Env = s.p.env(s, 0)
-	return cmd
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.p.tb.Fatalf("harness: %s %s: %v", s.desc.Name, strings.Join(args, " "), err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
 }
 
 // Running reports whether a replica's process exists.

@@ -1,13 +1,11 @@
 package rewards
 
-// Days and Prizes expose days and prizes.
+// Days, Prizes and Parse expose days, prizes and parse.
 var (
 	Days   = days
 	Prizes = prizes
+	Parse  = parse
 )
-
-// Reconcile exposes reconcile.
-var Reconcile = reconcile
 
 // Owns reports whether a key is of one of two campaigns.
 func Owns(attendance, random, key string) bool {

@@ -6,7 +6,6 @@ package rewards
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"sync"
 	"time"
 
@@ -42,8 +41,8 @@ type Platform struct {
 	DB *pgxpool.Pool
 	// Replica is a replica of reward beside at least one other.
 	Replica Replica
-	// Reconcile prepares the command `reward reconcile`.
-	Reconcile func(ctx context.Context) *exec.Cmd
+	// Reconcile runs `reward reconcile` and returns its output and exit code.
+	Reconcile func(ctx context.Context) (output string, code int)
 }
 
 // Replica is a replica of reward that the demo may kill.

@@ -1,7 +1,6 @@
 package rewards_test
 
 import (
-	"os/exec"
 	"testing"
 	"time"
 
@@ -54,19 +53,16 @@ func TestDaysInKorea(t *testing.T) {
 
 func TestOutputOfReconcile(t *testing.T) {
 	t.Parallel()
-	run := func(output, code string) *exec.Cmd {
-		return exec.CommandContext(t.Context(), "sh", "-c", `printf '%s' "$1"; exit "$2"`, "sh", output, code)
-	}
 	const counts = "reconcile: entries=1 allocations=1 differences=1\n"
-	found, err := rewards.Reconcile(run(`unknown_entry: key "by \"hand\"": the ledger has …`+"\n"+
-		`paid_twice: allocation 7, key "att-a%2D1-m-2026-03-07-DAILY": …`+"\n"+counts, "1"))
+	found, err := rewards.Parse(`unknown_entry: key "by \"hand\"": the ledger has …`+"\n"+
+		`paid_twice: allocation 7, key "att-a%2D1-m-2026-03-07-DAILY": …`+"\n"+counts, 1)
 	require.NoError(t, err)
 	require.Len(t, found, 2)
-	found, err = rewards.Reconcile(run(counts, "0"))
+	found, err = rewards.Parse(counts, 0)
 	require.NoError(t, err)
 	require.Empty(t, found)
-	for output, code := range map[string]string{counts: "2", "": "0", "something: else\n" + counts: "1", "paid_twice: allocation 7, key \"k\": …\n": "1"} {
-		_, err := rewards.Reconcile(run(output, code))
+	for output, code := range map[string]int{counts: 2, "": 0, "something: else\n" + counts: 1, "paid_twice: allocation 7, key \"k\": …\n": 1} {
+		_, err := rewards.Parse(output, code)
 		require.Error(t, err, output)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -90,11 +89,7 @@ func run(ctx context.Context) error {
 		rewards.Options{Members: cfg.Members, Prizes: cfg.Prizes, Arrive: cfg.Arrive, Limit: cfg.Limit, Slow: slow, Seed: cfg.Seed},
 		rewards.Platform{
 			API: api, Recorder: recorder, Provider: wiring.SandboxURL + "/rewards", DB: db, Replica: extra,
-			Reconcile: func(ctx context.Context) *exec.Cmd {
-				cmd := exec.CommandContext(ctx, extra.spec.Path, "reconcile")
-				cmd.Env = extra.spec.Env
-				return cmd
-			},
+			Reconcile: extra.reconcile,
 		}))
 }
 

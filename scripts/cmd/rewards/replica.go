@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
@@ -86,4 +87,15 @@ func (r *replica) Stop() error {
 		return nil
 	}
 	return r.current.Stop(syscall.SIGTERM, stopGrace)
+}
+
+// reconcile runs `reward reconcile` in the replica's environment.
+func (r *replica) reconcile(ctx context.Context) (output string, code int) {
+	cmd := exec.CommandContext(ctx, r.spec.Path, "reconcile")
+	cmd.Env = r.spec.Env
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return err.Error(), -1 // it could not be started
+	}
+	return string(out), cmd.ProcessState.ExitCode()
 }

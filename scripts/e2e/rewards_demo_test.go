@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ func TestRewardsDemo(t *testing.T) {
 		rewards.Options{Members: 60, Prizes: 6, Limit: time.Hour, Slow: 100 * time.Millisecond, Seed: 7},
 		rewards.Platform{
 			API: api, Recorder: recorder, Provider: "http://" + p.Service(platform.Sandbox).Addr(0) + "/rewards", DB: p.DB(platform.Reward),
-			Replica: secondReward{reward}, Reconcile: func(ctx context.Context) *exec.Cmd { return reward.Command(ctx, "reconcile") },
+			Replica: secondReward{reward}, Reconcile: func(ctx context.Context) (string, int) { return reward.Command(ctx, "reconcile") },
 		})
 	require.NoError(t, d.Play(t.Context()))
 	v, findings, err := d.Judge(t.Context())
