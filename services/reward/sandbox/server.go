@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,7 +20,7 @@ const maxBody = 64 << 10
 //	POST /v1/payouts               pays an Order: 200 with the Payout; 422 not paid, 410 never will be
 //	GET  /v1/payouts/{key}         200 with the Payout, or 404
 //	POST /v1/payouts/{key}/void    204: never paid from now on; 409 with the Payout that was made
-//	GET  /v1/payouts               the whole ledger, for audits
+//	GET  /v1/ledger                every Payout, one per line, for audits
 //	PUT  /v1/faults                replaces the Faults
 type Server struct {
 	ledger  *Ledger
@@ -39,7 +40,7 @@ func NewServer(ctx context.Context, ledger *Ledger, faults Faults, log *slog.Log
 	s.mux.HandleFunc("POST /v1/payouts", s.pay)
 	s.mux.HandleFunc("GET /v1/payouts/{key}", s.lookup)
 	s.mux.HandleFunc("POST /v1/payouts/{key}/void", s.void)
-	s.mux.HandleFunc("GET /v1/payouts", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, ledger.All()) })
+	s.mux.HandleFunc("GET /v1/ledger", s.list)
 	s.mux.HandleFunc("PUT /v1/faults", s.setFaults)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	s.mux.HandleFunc("GET /healthz", ok)
@@ -174,6 +175,26 @@ func (s *Server) down() (Faults, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.faults, s.faults.Down
+}
+
+// listPage is the number of payouts between two extensions of the deadline for writing.
+const (
+	listPage    = 1000
+	listTimeout = time.Minute
+)
+
+// list streams the ledger as it is now. The client may read slowly: it compares meanwhile.
+func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control, lines := http.NewResponseController(w), json.NewEncoder(w)
+	for page := range slices.Chunk(s.ledger.snapshot(), listPage) {
+		_ = control.SetWriteDeadline(time.Now().Add(listTimeout)) // not supported by test recorders
+		for _, p := range page {
+			if lines.Encode(p) != nil {
+				panic(http.ErrAbortHandler) // a part must not look like the whole
+			}
+		}
+	}
 }
 
 // sleep waits and reports whether the server still runs.
