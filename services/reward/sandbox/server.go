@@ -156,7 +156,8 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) void(w http.ResponseWriter, r *http.Request) {
-	if _, down := s.down(); down {
+	f, down := s.down()
+	if down || f.refusesVoid(r.PathValue("key")) {
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
 	}
