@@ -87,7 +87,8 @@ func TestRewardsUnderFaults(t *testing.T) {
 	r.logFigures()
 }
 
-func setupRewards(t *testing.T, size rewardSize, seed uint64) *rewards {
+// setupRewards starts the replicas; env overrides their settings.
+func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *rewards {
 	t.Helper()
 	r := &rewards{
 		t: t, size: size, kept: fmt.Sprintf("kept%d", seed), cancelled: fmt.Sprintf("cancelled%d", seed),
@@ -98,11 +99,11 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64) *rewards {
 	}
 	r.Platform = harness.Start(t, harness.Options{
 		Services: []string{platform.Sandbox, platform.Reward}, Replicas: map[string]int{platform.Reward: rewardReplicas}, Links: true,
-		Env: map[string][]string{platform.Reward: {
+		Env: map[string][]string{platform.Reward: append([]string{
 			"REWARD_CALL_TIMEOUT=" + rewardCall.String(), "REWARD_LEASE=" + rewardLease.String(), "REWARD_MAX_ATTEMPTS=6",
 			"REWARD_RETRY_MIN=100ms", "REWARD_RETRY_MAX=1s", "REWARD_SETTLE_TIME=" + size.settle.String(),
 			"REWARD_KEY_RETENTION=" + size.keys.String(), "REWARD_LOOKUP_RETENTION=1h", "REWARD_SLOTS=" + strconv.Itoa(size.slots),
-		}},
+		}, env...)},
 	})
 	r.db = r.DB(platform.Reward)
 	r.setFaults(r.faulty)
