@@ -29,7 +29,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, postgres.Session()...)
 	if err != nil {
 		return err
 	}

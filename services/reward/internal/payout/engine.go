@@ -175,14 +175,14 @@ func (e *Engine) pause(ctx context.Context) {
 	}
 }
 
-// awaitSlots waits until half of a claim's slots are free, or for gatherFor after the first is.
+// awaitSlots waits until the slots of a whole claim are free, or for gatherFor after the first is.
 func (e *Engine) awaitSlots(ctx context.Context) {
 	for ctx.Err() == nil && e.free() == 0 {
 		e.pause(ctx)
 	}
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
-	for e.free() < min(cap(e.slots), claimMax)/2 {
+	for e.free() < min(cap(e.slots), claimMax) {
 		select {
 		case <-ctx.Done():
 			return

@@ -90,7 +90,7 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 			}
 		}
 	}
-	rewards, err := t.q.AllocationsOfEntry(ctx, row.ID)
+	rewards, err := t.q.AllocationsOfEntry(ctx, db.AllocationsOfEntryParams{MemberID: row.MemberID, EntryID: row.ID})
 	if err != nil {
 		return campaign.Earned{}, false, postgres.Err(err)
 	}

@@ -47,7 +47,7 @@ type settlement struct {
 // NewPayouts makes the store.
 func NewPayouts(d *Database) *Payouts {
 	p := &Payouts{Database: d}
-	p.settles = batch.NewItems(batch.Config{Max: settleBatch, Delay: settleDelay}, p.settleAll)
+	p.settles = batch.NewItems(batch.Config{Max: settleBatch, Delay: settleDelay, Inflight: 2}, p.settleAll)
 	return p
 }
 
@@ -168,11 +168,7 @@ func (p *Payouts) settleTogether(ctx context.Context, items []settlement) (appli
 }
 
 func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) error {
-	ids := make([]int64, len(items))
-	for i, it := range items {
-		ids[i] = it.call.ID
-	}
-	rows, err := q.LockForSettle(ctx, db.LockForSettleParams{Ids: ids, Now: p.now()})
+	rows, err := q.LockForSettle(ctx, p.outcomes(items))
 	if err != nil {
 		return err
 	}
@@ -184,9 +180,6 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 		if a := locked[it.call.ID]; a != nil {
 			applied[i] = a.decide(it)
 		}
-	}
-	if err := p.endCalls(ctx, q, items); err != nil {
-		return err
 	}
 	var changes []changed
 	for _, r := range rows {
@@ -226,13 +219,13 @@ func addSettled(p *db.SettleParams, a payout.Allocation) {
 	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
 }
 
-func (p *Payouts) endCalls(ctx context.Context, q *db.Queries, items []settlement) error {
-	params := db.EndCallsParams{Now: p.now()}
+func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
+	params := db.LockForSettleParams{Now: p.now()}
 	for _, it := range items {
 		params.Ids, params.Versions = append(params.Ids, it.call.ID), append(params.Versions, it.call.Version)
 		params.Outcomes, params.Errors = append(params.Outcomes, string(it.call.Result.Outcome)), append(params.Errors, it.call.Result.Message)
 	}
-	return q.EndCalls(ctx, params)
+	return params
 }
 
 // eventType is the event that follows a change; "" for attempts that are repeated.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/reward/internal/payout"
@@ -28,7 +29,7 @@ func policy() payout.Policy {
 }
 
 // fill inserts n pending allocations of 100 points.
-func fill(t *testing.T, pool *pgxpool.Pool, n int) {
+func fill(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
 		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at) VALUES ('c', 'Campaign', 'RANDOM', now() - interval '1 h', now() + interval '1 h')
@@ -41,6 +42,16 @@ func fill(t *testing.T, pool *pgxpool.Pool, n int) {
 		INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key)
 		SELECT 'c', member_id, id, 'POINT', 100, 'DRAW', 'rand-c-' || member_id || '-log-' || id FROM entries`, n)
 	require.NoError(t, err)
+}
+
+// open opens a pool as the service does.
+func open(t testing.TB, opts ...pkgpostgres.Option) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
+		append(postgres.Session(), opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 type world struct {
@@ -57,7 +68,7 @@ func newWorld(t *testing.T, faults sandbox.Faults) *world {
 	server := sandbox.NewServer(t.Context(), ledger, faults, slog.New(slog.DiscardHandler))
 	h := httptest.NewServer(server)
 	t.Cleanup(func() { h.Close(); server.Wait(); _ = ledger.Close() })
-	return &world{pool: postgrestest.New(t, postgres.Migrations...), ledger: ledger, server: server, url: h.URL}
+	return &world{pool: open(t), ledger: ledger, server: server, url: h.URL}
 }
 
 // run runs replicas until the test ends or stop is called.

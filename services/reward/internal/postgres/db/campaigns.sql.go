@@ -11,11 +11,17 @@ import (
 )
 
 const AllocationsOfEntry = `-- name: AllocationsOfEntry :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE entry_id = $1 ORDER BY id
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id
 `
 
-func (q *Queries) AllocationsOfEntry(ctx context.Context, entryID int64) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntry, entryID)
+type AllocationsOfEntryParams struct {
+	MemberID string
+	EntryID  int64
+}
+
+// AllocationsOfEntry reads along the member's allocations: an index of entries would cost each payout two writes.
+func (q *Queries) AllocationsOfEntry(ctx context.Context, arg AllocationsOfEntryParams) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsOfEntry, arg.MemberID, arg.EntryID)
 	if err != nil {
 		return nil, err
 	}

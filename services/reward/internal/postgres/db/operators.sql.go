@@ -34,7 +34,10 @@ func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, erro
 }
 
 const ByEvent = `-- name: ByEvent :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE event_id = $1 AND reward_status = $2 AND id < $3 ORDER BY id DESC LIMIT $4
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (event_id, reward_status, id) < ($1::text, $2::text, $3::bigint)
+  AND event_id >= $1::text AND reward_status >= $2::text
+ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT $4
 `
 
 type ByEventParams struct {
@@ -100,7 +103,9 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 }
 
 const ByMember = `-- name: ByMember :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (member_id, id) < ($1::text, $2::bigint) AND member_id >= $1::text
+ORDER BY member_id DESC, id DESC LIMIT $3
 `
 
 type ByMemberParams struct {
@@ -109,7 +114,8 @@ type ByMemberParams struct {
 	Page     int32
 }
 
-// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor. Here and below, two inequalities
+// stand for an equality: the order by id alone is also that of the primary key, along which the planner would skip any number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
 	rows, err := q.db.Query(ctx, ByMember, arg.MemberID, arg.Before, arg.Page)
 	if err != nil {
@@ -160,7 +166,9 @@ func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewa
 }
 
 const ByStatus = `-- name: ByStatus :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE reward_status = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (reward_status, id) < ($1::text, $2::bigint) AND reward_status >= $1::text
+ORDER BY reward_status DESC, id DESC LIMIT $3
 `
 
 type ByStatusParams struct {
@@ -321,9 +329,8 @@ func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) 
 
 const Cancel = `-- name: Cancel :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY($3::bigint[]) AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND a.cancel_requested_at IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock = $2::bool,
@@ -332,7 +339,8 @@ SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock 
                          WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
 RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
@@ -430,7 +438,9 @@ func (q *Queries) CancellingCampaigns(ctx context.Context) ([]CancellingCampaign
 
 const FailedIDs = `-- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = 'FAILED' AND id > $2 AND next_retry_at IS NULL ORDER BY id LIMIT $3
+WHERE (event_id, reward_status, id) > ($1::text, 'FAILED', $2::bigint)
+  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $3
 `
 
 type FailedIDsParams struct {
@@ -699,15 +709,16 @@ func (q *Queries) ResumeProvider(ctx context.Context, name string) error {
 
 const Retry = `-- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL
-      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT f.id FROM chosen AS f
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id
 `
 
@@ -716,7 +727,7 @@ type RetryParams struct {
 	Ids []int64
 }
 
-// Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
+// Retry makes failed allocations due; as in Cancel, the status is no condition of the first part, which would read its index. The provider is asked first: an earlier call may have paid after all.
 func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.Ids)
 	if err != nil {
@@ -844,7 +855,9 @@ func (q *Queries) Summary(ctx context.Context, eventID string) ([]SummaryRow, er
 
 const UncancelledIDs = `-- name: UncancelledIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > $3 ORDER BY id LIMIT $4
+WHERE (event_id, reward_status, id) > ($1::text, $2::text, $3::bigint)
+  AND event_id <= $1::text AND reward_status <= $2::text AND cancel_requested_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $4
 `
 
 type UncancelledIDsParams struct {

@@ -50,7 +50,7 @@ WITH lapsed AS MATERIALIZED (
         lease_until = coalesce($3::timestamptz, clock_timestamp()) + make_interval(secs => $7),
         recoveries = a.recoveries + CASE WHEN chosen.reward_status = 'PROCESSING' THEN 1 ELSE 0 END,
         last_call_at = CASE WHEN chosen.action = 'PAY' THEN coalesce($3::timestamptz, clock_timestamp()) ELSE a.last_call_at END
-    FROM chosen WHERE a.id = chosen.id
+    FROM chosen WHERE a.id = chosen.id AND a.id = ANY(ARRAY(SELECT o.id FROM chosen AS o))
     RETURNING a.id, a.version, a.event_id, a.member_id, a.reward_kind, a.reward_value, a.idempotency_key, a.resends, a.last_call_at, chosen.action
 ), calls AS (
     INSERT INTO reward_call (allocation_id, version, action, sent_at)
@@ -125,36 +125,6 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 	return items, nil
 }
 
-const EndCalls = `-- name: EndCalls :exec
-UPDATE reward_call AS c
-SET ended_at = coalesce($1::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
-FROM (
-    SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version,
-           unnest($4::text[]) AS outcome, unnest($5::text[]) AS error
-) AS e
-WHERE c.allocation_id = e.id AND c.version = e.version
-`
-
-type EndCallsParams struct {
-	Now      *time.Time
-	Ids      []int64
-	Versions []int64
-	Outcomes []string
-	Errors   []string
-}
-
-// EndCalls records the outcomes of calls.
-func (q *Queries) EndCalls(ctx context.Context, arg EndCallsParams) error {
-	_, err := q.db.Exec(ctx, EndCalls,
-		arg.Now,
-		arg.Ids,
-		arg.Versions,
-		arg.Outcomes,
-		arg.Errors,
-	)
-	return err
-}
-
 const HoldAbandoned = `-- name: HoldAbandoned :many
 WITH lapsed AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a
@@ -166,7 +136,7 @@ UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
     unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce($1::timestamptz, clock_timestamp()), error_code = $2::text, error_message = ''
-FROM lapsed WHERE a.id = lapsed.id
+WHERE a.id = ANY(ARRAY(SELECT lapsed.id FROM lapsed))
 RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
@@ -240,6 +210,15 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 }
 
 const LockForSettle = `-- name: LockForSettle :many
+WITH ended AS (
+    UPDATE reward_call AS c
+    SET ended_at = coalesce($1::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
+    FROM (
+        SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version,
+               unnest($4::text[]) AS outcome, unnest($5::text[]) AS error
+    ) AS e
+    WHERE c.allocation_id = e.id AND c.version = e.version AND c.allocation_id = ANY($2::bigint[])
+)
 SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
        (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
        coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
@@ -248,8 +227,11 @@ WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE OF a
 `
 
 type LockForSettleParams struct {
-	Now *time.Time
-	Ids []int64
+	Now      *time.Time
+	Ids      []int64
+	Versions []int64
+	Outcomes []string
+	Errors   []string
 }
 
 type LockForSettleRow struct {
@@ -259,9 +241,15 @@ type LockForSettleRow struct {
 	Now                   time.Time
 }
 
-// LockForSettle locks allocations in the order of their ids.
+// LockForSettle locks allocations in the order of their ids, and records the outcomes of the calls.
 func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([]LockForSettleRow, error) {
-	rows, err := q.db.Query(ctx, LockForSettle, arg.Now, arg.Ids)
+	rows, err := q.db.Query(ctx, LockForSettle,
+		arg.Now,
+		arg.Ids,
+		arg.Versions,
+		arg.Outcomes,
+		arg.Errors,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -314,15 +302,16 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 
 const Release = `-- name: Release :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL,
     next_retry_at = coalesce($1::timestamptz, now())
-FROM held WHERE a.id = held.id
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type ReleaseParams struct {
@@ -339,14 +328,15 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
 
 const Renew = `-- name: Renew :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a SKIP LOCKED
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET lease_until = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $2)
-FROM held WHERE a.id = held.id
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type RenewParams struct {
@@ -383,7 +373,7 @@ FROM (
            unnest($11::timestamptz[]) AS voided_at,
            unnest($12::timestamptz[]) AS held_at, unnest($13::text[]) AS code, unnest($14::text[]) AS message
 ) AS o
-WHERE a.id = o.id
+WHERE a.id = o.id AND a.id = ANY($1::bigint[])
 `
 
 type SettleParams struct {

@@ -10,16 +10,24 @@ SELECT version, action, sent_at, ended_at, outcome, error FROM (
 ) AS latest
 ORDER BY version;
 
--- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+-- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor. Here and below, two inequalities
+-- stand for an equality: the order by id alone is also that of the primary key, along which the planner would skip any number of rows.
 -- name: ByMember :many
-SELECT * FROM event_reward_allocation WHERE member_id = $1 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (member_id, id) < (@member_id::text, @before::bigint) AND member_id >= @member_id::text
+ORDER BY member_id DESC, id DESC LIMIT @page;
 
 -- ByEvent lists the allocations of a campaign and status.
 -- name: ByEvent :many
-SELECT * FROM event_reward_allocation WHERE event_id = $1 AND reward_status = $2 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (event_id, reward_status, id) < (@event_id::text, @reward_status::text, @before::bigint)
+  AND event_id >= @event_id::text AND reward_status >= @reward_status::text
+ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT @page;
 
 -- name: ByStatus :many
-SELECT * FROM event_reward_allocation WHERE reward_status = $1 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (reward_status, id) < (@reward_status::text, @before::bigint) AND reward_status >= @reward_status::text
+ORDER BY reward_status DESC, id DESC LIMIT @page;
 
 -- Summary counts a campaign's allocations.
 -- name: Summary :many
@@ -31,9 +39,8 @@ FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY
 -- CANCELLED. One that is held stays so until an operator resolves it.
 -- name: Cancel :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND a.cancel_requested_at IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), restock = @restock::bool,
@@ -42,7 +49,8 @@ SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestam
                          WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
     held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
 RETURNING sqlc.embed(a), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
 -- Restock gives the prizes of cancelled entries back.
@@ -53,24 +61,27 @@ WITH back AS MATERIALIZED (
 )
 UPDATE prizes AS p SET stock = p.stock + back.n FROM back WHERE p.id = back.id;
 
--- Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
+-- Retry makes failed allocations due; as in Cancel, the status is no condition of the first part, which would read its index. The provider is asked first: an earlier call may have paid after all.
 -- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL
-      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT f.id FROM chosen AS f
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id;
 
 -- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
 -- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = 'FAILED' AND id > @after AND next_retry_at IS NULL ORDER BY id LIMIT @chunk;
+WHERE (event_id, reward_status, id) > (@event_id::text, 'FAILED', @after::bigint)
+  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- LockHeld locks an allocation that is held.
 -- name: LockHeld :one
@@ -90,7 +101,9 @@ SELECT event_id, cancel_restock FROM campaigns WHERE cancelled_at IS NOT NULL AN
 -- UncancelledIDs lists a chunk of a cancelled campaign's allocations that are not cancelled yet.
 -- name: UncancelledIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > @after ORDER BY id LIMIT @chunk;
+WHERE (event_id, reward_status, id) > (@event_id::text, @reward_status::text, @after::bigint)
+  AND event_id <= @event_id::text AND reward_status <= @reward_status::text AND cancel_requested_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not seen its mark: they take 8 s at most.
 -- name: CampaignCancelDone :exec

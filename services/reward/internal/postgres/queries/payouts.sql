@@ -42,7 +42,7 @@ WITH lapsed AS MATERIALIZED (
         lease_until = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + make_interval(secs => @lease_seconds),
         recoveries = a.recoveries + CASE WHEN chosen.reward_status = 'PROCESSING' THEN 1 ELSE 0 END,
         last_call_at = CASE WHEN chosen.action = 'PAY' THEN coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) ELSE a.last_call_at END
-    FROM chosen WHERE a.id = chosen.id
+    FROM chosen WHERE a.id = chosen.id AND a.id = ANY(ARRAY(SELECT o.id FROM chosen AS o))
     RETURNING a.id, a.version, a.event_id, a.member_id, a.reward_kind, a.reward_value, a.idempotency_key, a.resends, a.last_call_at, chosen.action
 ), calls AS (
     INSERT INTO reward_call (allocation_id, version, action, sent_at)
@@ -53,27 +53,29 @@ SELECT id, version, event_id, member_id, reward_kind, reward_value, idempotency_
 -- Renew extends the leases of allocations that this worker still holds.
 -- name: Renew :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a SKIP LOCKED
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET lease_until = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + make_interval(secs => @lease_seconds)
-FROM held WHERE a.id = held.id;
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'));
 
 -- Release makes allocations due again that were claimed and not sent.
 -- name: Release :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL,
     next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now())
-FROM held WHERE a.id = held.id;
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'));
 
 -- HoldAbandoned stops allocations whose workers died too often: those of earlier leases, and that of the lease that has ended. For
 -- unknown_since see Claim.
@@ -88,11 +90,20 @@ UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
     unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), error_code = @code::text, error_message = ''
-FROM lapsed WHERE a.id = lapsed.id
+WHERE a.id = ANY(ARRAY(SELECT lapsed.id FROM lapsed))
 RETURNING sqlc.embed(a), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
--- LockForSettle locks allocations in the order of their ids.
+-- LockForSettle locks allocations in the order of their ids, and records the outcomes of the calls.
 -- name: LockForSettle :many
+WITH ended AS (
+    UPDATE reward_call AS c
+    SET ended_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
+    FROM (
+        SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version,
+               unnest(@outcomes::text[]) AS outcome, unnest(@errors::text[]) AS error
+    ) AS e
+    WHERE c.allocation_id = e.id AND c.version = e.version AND c.allocation_id = ANY(@ids::bigint[])
+)
 SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
        (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
        coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
@@ -116,14 +127,4 @@ FROM (
            unnest(@voided_ats::timestamptz[]) AS voided_at,
            unnest(@held_ats::timestamptz[]) AS held_at, unnest(@codes::text[]) AS code, unnest(@messages::text[]) AS message
 ) AS o
-WHERE a.id = o.id;
-
--- EndCalls records the outcomes of calls.
--- name: EndCalls :exec
-UPDATE reward_call AS c
-SET ended_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
-FROM (
-    SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version,
-           unnest(@outcomes::text[]) AS outcome, unnest(@errors::text[]) AS error
-) AS e
-WHERE c.allocation_id = e.id AND c.version = e.version;
+WHERE a.id = o.id AND a.id = ANY(@ids::bigint[]);
