@@ -31,6 +31,7 @@ type rewards struct {
 	faulty          provider.Faults // the provider's usual behaviour
 	inserted        atomic.Int64
 	kills, stops    int
+	begun           time.Time // by the database's clock
 }
 
 // rewardSize is the size of a run and its times. All are short, so that the effects of a fault are
@@ -77,7 +78,7 @@ func TestRewardsUnderFaults(t *testing.T) {
 	for i := range size.waves {
 		r.insert(size.rows, i <= size.waves/2)
 		time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // until some are claimed
-		t.Logf("%d inserted, %d due: %s", r.inserted.Load(), r.due(), faults[i].name)
+		t.Logf("%v: %d inserted, %d due: %s", time.Since(r.begun).Round(time.Millisecond), r.inserted.Load(), r.due(), faults[i].name)
 		faults[i].do()
 	}
 	end()
@@ -112,6 +113,7 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *re
 		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at)
 		SELECT unnest($1::text[]), 'Chaos', 'RANDOM', now() - interval '1 h', now() + interval '1 h'`, []string{r.kept, r.cancelled})
 	require.NoError(t, err)
+	require.NoError(t, r.db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&r.begun))
 	return r
 }
 

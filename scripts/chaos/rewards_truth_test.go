@@ -109,15 +109,25 @@ func (r *rewards) ledger() (all []provider.Payout) {
 func (r *rewards) logFigures() {
 	r.t.Helper()
 	var calls, asked, unknown, lapsed, voided int
-	var longest time.Duration
 	require.NoError(r.t, r.db.QueryRow(r.t.Context(), `
 		SELECT count(*), count(*) FILTER (WHERE action = 'ASK'), count(*) FILTER (WHERE outcome = 'UNKNOWN'),
-		       count(*) FILTER (WHERE ended_at IS NULL), count(*) FILTER (WHERE outcome = 'VOIDED'),
-		       coalesce(max(next - sent_at) FILTER (WHERE ended_at IS NULL), interval '0')
-		FROM (SELECT *, lead(sent_at) OVER (PARTITION BY allocation_id ORDER BY version) AS next FROM reward_call) AS c`).
-		Scan(&calls, &asked, &unknown, &lapsed, &voided, &longest))
-	r.t.Logf("%d kills, %d stops; %d calls, of them %d questions, %d with an unknown outcome, %d voids, %d whose replica was lost, taken up within %v",
-		r.kills, r.stops, calls, asked, unknown, voided, lapsed, longest)
+		       count(*) FILTER (WHERE ended_at IS NULL), count(*) FILTER (WHERE outcome = 'VOIDED')
+		FROM reward_call`).Scan(&calls, &asked, &unknown, &lapsed, &voided))
+	r.t.Logf("%d kills, %d stops; %d calls, of them %d questions, %d with an unknown outcome, %d voids, %d whose replica was lost",
+		r.kills, r.stops, calls, asked, unknown, voided, lapsed)
+	rows, err := r.db.Query(r.t.Context(), `
+		SELECT sent_at, next - sent_at AS taken_up FROM (
+			SELECT *, lead(sent_at) OVER (PARTITION BY allocation_id ORDER BY version) AS next FROM reward_call) AS c
+		WHERE ended_at IS NULL AND next IS NOT NULL ORDER BY taken_up DESC LIMIT 3`)
+	require.NoError(r.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var sent time.Time
+		var takenUp time.Duration
+		require.NoError(r.t, rows.Scan(&sent, &takenUp))
+		r.t.Logf("%v: the call of a lost replica, taken up %v later", sent.Sub(r.begun).Round(time.Millisecond), takenUp)
+	}
+	require.NoError(r.t, rows.Err())
 	for what, n := range map[string]int{"questions": asked, "unknown outcomes": unknown, "lost replicas": lapsed, "voids": voided} {
 		require.NotZero(r.t, n, "a run without %s shows nothing", what)
 	}
