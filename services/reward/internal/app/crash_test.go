@@ -159,7 +159,10 @@ func (c *crash) lapse() {
 // place is the file of a failpoint at which a process stays.
 type place string
 
-func newPlace(t *testing.T) place { return place(filepath.Join(t.TempDir(), "reached")) }
+func newPlace(t *testing.T) place {
+	t.Helper()
+	return place(filepath.Join(t.TempDir(), "reached"))
+}
 
 func (p place) reached(t *testing.T) {
 	t.Helper()
@@ -183,6 +186,7 @@ type held struct{ arrived, leave chan struct{} }
 
 // hold stops the next payment before the provider sees it, until release is called or the test ends.
 func (g *gate) hold(t *testing.T) (arrived <-chan struct{}, release func()) {
+	t.Helper()
 	h := held{arrived: make(chan struct{}), leave: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
