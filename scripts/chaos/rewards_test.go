@@ -102,7 +102,7 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *re
 		Services: []string{platform.Sandbox, platform.Reward}, Replicas: map[string]int{platform.Reward: rewardReplicas}, Links: true,
 		Env: map[string][]string{platform.Reward: append([]string{
 			"REWARD_CALL_TIMEOUT=" + rewardCall.String(), "REWARD_LEASE=" + rewardLease.String(), "REWARD_MAX_ATTEMPTS=6",
-			"REWARD_RETRY_MIN=100ms", "REWARD_RETRY_MAX=1s", "REWARD_SETTLE_TIME=" + size.settle.String(),
+			"REWARD_RETRY_MIN=400ms", "REWARD_RETRY_MAX=1s", "REWARD_SETTLE_TIME=" + size.settle.String(),
 			"REWARD_KEY_RETENTION=" + size.keys.String(), "REWARD_LOOKUP_RETENTION=1h", "REWARD_SLOTS=" + strconv.Itoa(size.slots),
 		}, env...)},
 	})
@@ -128,7 +128,7 @@ func (r *rewards) insert(n int, both bool) {
 	_, err := r.db.Exec(r.t.Context(), `
 		WITH entries AS (
 			INSERT INTO event_entry (event_id, member_id, period, created_at)
-			SELECT CASE WHEN $4 AND n % 10 = 0 THEN $3 ELSE $2 END, 'm' || n, 'CAMPAIGN', now() FROM generate_series($5::int + 1, $5::int + $1::int) AS n
+			SELECT CASE WHEN $4 AND n % 5 = 0 THEN $3 ELSE $2 END, 'm' || n, 'CAMPAIGN', now() FROM generate_series($5::int + 1, $5::int + $1::int) AS n
 			RETURNING id, event_id, member_id)
 		INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key)
 		SELECT event_id, member_id, id, CASE id % 2 WHEN 0 THEN 'POINT' ELSE 'COUPON' END, 1 + id, 'DRAW', 'rand-' || event_id || '-' || member_id || '-log-' || id
