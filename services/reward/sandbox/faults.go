@@ -35,6 +35,8 @@ type Faults struct {
 	LateFor time.Duration `json:"-"`
 	// Down refuses every call with 503, lookups too.
 	Down bool `json:"down"`
+	// NoVoid is the share of the keys whose void is refused with 503, however often it is tried.
+	NoVoid float64 `json:"noVoid"`
 	// KeyRetention is how long a repeated key is recognised, LookupRetention how long lookups answer;
 	// 0: for ever.
 	KeyRetention    time.Duration `json:"-"`
@@ -83,6 +85,9 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 	if sum > 1 {
 		return fmt.Errorf("the shares add up to %g, above 1", sum)
 	}
+	if next.NoVoid < 0 || next.NoVoid > 1 {
+		return errors.New("noVoid must be a share between 0 and 1")
+	}
 	*f = next
 	return nil
 }
@@ -124,16 +129,24 @@ func (f *Faults) of(key string, n int) fault {
 	if f.Down {
 		return unavailable
 	}
-	h := fnv.New64a()
-	_ = binary.Write(h, binary.BigEndian, [2]uint64{f.Seed, uint64(n)}) //nolint:gosec // a hash never fails; n is positive
-	_, _ = h.Write([]byte(key))
-	x := float64(scramble(h.Sum64())>>11) / (1 << 53)
+	x := f.chance(key, n)
 	for _, share := range f.shares() {
 		if x -= share.of; x < 0 {
 			return share.what
 		}
 	}
 	return none
+}
+
+// refusesVoid reports whether voids of the key are refused.
+func (f *Faults) refusesVoid(key string) bool { return f.chance(key, 0) < f.NoVoid }
+
+// chance is a number in [0, 1) that the seed, a key and a count decide.
+func (f *Faults) chance(key string, n int) float64 {
+	h := fnv.New64a()
+	_ = binary.Write(h, binary.BigEndian, [2]uint64{f.Seed, uint64(n)}) //nolint:gosec // a hash never fails; n is not negative
+	_, _ = h.Write([]byte(key))
+	return float64(scramble(h.Sum64())>>11) / (1 << 53)
 }
 
 // share is the share of the calls that a fault affects.

@@ -170,7 +170,7 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) void(w http.ResponseWriter, r *http.Request) {
-	if s.currentFaults().Down {
+	if f := s.currentFaults(); f.Down || f.refusesVoid(r.PathValue("key")) {
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
 	}

@@ -115,6 +115,23 @@ func TestPaidAfterTheAnswerAbsent(t *testing.T) {
 	require.Equal(t, http.StatusConflict, p.void("k"))
 }
 
+func TestKeysThatCannotBeVoided(t *testing.T) {
+	t.Parallel()
+	p := serve(t, `{"noVoid": 0.5}`)
+	counts := map[int]int{}
+	for i := range 50 {
+		key := fmt.Sprint("k", i)
+		status := p.void(key)
+		require.Equal(t, status, p.void(key), "the same however often it is tried")
+		counts[status]++
+	}
+	require.Len(t, counts, 2)
+	require.NotZero(t, counts[http.StatusNoContent])
+	require.NotZero(t, counts[http.StatusServiceUnavailable])
+	status, _ := p.call(http.MethodPut, "/v1/faults", `{"noVoid": 1.5}`)
+	require.Equal(t, http.StatusBadRequest, status)
+}
+
 // A connection on which nothing comes is held until the client leaves.
 func TestSilence(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,9 @@ func (a *Allocation) absent(o Outcome, now time.Time, p Policy) {
 		return
 	}
 	a.UnknownSince, a.AskFirst = time.Time{}, false
+	if o == Voided {
+		a.LastCallAt = time.Time{} // no call is left that may pay: a retry need not ask
+	}
 	if a.RetryCount >= p.MaxAttempts {
 		a.Code = CodeNotPaid
 		return // final

@@ -123,7 +123,9 @@ func (e *Engine) round(ctx context.Context) (more bool) {
 		e.warn(ctx, "due payouts not claimed", err)
 		return false
 	}
-	failpoint.Hit("payout.after_claim")
+	if len(claims) > 0 {
+		failpoint.Hit("payout.after_claim")
+	}
 	if ctx.Err() != nil {
 		e.release(ctx, claims)
 		return false

@@ -214,6 +214,7 @@ func addSettled(p *db.SettleParams, a payout.Allocation) {
 	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
 	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
 	p.AskFirsts, p.UnknownSinces = append(p.AskFirsts, a.AskFirst), append(p.UnknownSinces, a.UnknownSince)
+	p.LastCallAts = append(p.LastCallAts, a.LastCallAt)
 	p.VoidedAts, p.HeldAts = append(p.VoidedAts, a.VoidedAt), append(p.HeldAts, a.HeldAt)
 	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
 }

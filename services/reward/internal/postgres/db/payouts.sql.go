@@ -15,7 +15,7 @@ WITH lapsed AS MATERIALIZED (
     SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at,
            CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END AS unknown_since
     FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $1 AND a.recoveries < $2::int
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $1 AND a.recoveries + 1 < $2::int
       AND a.lease_until < coalesce($3::timestamptz, now())
     ORDER BY a.id LIMIT $4 FOR UPDATE SKIP LOCKED
 ), fresh AS MATERIALIZED (
@@ -130,7 +130,7 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 const HoldAbandoned = `-- name: HoldAbandoned :many
 WITH lapsed AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $3 AND a.recoveries >= $4::int
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $3 AND a.recoveries + 1 >= $4::int
       AND a.lease_until < coalesce($1::timestamptz, now())
     ORDER BY a.id LIMIT 100 FOR UPDATE SKIP LOCKED
 )
@@ -154,7 +154,8 @@ type HoldAbandonedRow struct {
 	Now                   time.Time
 }
 
-// HoldAbandoned stops allocations whose workers died too often. For unknown_since see Claim.
+// HoldAbandoned stops allocations whose workers died too often: those of earlier leases, and that of the lease that has ended. For
+// unknown_since see Claim.
 func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]HoldAbandonedRow, error) {
 	rows, err := q.db.Query(ctx, HoldAbandoned,
 		arg.Now,
@@ -363,14 +364,16 @@ UPDATE event_reward_allocation AS a
 SET reward_status = o.status, version = a.version + 1, lease_until = NULL, recoveries = 0,
     external_transaction_id = nullif(o.transaction_id, ''), processed_at = nullif(o.processed_at, '0001-01-01Z'),
     next_retry_at = nullif(o.next_retry_at, '0001-01-01Z'), retry_count = o.retry_count, resends = o.resends, ask_first = o.ask_first,
-    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), voided_at = nullif(o.voided_at, '0001-01-01Z'),
+    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
+    voided_at = nullif(o.voided_at, '0001-01-01Z'),
     held_at = nullif(o.held_at, '0001-01-01Z'), error_code = nullif(o.code, ''), error_message = nullif(o.message, '')
 FROM (
     SELECT unnest($1::bigint[]) AS id, unnest($2::text[]) AS status, unnest($3::text[]) AS transaction_id,
            unnest($4::timestamptz[]) AS processed_at, unnest($5::timestamptz[]) AS next_retry_at,
            unnest($6::int[]) AS retry_count, unnest($7::int[]) AS resends, unnest($8::bool[]) AS ask_first,
-           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS voided_at,
-           unnest($11::timestamptz[]) AS held_at, unnest($12::text[]) AS code, unnest($13::text[]) AS message
+           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS last_call_at,
+           unnest($11::timestamptz[]) AS voided_at,
+           unnest($12::timestamptz[]) AS held_at, unnest($13::text[]) AS code, unnest($14::text[]) AS message
 ) AS o
 WHERE a.id = o.id AND a.id = ANY($1::bigint[])
 `
@@ -385,6 +388,7 @@ type SettleParams struct {
 	Resends        []int32
 	AskFirsts      []bool
 	UnknownSinces  []time.Time
+	LastCallAts    []time.Time
 	VoidedAts      []time.Time
 	HeldAts        []time.Time
 	Codes          []string
@@ -403,6 +407,7 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 		arg.Resends,
 		arg.AskFirsts,
 		arg.UnknownSinces,
+		arg.LastCallAts,
 		arg.VoidedAts,
 		arg.HeldAts,
 		arg.Codes,

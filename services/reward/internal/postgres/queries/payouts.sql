@@ -9,7 +9,7 @@ WITH lapsed AS MATERIALIZED (
     SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at,
            CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END AS unknown_since
     FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = @kind AND a.recoveries < @max_recoveries::int
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = @kind AND a.recoveries + 1 < @max_recoveries::int
       AND a.lease_until < coalesce(sqlc.narg('now')::timestamptz, now())
     ORDER BY a.id LIMIT @slots FOR UPDATE SKIP LOCKED
 ), fresh AS MATERIALIZED (
@@ -79,11 +79,12 @@ WHERE a.id = ANY(ARRAY(
     JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
     WHERE l.reward_status = 'PROCESSING'));
 
--- HoldAbandoned stops allocations whose workers died too often. For unknown_since see Claim.
+-- HoldAbandoned stops allocations whose workers died too often: those of earlier leases, and that of the lease that has ended. For
+-- unknown_since see Claim.
 -- name: HoldAbandoned :many
 WITH lapsed AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = @kind AND a.recoveries >= @max_recoveries::int
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = @kind AND a.recoveries + 1 >= @max_recoveries::int
       AND a.lease_until < coalesce(sqlc.narg('now')::timestamptz, now())
     ORDER BY a.id LIMIT 100 FOR UPDATE SKIP LOCKED
 )
@@ -117,13 +118,15 @@ UPDATE event_reward_allocation AS a
 SET reward_status = o.status, version = a.version + 1, lease_until = NULL, recoveries = 0,
     external_transaction_id = nullif(o.transaction_id, ''), processed_at = nullif(o.processed_at, '0001-01-01Z'),
     next_retry_at = nullif(o.next_retry_at, '0001-01-01Z'), retry_count = o.retry_count, resends = o.resends, ask_first = o.ask_first,
-    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), voided_at = nullif(o.voided_at, '0001-01-01Z'),
+    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
+    voided_at = nullif(o.voided_at, '0001-01-01Z'),
     held_at = nullif(o.held_at, '0001-01-01Z'), error_code = nullif(o.code, ''), error_message = nullif(o.message, '')
 FROM (
     SELECT unnest(@ids::bigint[]) AS id, unnest(@statuses::text[]) AS status, unnest(@transaction_ids::text[]) AS transaction_id,
            unnest(@processed_ats::timestamptz[]) AS processed_at, unnest(@next_retry_ats::timestamptz[]) AS next_retry_at,
            unnest(@retry_counts::int[]) AS retry_count, unnest(@resends::int[]) AS resends, unnest(@ask_firsts::bool[]) AS ask_first,
-           unnest(@unknown_sinces::timestamptz[]) AS unknown_since, unnest(@voided_ats::timestamptz[]) AS voided_at,
+           unnest(@unknown_sinces::timestamptz[]) AS unknown_since, unnest(@last_call_ats::timestamptz[]) AS last_call_at,
+           unnest(@voided_ats::timestamptz[]) AS voided_at,
            unnest(@held_ats::timestamptz[]) AS held_at, unnest(@codes::text[]) AS code, unnest(@messages::text[]) AS message
 ) AS o
 WHERE a.id = o.id AND a.id = ANY(@ids::bigint[]);
