@@ -54,4 +54,7 @@ SELECT * FROM event_reward_allocation WHERE entry_id = $1 ORDER BY id;
 
 -- EntriesOf lists a member's entries in a campaign, newest first.
 -- name: EntriesOf :many
-SELECT period, draw_no, streak FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400;
+SELECT id, period, draw_no, streak, prize_id FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400;
+
+-- name: AllocationsOfEntries :many
+SELECT * FROM event_reward_allocation WHERE entry_id = ANY(@entry_ids::bigint[]) ORDER BY id;

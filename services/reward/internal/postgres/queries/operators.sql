@@ -5,9 +5,11 @@ SELECT sqlc.embed(a), c.cancelled_at FROM event_reward_allocation AS a JOIN camp
 -- name: CallsOf :many
 SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version;
 
--- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+-- ByMember lists a member's allocations, newest first, of one campaign and status or of all; the page ends before the id of the cursor.
 -- name: ByMember :many
-SELECT * FROM event_reward_allocation WHERE member_id = $1 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE member_id = $1 AND id < @before AND @event_id::text IN ('', event_id) AND @reward_status::text IN ('', reward_status)
+ORDER BY id DESC LIMIT @page;
 
 -- ByEvent lists the allocations of a campaign and status.
 -- name: ByEvent :many
