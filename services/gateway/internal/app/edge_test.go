@@ -241,6 +241,10 @@ func target(r *edge.Route, event string) string {
 			segs[i] = "sandbox"
 		case s == "{file}":
 			segs[i] = "none.js"
+		case s == "{allocation_id}":
+			segs[i] = "23"
+		case s == "{name}":
+			segs[i] = "point"
 		case strings.HasPrefix(s, "{"):
 			segs[i] = requestID
 		}
@@ -267,6 +271,12 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"threshold":100}`
 	case "PaymentService.Prepare":
 		return `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
+	case "RewardAdminService.CreateCampaign":
+		return `{"title":"March","kind":"ATTENDANCE","opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z","daily":{"kind":"POINT","value":10}}`
+	case "RewardAdminService.RetryRewards":
+		return `{"status":"FAILED","eventId":"` + event + `"}`
+	case "RewardAdminService.ResolveReward":
+		return `{"paid":true,"externalTransactionId":"t-1"}`
 	case "PaymentService.Confirm":
 		return `{"orderId":"o-1","paymentKey":"ok-1","amount":55000}`
 	}
