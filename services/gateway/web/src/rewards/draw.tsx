@@ -35,7 +35,7 @@ export function DrawNow({ state, reload }: { state: State; reload: () => void })
   const gone = campaign.prizes.every(isGone);
   const open = campaign.status === "OPEN";
   const possible = open && !gone && (part?.drawsLeft ?? 0) > 0;
-  useMainFocus(possible);
+  useMainFocus(open && !possible);
   const done = (entry?: Entry) => {
     setResult(entry);
     reload();
