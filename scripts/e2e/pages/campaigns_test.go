@@ -125,7 +125,7 @@ func testLostDraw(t *testing.T) {
 	b.waitForText(strings.ReplaceAll(says["won"], "{prize}", "A point"))
 	losing.Store(false)
 	b.click(".enter button")
-	b.waitForText(says["earlier"])
+	b.waitForText(says["repeated"])
 	require.Contains(t, b.text("#draws-left"), "2")
 	mu.Lock()
 	require.Len(t, keys, 5, "four attempts, and one after the reload")

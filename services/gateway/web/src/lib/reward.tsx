@@ -12,8 +12,10 @@ export const readCampaign = (eventId: string, signal?: AbortSignal): Promise<Cam
   call<Campaign>("GET", `/rewards/${encodeURIComponent(eventId)}`, signal ? { signal } : {});
 
 /** What a reward is worth. The number of a coupon has no separators. */
-export const rewardText = ({ kind, value }: { kind: Reward["kind"]; value: number }): string =>
-  fill(t[kind] ?? kind, { n: kind === "COUPON" ? value : formatNumber(value) });
+export function rewardText({ kind, value }: { kind: Reward["kind"]; value: number }): string {
+  if (kind === "POINT" && value === 1) return t.onePoint;
+  return fill(t[kind] ?? kind, { n: kind === "COUPON" ? value : formatNumber(value) });
+}
 
 /** Whether a payment is not certain yet. */
 export const isUnpaid = (status: RewardStatus): boolean => status !== "SUCCESS" && status !== "CANCELLED";

@@ -24,7 +24,7 @@ function Result({ entry }: { entry: Entry }) {
   return (
     <Notice tone={won ? "good" : "info"}>
       <p>{resultText(entry)}</p>
-      {entry.repeated && <p>{t.earlier}</p>}
+      {entry.repeated && <p>{t.repeated}</p>}
     </Notice>
   );
 }
