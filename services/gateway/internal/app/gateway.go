@@ -116,7 +116,7 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin})
+	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin, Rewards: s.Reward != nil})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ type Part struct {
 	Campaign Campaign
 	// Entries are the latest 400, newest first.
 	Entries []Entry
+	// Earned are the entries that count at present, see Present.
+	Earned []Earned
 	// Milestones are those reached, in days.
 	Milestones []int
 	Now        time.Time
@@ -52,6 +54,24 @@ func (p *Part) DrawsLeft() int {
 		}
 	}
 	return max(0, p.Campaign.DrawsPerMember-made)
+}
+
+// maxPresent is the number of present entries that are shown.
+const maxPresent = 20
+
+// Present returns the entries that count at present, newest first: today's attendance, the draws of
+// the present period, or the wins.
+func (p *Part) Present() (out []Entry) {
+	period := p.Campaign.drawPeriod(p.Now)
+	if p.Campaign.Kind == Attendance {
+		period = string(DayOf(p.Now))
+	}
+	for _, e := range p.Entries {
+		if (e.Period == period || p.Campaign.Kind == RequestWinners) && len(out) < maxPresent {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // drawPeriod names the period in which a draw counts.

@@ -100,7 +100,7 @@ func TestPlansOfAFullTable(t *testing.T) {
 		"UncancelledIDs":    {`'c4', 'PENDING', 0, 1000`, []string{"reward_event"}, 1000, 0},
 		"ByStatus":          {`'FAILED', 9000000000, 21`, []string{"reward_status"}, 21, 0},
 		"ByEvent":           {`'c0', 'FAILED', 9000000000, 21`, []string{"reward_event"}, 21, 0},
-		"ByMember":          {`'busy', 9000000000, 21`, []string{"reward_member"}, 21, 0},
+		"ByMember":          {`'busy', 9000000000, '', '', 21`, []string{"reward_member"}, 21, 0},
 		"ReachedMilestones": {`'c0', 'busy'`, []string{"reward_milestones"}, 0, 0},
 		"Backlog":           {`NULL`, []string{"idx_reward_grant_retry_queue", "reward_held"}, 500, 0},
 	} {

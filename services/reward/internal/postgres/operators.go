@@ -38,7 +38,9 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	page := int32(f.Limit) //nolint:gosec // a page
 	switch {
 	case f.MemberID != "":
-		rows, err = s.q.ByMember(ctx, db.ByMemberParams{MemberID: f.MemberID, Before: f.Before, Page: page})
+		rows, err = s.q.ByMember(ctx, db.ByMemberParams{
+			MemberID: f.MemberID, EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page,
+		})
 	case f.EventID != "":
 		rows, err = s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
 	default:

@@ -79,6 +79,13 @@ func fromEarned(e *campaign.Earned) *rewardv1.Earned {
 	return out
 }
 
+func fromAttendance(e *campaign.Earned) *rewardv1.Earned {
+	out := fromEarned(e)
+	streak := int32(e.Streak) //nolint:gosec // days
+	out.Day, out.Streak = &e.Period, &streak
+	return out
+}
+
 func fromReward(a *payout.Allocation) *rewardv1.EarnedReward {
 	return &rewardv1.EarnedReward{
 		AllocationId: strconv.FormatInt(a.ID, 10), Kind: string(a.Kind), Value: a.Value, Reason: a.Reason, Status: string(a.Status),

@@ -340,7 +340,8 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*Summary, error)
-	// Rewards of a member, of a campaign and status, or of a status, newest first.
+	// Rewards of a status, and of a campaign or a member, newest first. With a member the status is
+	// optional.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRewards(ctx context.Context, in *ListRewardsRequest, opts ...grpc.CallOption) (*ListRewardsResponse, error)
@@ -511,7 +512,8 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(context.Context, *GetSummaryRequest) (*Summary, error)
-	// Rewards of a member, of a campaign and status, or of a status, newest first.
+	// Rewards of a status, and of a campaign or a member, newest first. With a member the status is
+	// optional.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRewards(context.Context, *ListRewardsRequest) (*ListRewardsResponse, error)

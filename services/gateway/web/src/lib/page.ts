@@ -10,13 +10,15 @@ interface PageData {
   page: string;
   lang: "en" | "ko";
   devLogin: boolean;
+  // Whether campaigns and rewards are served.
+  rewards: boolean;
   clock: string;
   strings: Partial<Catalogue>;
 }
 
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
-/** The sentences of a group in the page: "common", "wait", "sale" and that of the page. */
+/** The sentences of a group in the page: "common", "wait", "sale", "reward" and that of the page. */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];
   if (!found) throw new Error(`no sentences for ${group}`);

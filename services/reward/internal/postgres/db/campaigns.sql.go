@@ -10,6 +10,59 @@ import (
 	"time"
 )
 
+const AllocationsOfEntries = `-- name: AllocationsOfEntries :many
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE entry_id = ANY($1::bigint[]) ORDER BY id
+`
+
+func (q *Queries) AllocationsOfEntries(ctx context.Context, entryIds []int64) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsOfEntries, entryIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventRewardAllocation
+	for rows.Next() {
+		var i EventRewardAllocation
+		if err := rows.Scan(
+			&i.ID,
+			&i.EventID,
+			&i.MemberID,
+			&i.EntryID,
+			&i.RewardKind,
+			&i.RewardValue,
+			&i.Reason,
+			&i.Milestone,
+			&i.RewardStatus,
+			&i.IdempotencyKey,
+			&i.Resends,
+			&i.ExternalTransactionID,
+			&i.ProcessedAt,
+			&i.RetryCount,
+			&i.NextRetryAt,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.Version,
+			&i.LeaseUntil,
+			&i.UnknownSince,
+			&i.LastCallAt,
+			&i.AskFirst,
+			&i.CancelRequestedAt,
+			&i.Restock,
+			&i.Recoveries,
+			&i.VoidedAt,
+			&i.HeldAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const AllocationsOfEntry = `-- name: AllocationsOfEntry :many
 SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id
 `
@@ -88,7 +141,7 @@ func (q *Queries) CountEntries(ctx context.Context, arg CountEntriesParams) (int
 }
 
 const EntriesOf = `-- name: EntriesOf :many
-SELECT period, draw_no, streak FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400
+SELECT id, period, draw_no, streak, prize_id FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400
 `
 
 type EntriesOfParams struct {
@@ -97,9 +150,11 @@ type EntriesOfParams struct {
 }
 
 type EntriesOfRow struct {
-	Period string
-	DrawNo int32
-	Streak int32
+	ID      int64
+	Period  string
+	DrawNo  int32
+	Streak  int32
+	PrizeID *int64
 }
 
 // EntriesOf lists a member's entries in a campaign, newest first.
@@ -112,7 +167,13 @@ func (q *Queries) EntriesOf(ctx context.Context, arg EntriesOfParams) ([]Entries
 	var items []EntriesOfRow
 	for rows.Next() {
 		var i EntriesOfRow
-		if err := rows.Scan(&i.Period, &i.DrawNo, &i.Streak); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Period,
+			&i.DrawNo,
+			&i.Streak,
+			&i.PrizeID,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -105,20 +105,29 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 const ByMember = `-- name: ByMember :many
 SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
 WHERE (member_id, id) < ($1::text, $2::bigint) AND member_id >= $1::text
-ORDER BY member_id DESC, id DESC LIMIT $3
+  AND $3::text IN ('', event_id) AND $4::text IN ('', reward_status)
+ORDER BY member_id DESC, id DESC LIMIT $5
 `
 
 type ByMemberParams struct {
-	MemberID string
-	Before   int64
-	Page     int32
+	MemberID     string
+	Before       int64
+	EventID      string
+	RewardStatus string
+	Page         int32
 }
 
-// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
-// Here and below, two inequalities stand for an equality: the order by id alone is also that of the
-// primary key, along which the planner would skip any number of rows.
+// ByMember lists a member's allocations, newest first, of one campaign and status or of all; the page
+// ends before the id of the cursor. Here and below, two inequalities stand for an equality: the order
+// by id alone is also that of the primary key, along which the planner would skip any number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, ByMember, arg.MemberID, arg.Before, arg.Page)
+	rows, err := q.db.Query(ctx, ByMember,
+		arg.MemberID,
+		arg.Before,
+		arg.EventID,
+		arg.RewardStatus,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}

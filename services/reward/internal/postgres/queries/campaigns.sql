@@ -56,4 +56,7 @@ SELECT * FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORD
 
 -- EntriesOf lists a member's entries in a campaign, newest first.
 -- name: EntriesOf :many
-SELECT period, draw_no, streak FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400;
+SELECT id, period, draw_no, streak, prize_id FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400;
+
+-- name: AllocationsOfEntries :many
+SELECT * FROM event_reward_allocation WHERE entry_id = ANY(@entry_ids::bigint[]) ORDER BY id;
