@@ -117,7 +117,8 @@ CREATE TABLE event_reward_allocation (
 CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
     WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
-CREATE INDEX reward_held ON event_reward_allocation (id) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_held ON event_reward_allocation (reward_kind, id) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL;
 CREATE INDEX reward_entry ON event_reward_allocation (entry_id);
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);

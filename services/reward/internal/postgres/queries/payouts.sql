@@ -61,7 +61,7 @@ SET lease_until = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + m
 FROM held WHERE a.id = held.id;
 
 -- Release makes allocations due again that were claimed and not sent.
--- name: Release :exec
+-- name: Release :execrows
 WITH held AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a
     JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
