@@ -108,7 +108,8 @@ func (a *Allocation) absent(o Outcome, now time.Time, p Policy) {
 		a.VoidedAt = now
 		a.Resends++
 	}
-	settled := a.LastCallAt.Add(p.SettleTime)
+	// LastCallAt is the time of the claim; the call may have begun a CallTimeout later.
+	settled := a.LastCallAt.Add(p.CallTimeout + p.SettleTime)
 	if a.forgotten(now, p) {
 		return
 	}

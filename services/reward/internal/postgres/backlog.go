@@ -22,7 +22,7 @@ const (
 //nolint:gochecknoglobals // metrics are registered once per process
 var (
 	dueGauge        = gauge("urr_rewards_due_oldest_seconds", "How long the oldest reward is due that nobody pays; 0: nothing is due.")
-	unknownGauge    = gauge("urr_rewards_unknown", "Rewards of which a call may have paid; 100000 stands for more too.")
+	unknownGauge    = gauge("urr_rewards_unknown", "Rewards of which a call may have paid, without those that are held; 100000 stands for more too.")
 	unknownAgeGauge = gauge("urr_rewards_unknown_oldest_seconds", "How long the oldest of them has been unknown.")
 	heldGauge       = gauge("urr_rewards_held", "Rewards that an operator must resolve; 100000 stands for more too.")
 	lapsedGauge     = gauge("urr_rewards_leases_lapsed", "Rewards whose worker is gone and which no other has taken over yet.")

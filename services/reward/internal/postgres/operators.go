@@ -217,7 +217,7 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 			return err
 		}
 		a := payout.Resolve(toAllocation(row.EventRewardAllocation, row.CancelledAt), paid, transactionID, row.Now)
-		changes = []changed{{allocation: a, row: row.EventRewardAllocation, now: row.Now}}
+		changes = []changed{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}}
 		return writeChanges(ctx, tx, q, changes)
 	})
 	if err == nil {
@@ -252,6 +252,7 @@ func allocationNotFound(err error) error {
 type changed struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation
+	restock    bool // asked for by the cancellation of the campaign; the row has that of its own
 	now        time.Time
 }
 
@@ -268,7 +269,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []chang
 		if typ := eventType(a); typ != "" {
 			out = append(out, event(a, typ, c.now))
 		}
-		if a.Status == payout.Cancelled && c.row.Restock {
+		if a.Status == payout.Cancelled && (c.row.Restock || c.restock) {
 			entries = append(entries, c.row.EntryID)
 		}
 	}

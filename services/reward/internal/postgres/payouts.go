@@ -2,14 +2,17 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/proto/events"
@@ -18,8 +21,12 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// settleBatch is the number of outcomes that one transaction writes.
-const settleBatch = 100
+const (
+	// settleBatch is the number of outcomes that one transaction writes; the first waits settleDelay
+	// for others.
+	settleBatch = 100
+	settleDelay = 2 * time.Millisecond
+)
 
 // Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
 // together by the next one.
@@ -40,7 +47,7 @@ type settlement struct {
 // NewPayouts makes the store.
 func NewPayouts(d *Database) *Payouts {
 	p := &Payouts{Database: d}
-	p.settles = batch.NewCoalescer(batch.Config{Max: settleBatch}, p.settleAll)
+	p.settles = batch.NewItems(batch.Config{Max: settleBatch, Delay: settleDelay}, p.settleAll)
 	return p
 }
 
@@ -83,22 +90,74 @@ func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
 }
 
 // HoldAbandoned implements payout.Store.
-func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (int, error) {
-	ids, err := p.q.HoldAbandoned(ctx, db.HoldAbandonedParams{
-		Kind: string(kind), MaxRecoveries: int32(policy.MaxRecoveries), Code: payout.CodeWorkersDied, Now: p.now(), //nolint:gosec // a small setting
+func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (held int, err error) {
+	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		rows, err := q.HoldAbandoned(ctx, db.HoldAbandonedParams{
+			Kind: string(kind), MaxRecoveries: int32(policy.MaxRecoveries), Code: payout.CodeWorkersDied, Now: p.now(), //nolint:gosec // a small setting
+		})
+		if err != nil {
+			return err
+		}
+		held = len(rows)
+		out := make([]outbox.Event, len(rows))
+		for i, r := range rows {
+			a := toAllocation(r.EventRewardAllocation, nil)
+			out[i] = event(a, eventType(a), r.Now)
+		}
+		return outbox.Insert(ctx, tx, source, out...)
 	})
-	entered(payout.Failed, len(ids))
-	return len(ids), postgres.Err(err)
+	if err != nil {
+		return 0, err
+	}
+	if held > 0 {
+		entered(payout.Failed, held)
+		p.opts.Published()
+	}
+	return held, nil
 }
 
 // Settle implements payout.Store.
 func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
+	c.Result.TransactionID, c.Result.Message = storable(c.Result.TransactionID), storable(c.Result.Message)
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})
 }
 
-// settleAll decides about locked allocations, in one transaction. Two outcomes of one allocation are
-// decided one after the other.
-func (p *Payouts) settleAll(ctx context.Context, items []settlement) (applied []bool, err error) {
+// maxText bounds what is kept of a provider's text, in bytes.
+const maxText = 1000
+
+// storable returns text as PostgreSQL accepts it: in UTF-8 and without U+0000. A provider may send
+// anything.
+func storable(s string) string {
+	s = s[:min(len(s), maxText)]
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// settleAll writes outcomes in one transaction. If it fails for another reason than an unavailable
+// database, each is written alone, so that one that cannot be written delays no other.
+func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Result[bool], error) {
+	applied, err := p.settleTogether(ctx, items)
+	out := make([]batch.Result[bool], len(items))
+	switch {
+	case err == nil:
+		for i := range out {
+			out[i].Value = applied[i]
+		}
+	case len(items) == 1 || errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil:
+		return nil, err
+	default:
+		for i := range out {
+			if applied, err = p.settleTogether(ctx, items[i:i+1]); err == nil {
+				out[i].Value = applied[0]
+			}
+			out[i].Err = err
+		}
+	}
+	return out, nil
+}
+
+// settleTogether decides about locked allocations, in one transaction. Two outcomes of one
+// allocation are decided one after the other.
+func (p *Payouts) settleTogether(ctx context.Context, items []settlement) (applied []bool, err error) {
 	var changes []changed
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		applied = make([]bool, len(items))
@@ -139,7 +198,7 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	var changes []changed
 	for _, r := range rows {
 		if l := locked[r.EventRewardAllocation.ID]; l.after != nil {
-			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, now: l.now})
+			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
 		}
 	}
 	return changes, writeChanges(ctx, tx, q, changes)

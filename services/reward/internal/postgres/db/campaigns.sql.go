@@ -463,16 +463,16 @@ func (q *Queries) Prizes(ctx context.Context, eventID string) ([]Prize, error) {
 
 const ReachedMilestones = `-- name: ReachedMilestones :many
 SELECT DISTINCT milestone::int AS day FROM event_reward_allocation
-WHERE member_id = $1 AND event_id = $2 AND milestone IS NOT NULL
+WHERE event_id = $1 AND member_id = $2 AND milestone IS NOT NULL
 `
 
 type ReachedMilestonesParams struct {
-	MemberID string
 	EventID  string
+	MemberID string
 }
 
 func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesParams) ([]int32, error) {
-	rows, err := q.db.Query(ctx, ReachedMilestones, arg.MemberID, arg.EventID)
+	rows, err := q.db.Query(ctx, ReachedMilestones, arg.EventID, arg.MemberID)
 	if err != nil {
 		return nil, err
 	}

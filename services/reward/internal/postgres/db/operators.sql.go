@@ -16,9 +16,9 @@ SELECT k.kind::text AS kind,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
                               WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
-                              WHERE a.unknown_since IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
+                              WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
-                                            WHERE a.unknown_since IS NOT NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
+                                            WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
        working.lapsed, working.recovered,
        coalesce(greatest(0, extract(epoch FROM t.now - least(
            (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
@@ -51,8 +51,8 @@ type BacklogRow struct {
 	DueSeconds     float64
 }
 
-// Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended. Counts end at 100000, so that
-// they stay cheap during a long outage of a provider.
+// Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended, unknown only those that are not held.
+// Counts end at 100000, so that they stay cheap during a long outage of a provider.
 func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) ([]BacklogRow, error) {
 	rows, err := q.db.Query(ctx, Backlog, arg.Kinds, arg.Now)
 	if err != nil {
@@ -268,7 +268,10 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]EventRewa
 }
 
 const CallsOf = `-- name: CallsOf :many
-SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version
+SELECT version, action, sent_at, ended_at, outcome, error FROM (
+    SELECT allocation_id, version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
+) AS latest
+ORDER BY version
 `
 
 type CallsOfRow struct {
@@ -280,6 +283,7 @@ type CallsOfRow struct {
 	Error   *string
 }
 
+// CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is called again and again.
 func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow, error) {
 	rows, err := q.db.Query(ctx, CallsOf, allocationID)
 	if err != nil {
@@ -308,7 +312,8 @@ func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow
 }
 
 const CampaignCancelDone = `-- name: CampaignCancelDone :exec
-UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp()) WHERE event_id = $1
+UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp())
+WHERE event_id = $1 AND cancelled_at < coalesce($2::timestamptz, now()) - interval '10 s'
 `
 
 type CampaignCancelDoneParams struct {
@@ -316,6 +321,7 @@ type CampaignCancelDoneParams struct {
 	Now     *time.Time
 }
 
+// CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not seen its mark: they take 8 s at most.
 func (q *Queries) CampaignCancelDone(ctx context.Context, arg CampaignCancelDoneParams) error {
 	_, err := q.db.Exec(ctx, CampaignCancelDone, arg.EventID, arg.Now)
 	return err
@@ -373,6 +379,7 @@ SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock 
     reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
+    held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 FROM chosen WHERE a.id = chosen.id
 RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
@@ -503,7 +510,8 @@ func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, 
 }
 
 const GetAllocation = `-- name: GetAllocation :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id WHERE a.id = $1
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+FROM event_reward_allocation AS a WHERE a.id = $1
 `
 
 type GetAllocationRow struct {
@@ -572,9 +580,11 @@ func (q *Queries) InsertWinner(ctx context.Context, arg InsertWinnerParams) erro
 }
 
 const LockHeld = `-- name: LockHeld :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE OF a
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
+WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE
 `
 
 type LockHeldParams struct {
@@ -585,6 +595,7 @@ type LockHeldParams struct {
 type LockHeldRow struct {
 	EventRewardAllocation EventRewardAllocation
 	CancelledAt           *time.Time
+	CancelRestock         bool
 	Now                   time.Time
 }
 
@@ -622,6 +633,7 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.EventRewardAllocation.HeldAt,
 		&i.EventRewardAllocation.CreatedAt,
 		&i.CancelledAt,
+		&i.CancelRestock,
 		&i.Now,
 	)
 	return i, err
@@ -649,10 +661,11 @@ func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) e
 const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
 SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR UPDATE SKIP LOCKED
+ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
+// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries that reference the campaign do not
+// wait for this lock; a stronger one would deadlock with an announcement that has inserted an entry of the same winner.
 func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
 	var i Campaign
@@ -735,9 +748,10 @@ func (q *Queries) ResumeProvider(ctx context.Context, name string) error {
 
 const Retry = `-- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL AND c.cancelled_at IS NULL
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) IS NULL
+    ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,

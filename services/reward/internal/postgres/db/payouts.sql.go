@@ -12,41 +12,41 @@ import (
 
 const Claim = `-- name: Claim :many
 WITH lapsed AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at,
+           CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END AS unknown_since
+    FROM event_reward_allocation AS a
     WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $1 AND a.recoveries < $2::int
       AND a.lease_until < coalesce($3::timestamptz, now())
     ORDER BY a.id LIMIT $4 FOR UPDATE SKIP LOCKED
 ), fresh AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at, a.unknown_since
+    FROM event_reward_allocation AS a
     WHERE a.reward_status = 'PENDING' AND a.reward_kind = $1 AND a.next_retry_at <= coalesce($3::timestamptz, now())
     ORDER BY a.next_retry_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ), again AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at, a.unknown_since
+    FROM event_reward_allocation AS a
     WHERE a.reward_status = 'FAILED' AND a.reward_kind = $1 AND a.next_retry_at <= coalesce($3::timestamptz, now())
     ORDER BY a.next_retry_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ), picked AS (
-    SELECT due.id, due.reward_status FROM (
-        SELECT id, reward_status, row_number() OVER () AS n FROM lapsed
-        UNION ALL SELECT id, reward_status, row_number() OVER () FROM fresh
-        UNION ALL SELECT id, reward_status, row_number() OVER () FROM again
+    SELECT due.id, due.event_id, due.reward_status, due.retry_count, due.ask_first, due.cancel_requested_at, due.unknown_since, due.n FROM (
+        SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () AS n FROM lapsed
+        UNION ALL SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () FROM fresh
+        UNION ALL SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () FROM again
     ) AS due
     WHERE NOT EXISTS (SELECT FROM paused_providers AS paused WHERE paused.name = $1)
     ORDER BY due.n LIMIT $4
 ), chosen AS (
-    SELECT p.id, p.reward_status, unknown.since,
-           CASE WHEN a.ask_first OR a.cancel_requested_at IS NOT NULL OR c.cancelled_at IS NOT NULL
-                  OR (unknown.since IS NOT NULL AND a.retry_count >= $5::int)
-                  OR unknown.since < coalesce($3::timestamptz, clock_timestamp()) - make_interval(secs => $6)
+    SELECT p.id, p.reward_status, p.unknown_since,
+           CASE WHEN p.ask_first OR p.cancel_requested_at IS NOT NULL
+                  OR (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = p.event_id) IS NOT NULL
+                  OR (p.unknown_since IS NOT NULL AND p.retry_count >= $5::int)
+                  OR p.unknown_since < coalesce($3::timestamptz, clock_timestamp()) - make_interval(secs => $6)
                 THEN 'ASK' ELSE 'PAY' END AS action
-    FROM picked AS p
-    JOIN event_reward_allocation AS a ON a.id = p.id
-    JOIN campaigns AS c ON c.event_id = a.event_id
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN p.reward_status = 'PROCESSING' THEN coalesce(a.unknown_since, a.last_call_at) ELSE a.unknown_since END AS since
-    ) AS unknown
+    FROM (SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, n FROM picked LIMIT 100) AS p
 ), claimed AS (
     UPDATE event_reward_allocation AS a
-    SET reward_status = 'PROCESSING', version = a.version + 1, unknown_since = chosen.since,
+    SET reward_status = 'PROCESSING', version = a.version + 1, unknown_since = chosen.unknown_since,
         lease_until = coalesce($3::timestamptz, clock_timestamp()) + make_interval(secs => $7),
         recoveries = a.recoveries + CASE WHEN chosen.reward_status = 'PROCESSING' THEN 1 ELSE 0 END,
         last_call_at = CASE WHEN chosen.action = 'PAY' THEN coalesce($3::timestamptz, clock_timestamp()) ELSE a.last_call_at END
@@ -83,7 +83,9 @@ type ClaimRow struct {
 }
 
 // Claim takes due allocations of a kind under a new version and lease, and decides by the database's clock whether each is paid or asked
-// about. Each of the three groups gets a third of the slots first, so that none delays the others.
+// about. Each of the three groups gets a third of the slots first, so that none delays the others. Whatever decides is read by the
+// statement that locks the row: the snapshot of the others may be older. The call of a lapsed row was an ASK if ask_first is set, which
+// only an outcome clears; any other may have paid. The constant limit tells the planner that few rows are chosen of however many.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error) {
 	rows, err := q.db.Query(ctx, Claim,
 		arg.Kind,
@@ -162,10 +164,10 @@ WITH lapsed AS MATERIALIZED (
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
-    unknown_since = coalesce(a.unknown_since, a.last_call_at),
+    unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce($1::timestamptz, clock_timestamp()), error_code = $2::text, error_message = ''
 FROM lapsed WHERE a.id = lapsed.id
-RETURNING a.id
+RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
 type HoldAbandonedParams struct {
@@ -175,8 +177,13 @@ type HoldAbandonedParams struct {
 	MaxRecoveries int32
 }
 
-// HoldAbandoned stops allocations whose workers died too often.
-func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]int64, error) {
+type HoldAbandonedRow struct {
+	EventRewardAllocation EventRewardAllocation
+	Now                   time.Time
+}
+
+// HoldAbandoned stops allocations whose workers died too often. For unknown_since see Claim.
+func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]HoldAbandonedRow, error) {
 	rows, err := q.db.Query(ctx, HoldAbandoned,
 		arg.Now,
 		arg.Code,
@@ -187,13 +194,43 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []HoldAbandonedRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i HoldAbandonedRow
+		if err := rows.Scan(
+			&i.EventRewardAllocation.ID,
+			&i.EventRewardAllocation.EventID,
+			&i.EventRewardAllocation.MemberID,
+			&i.EventRewardAllocation.EntryID,
+			&i.EventRewardAllocation.RewardKind,
+			&i.EventRewardAllocation.RewardValue,
+			&i.EventRewardAllocation.Reason,
+			&i.EventRewardAllocation.Milestone,
+			&i.EventRewardAllocation.RewardStatus,
+			&i.EventRewardAllocation.IdempotencyKey,
+			&i.EventRewardAllocation.Resends,
+			&i.EventRewardAllocation.ExternalTransactionID,
+			&i.EventRewardAllocation.ProcessedAt,
+			&i.EventRewardAllocation.RetryCount,
+			&i.EventRewardAllocation.NextRetryAt,
+			&i.EventRewardAllocation.ErrorCode,
+			&i.EventRewardAllocation.ErrorMessage,
+			&i.EventRewardAllocation.Version,
+			&i.EventRewardAllocation.LeaseUntil,
+			&i.EventRewardAllocation.UnknownSince,
+			&i.EventRewardAllocation.LastCallAt,
+			&i.EventRewardAllocation.AskFirst,
+			&i.EventRewardAllocation.CancelRequestedAt,
+			&i.EventRewardAllocation.Restock,
+			&i.EventRewardAllocation.Recoveries,
+			&i.EventRewardAllocation.VoidedAt,
+			&i.EventRewardAllocation.HeldAt,
+			&i.EventRewardAllocation.CreatedAt,
+			&i.Now,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -202,8 +239,10 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 }
 
 const LockForSettle = `-- name: LockForSettle :many
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
 WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE OF a
 `
 
@@ -215,6 +254,7 @@ type LockForSettleParams struct {
 type LockForSettleRow struct {
 	EventRewardAllocation EventRewardAllocation
 	CancelledAt           *time.Time
+	CancelRestock         bool
 	Now                   time.Time
 }
 
@@ -258,6 +298,7 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 			&i.EventRewardAllocation.HeldAt,
 			&i.EventRewardAllocation.CreatedAt,
 			&i.CancelledAt,
+			&i.CancelRestock,
 			&i.Now,
 		); err != nil {
 			return nil, err

@@ -117,8 +117,9 @@ CREATE TABLE event_reward_allocation (
 CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
     WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
-CREATE INDEX reward_held ON event_reward_allocation (reward_kind, id) WHERE held_at IS NOT NULL;
-CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL;
+CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
+CREATE INDEX reward_milestones ON event_reward_allocation (event_id, member_id, milestone) WHERE milestone IS NOT NULL;
 CREATE INDEX reward_entry ON event_reward_allocation (entry_id);
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);
@@ -150,6 +151,18 @@ CREATE TABLE paused_providers (
     name      text        PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- PostgreSQL assumes at least ten pages for a table that was never vacuumed or analyzed, and prefers an index. Once a small table has
+-- been vacuumed, reading all of it looks cheaper, and such a plan stays cached while a campaign fills the table.
+ALTER TABLE campaigns SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE prizes SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE event_entry SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE reward_call SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE winners SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+-- Each payout leaves two dead entries in the indexes of the queue, at their front, where every claim reads. A share of all rows would
+-- let them grow with the number of finished rows.
+ALTER TABLE event_reward_allocation SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_threshold = 10000, autovacuum_vacuum_scale_factor = 0.01);
 
 -- +goose Down
 DROP TABLE paused_providers;

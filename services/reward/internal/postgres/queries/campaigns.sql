@@ -42,7 +42,7 @@ UPDATE event_entry SET prize_id = $2 WHERE id = $1;
 
 -- name: ReachedMilestones :many
 SELECT DISTINCT milestone::int AS day FROM event_reward_allocation
-WHERE member_id = $1 AND event_id = $2 AND milestone IS NOT NULL;
+WHERE event_id = $1 AND member_id = $2 AND milestone IS NOT NULL;
 
 -- name: InsertAllocation :one
 INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, idempotency_key, next_retry_at, created_at)

@@ -1,9 +1,14 @@
 -- GetAllocation returns one allocation with whether its campaign is cancelled.
 -- name: GetAllocation :one
-SELECT sqlc.embed(a), c.cancelled_at FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id WHERE a.id = $1;
+SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+FROM event_reward_allocation AS a WHERE a.id = $1;
 
+-- CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is called again and again.
 -- name: CallsOf :many
-SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version;
+SELECT version, action, sent_at, ended_at, outcome, error FROM (
+    SELECT * FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
+) AS latest
+ORDER BY version;
 
 -- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
 -- name: ByMember :many
@@ -35,6 +40,7 @@ SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestam
     reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+    held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
 FROM chosen WHERE a.id = chosen.id
 RETURNING sqlc.embed(a), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
@@ -50,9 +56,10 @@ UPDATE prizes AS p SET stock = p.stock + back.n FROM back WHERE p.id = back.id;
 -- Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
 -- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL AND c.cancelled_at IS NULL
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) IS NULL
+    ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
@@ -67,9 +74,11 @@ WHERE event_id = $1 AND reward_status = 'FAILED' AND id > @after AND next_retry_
 
 -- LockHeld locks an allocation that is held.
 -- name: LockHeld :one
-SELECT sqlc.embed(a), c.cancelled_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE OF a;
+SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
+WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE;
 
 -- name: MarkCampaignCancelled :execrows
 UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, sqlc.narg('now')::timestamptz, clock_timestamp()), cancel_restock = cancel_restock OR @restock::bool
@@ -83,8 +92,10 @@ SELECT event_id, cancel_restock FROM campaigns WHERE cancelled_at IS NOT NULL AN
 SELECT id FROM event_reward_allocation
 WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > @after ORDER BY id LIMIT @chunk;
 
+-- CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not seen its mark: they take 8 s at most.
 -- name: CampaignCancelDone :exec
-UPDATE campaigns SET cancel_done_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) WHERE event_id = $1;
+UPDATE campaigns SET cancel_done_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+WHERE event_id = $1 AND cancelled_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '10 s';
 
 -- name: PauseProvider :exec
 INSERT INTO paused_providers (name, paused_at) VALUES ($1, coalesce(sqlc.narg('now')::timestamptz, now())) ON CONFLICT DO NOTHING;
@@ -92,17 +103,17 @@ INSERT INTO paused_providers (name, paused_at) VALUES ($1, coalesce(sqlc.narg('n
 -- name: ResumeProvider :exec
 DELETE FROM paused_providers WHERE name = $1;
 
--- Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended. Counts end at 100000, so that
--- they stay cheap during a long outage of a provider.
+-- Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended, unknown only those that are not held.
+-- Counts end at 100000, so that they stay cheap during a long outage of a provider.
 -- name: Backlog :many
 SELECT k.kind::text AS kind,
        ((SELECT p.paused_at FROM paused_providers AS p WHERE p.name = k.kind) IS NOT NULL)::bool AS paused,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
                               WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
-                              WHERE a.unknown_since IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
+                              WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
-                                            WHERE a.unknown_since IS NOT NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
+                                            WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
        working.lapsed, working.recovered,
        coalesce(greatest(0, extract(epoch FROM t.now - least(
            (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
@@ -132,11 +143,12 @@ INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES (
 -- name: CampaignsOfPromotion :many
 SELECT * FROM campaigns WHERE promotion_id = @promotion_id::text AND cancelled_at IS NULL ORDER BY event_id;
 
--- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
+-- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries that reference the campaign do not
+-- wait for this lock; a stronger one would deadlock with an announcement that has inserted an entry of the same winner.
 -- name: LockUnfinishedWinners :one
 SELECT * FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: WinnersAfter :many
 SELECT request_id, member_id FROM winners WHERE promotion_id = @promotion_id AND request_id > @after ORDER BY request_id LIMIT @chunk;
