@@ -91,10 +91,12 @@ func Outbox() lifecycle.Command[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate applies the migrations of the database and creates the topic of this service.
+// Migrate applies the migrations of the database and creates the topic of this service. It also
+// creates the topic that is consumed: the service that publishes it may be installed later, and a
+// group without partitions would look like a broken one.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards}, pkgkafka.Topic{Name: events.Requests})
 }
