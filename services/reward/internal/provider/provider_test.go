@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,7 @@ func newAnswering(t *testing.T, status int, body string, opts provider.Options) 
 	}))
 	t.Cleanup(server.Close)
 	p.Client = provider.New(server.URL+"/api/", opts)
-	t.Cleanup(p.Client.Close)
+	t.Cleanup(p.Close)
 	return p
 }
 
@@ -64,11 +65,11 @@ func allocation() payout.Allocation {
 // was paid.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	pay := func(t *testing.T, p *answering) payout.Result { return p.Pay(t.Context(), allocation()) }
-	ask := func(t *testing.T, p *answering) payout.Result { return p.Lookup(t.Context(), key) }
-	void := func(t *testing.T, p *answering) payout.Result { return p.Void(t.Context(), key) }
+	pay := func(ctx context.Context, p *answering) payout.Result { return p.Pay(ctx, allocation()) }
+	ask := func(ctx context.Context, p *answering) payout.Result { return p.Lookup(ctx, key) }
+	void := func(ctx context.Context, p *answering) payout.Result { return p.Void(ctx, key) }
 	for _, c := range []struct {
-		call   func(*testing.T, *answering) payout.Result
+		call   func(context.Context, *answering) payout.Result
 		name   string
 		status int
 		body   string
@@ -105,7 +106,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d %s: %s", c.status, c.name, c.want), func(t *testing.T) {
 			t.Parallel()
 			p := newAnswering(t, c.status, c.body, provider.Options{})
-			got := c.call(t, p)
+			got := c.call(t.Context(), p)
 			require.Equal(t, c.want, got.Outcome, got.Message)
 			require.Equal(t, c.want == payout.Paid, got.TransactionID == "tx-1")
 			require.Len(t, p.requests(), 1, "nothing is repeated or redirected")
