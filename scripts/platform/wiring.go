@@ -172,7 +172,7 @@ func (w Wiring) own(env map[string]string, s Service) {
 		// The sandbox pays points and coupons too. Development does not wait for minutes.
 		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.SandboxURL+"/rewards", w.SandboxURL+"/rewards"
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
-		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "30s", "10s"
+		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 	}

@@ -124,7 +124,7 @@ func TestSilence(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is no answer
+		_, err := http.DefaultClient.Do(req)
 		done <- err
 	}()
 	waittest.Until(t, func() bool { return p.lookup("k") == http.StatusOK }, "it is paid")

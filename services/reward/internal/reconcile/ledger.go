@@ -106,7 +106,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	transport := &http.Transport{ResponseHeaderTimeout: headerTimeout, Proxy: http.ProxyFromEnvironment}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := (&http.Client{Transport: transport}).Do(req) //nolint:bodyclose // closed by body
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("ledger: %w", err)
