@@ -18,7 +18,7 @@ const maxBody = 64 << 10
 // Server answers the provider's API:
 //
 //	POST /v1/payouts               pays an Order: 200 with the Payout; 422 not paid, 410 never will be
-//	GET  /v1/payouts/{key}         200 with the Payout, or 404
+//	GET  /v1/payouts/{key}         200 with the Payout, or 404 with the key
 //	POST /v1/payouts/{key}/void    204: never paid from now on; 409 with the Payout that was made
 //	GET  /v1/ledger                every Payout, one per line, for audits
 //	GET  /v1/faults                the Faults
@@ -161,9 +161,10 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
 	}
-	p, ok := s.ledger.Lookup(r.PathValue("key"), remembered(f.LookupRetention))
+	key := r.PathValue("key")
+	p, ok := s.ledger.Lookup(key, remembered(f.LookupRetention))
 	if !ok {
-		refuse(w, http.StatusNotFound, "no payout of this key")
+		answer(w, http.StatusNotFound, map[string]string{"key": key, "error": "no payout of this key"})
 		return
 	}
 	answer(w, http.StatusOK, p)

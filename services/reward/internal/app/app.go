@@ -40,9 +40,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	database := postgres.New(pool, postgres.Options{Published: relay.Signal})
 	payouts := postgres.NewPayouts(database)
 	a.OnClose("outcomes", payouts.Close)
+	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
+	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
 	engines := engines{}
-	for kind, url := range map[payout.Kind]string{payout.Point: cfg.PointURL, payout.Coupon: cfg.CouponURL} {
-		client := provider.New(url, provider.Options{Rate: float64(cfg.Rate)})
+	for kind, client := range map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons} {
 		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
 		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
 		engines = append(engines, engine)
@@ -68,7 +69,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators))
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		points.Rekey(next.PointToken)
+		coupons.Rekey(next.CouponToken)
+		return server.Rekey(next.RPC.Accept)
+	})
 	return a.Run(ctx)
 }
 
@@ -86,10 +91,12 @@ func Outbox() lifecycle.Command[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate applies the migrations of the database and creates the topic of this service.
+// Migrate applies the migrations of the database and creates the topic of this service. It also
+// creates the topic that is consumed: the service that publishes it may be installed later, and a
+// group without partitions would look like a broken one.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards}, pkgkafka.Topic{Name: events.Requests})
 }

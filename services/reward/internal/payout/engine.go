@@ -72,6 +72,7 @@ type Engine struct {
 
 // NewEngine makes an engine with a number of slots for concurrent calls.
 func NewEngine(kind Kind, store Store, provider Provider, policy Policy, slots int, log *slog.Logger) *Engine {
+	abandonedTotal.WithLabelValues(string(kind)) // starts at 0, so that the first one is an increase
 	return &Engine{
 		kind: kind, store: store, provider: provider, policy: policy, log: log.With("kind", string(kind)),
 		slots: make(chan struct{}, slots), wake: make(chan struct{}, 1), held: make(map[int64]int64),

@@ -34,6 +34,9 @@ func (s Campaigns) Enter(
 		earned, err = fn(ctx, e)
 		return err
 	})
+	if err == nil && !earned.Repeated {
+		entered(payout.Pending, len(earned.Rewards))
+	}
 	return earned, err
 }
 

@@ -122,6 +122,7 @@ func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, e
 
 // Cancel implements payout.Operators.
 func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {
+	cancelled := 0
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		rows, err := q.Cancel(ctx, db.CancelParams{Ids: ids, Restock: restock, Now: s.now()})
 		if err != nil {
@@ -139,12 +140,14 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 				entries = append(entries, r.EventRewardAllocation.EntryID)
 			}
 		}
+		cancelled = len(changes)
 		if err := giveBack(ctx, q, entries); err != nil {
 			return err
 		}
 		return outbox.Insert(ctx, tx, source, changes...)
 	})
 	if err == nil {
+		entered(payout.Cancelled, cancelled)
 		s.opts.Published()
 		s.Changed()
 	}
@@ -203,6 +206,7 @@ func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.
 
 // Resolve implements payout.Operators.
 func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
+	var changes []changed
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		row, err := q.LockHeld(ctx, db.LockHeldParams{ID: id, Now: s.now()})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -215,9 +219,11 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 			return err
 		}
 		a := payout.Resolve(toAllocation(row.EventRewardAllocation, row.CancelledAt), paid, transactionID, row.Now)
-		return writeChanges(ctx, tx, q, []changed{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}})
+		changes = []changed{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}}
+		return writeChanges(ctx, tx, q, changes)
 	})
 	if err == nil {
+		countChanges(changes)
 		s.opts.Published()
 	}
 	return err

@@ -64,6 +64,7 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
+	entered(payout.Processing, len(rows))
 	claims := make([]payout.Claimed, len(rows))
 	for i, r := range rows {
 		claims[i] = payout.Claimed{Action: payout.Action(r.Action), Allocation: payout.Allocation{
@@ -83,7 +84,9 @@ func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, 
 // Release implements payout.Store.
 func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
 	ids, versions := columnsOf(held)
-	return postgres.Err(p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()}))
+	released, err := p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()})
+	entered(payout.Failed, int(released))
+	return postgres.Err(err)
 }
 
 // HoldAbandoned implements payout.Store.
@@ -107,6 +110,7 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 		return 0, err
 	}
 	if held > 0 {
+		entered(payout.Failed, held)
 		p.opts.Published()
 	}
 	return held, nil
@@ -154,23 +158,26 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 // settleTogether decides about locked allocations, in one transaction. Two outcomes of one
 // allocation are decided one after the other.
 func (p *Payouts) settleTogether(ctx context.Context, items []settlement) (applied []bool, err error) {
+	var changes []changed
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		applied = make([]bool, len(items))
-		return p.decideAll(ctx, tx, q, items, applied)
+		changes, err = p.decideAll(ctx, tx, q, items, applied)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	countChanges(changes)
 	if slices.Contains(applied, true) {
 		p.opts.Published()
 	}
 	return applied, nil
 }
 
-func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) error {
+func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) ([]changed, error) {
 	rows, err := q.LockForSettle(ctx, p.outcomes(items))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	locked := make(map[int64]*lockedAllocation, len(rows))
 	for _, r := range rows {
@@ -187,7 +194,7 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
 		}
 	}
-	return writeChanges(ctx, tx, q, changes)
+	return changes, writeChanges(ctx, tx, q, changes)
 }
 
 // lockedAllocation is an allocation whose row is locked, and what has been decided about it.

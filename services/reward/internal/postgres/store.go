@@ -56,6 +56,7 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	if opts.Published == nil {
 		opts.Published = func() {}
 	}
+	startCounters()
 	return &Database{pool: pool, q: db.New(pool), opts: opts}
 }
 

@@ -10,27 +10,76 @@ import (
 	"time"
 )
 
-const Backlog = `-- name: Backlog :one
-SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.reward_status = 'FAILED' AND h.held_at IS NOT NULL) AS held,
-       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(least(d.fresh, d.again))) FROM (
-           SELECT (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-                   WHERE a.reward_kind = k.kind AND a.reward_status = 'PENDING' AND a.next_retry_at IS NOT NULL) AS fresh,
-                  (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-                   WHERE a.reward_kind = k.kind AND a.reward_status = 'FAILED' AND a.next_retry_at IS NOT NULL) AS again
-           FROM (VALUES ('POINT'), ('COUPON')) AS k (kind)) AS d), 0)::float8 AS oldest_due_seconds
+const Backlog = `-- name: Backlog :many
+SELECT k.kind::text AS kind,
+       ((SELECT p.paused_at FROM paused_providers AS p WHERE p.name = k.kind) IS NOT NULL)::bool AS paused,
+       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
+                              WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
+       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
+                              WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
+       coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
+                                            WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
+       working.lapsed, working.recovered,
+       coalesce(greatest(0, extract(epoch FROM t.now - least(
+           (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
+            WHERE a.reward_kind = k.kind AND a.reward_status = 'PENDING' AND a.next_retry_at IS NOT NULL),
+           (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
+            WHERE a.reward_kind = k.kind AND a.reward_status = 'FAILED' AND a.next_retry_at IS NOT NULL),
+           working.first_end))), 0)::float8 AS due_seconds
+FROM unnest($1::text[]) AS k (kind)
+CROSS JOIN (SELECT coalesce($2::timestamptz, now()) AS now) AS t
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE a.lease_until < t.now) AS lapsed, count(*) FILTER (WHERE a.recoveries > 0) AS recovered,
+           min(a.lease_until) AS first_end
+    FROM event_reward_allocation AS a WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = k.kind
+) AS working
 `
 
-type BacklogRow struct {
-	Held             int64
-	OldestDueSeconds float64
+type BacklogParams struct {
+	Kinds []string
+	Now   *time.Time
 }
 
-// Backlog is measured for the metrics.
-func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, Backlog, now)
-	var i BacklogRow
-	err := row.Scan(&i.Held, &i.OldestDueSeconds)
-	return i, err
+type BacklogRow struct {
+	Kind           string
+	Paused         bool
+	Held           int64
+	Unknown        int64
+	UnknownSeconds float64
+	Lapsed         int64
+	Recovered      int64
+	DueSeconds     float64
+}
+
+// Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended, unknown only those that are not held.
+// Counts end at 100000, so that they stay cheap during a long outage of a provider.
+func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) ([]BacklogRow, error) {
+	rows, err := q.db.Query(ctx, Backlog, arg.Kinds, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BacklogRow
+	for rows.Next() {
+		var i BacklogRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Paused,
+			&i.Held,
+			&i.Unknown,
+			&i.UnknownSeconds,
+			&i.Lapsed,
+			&i.Recovered,
+			&i.DueSeconds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ByEvent = `-- name: ByEvent :many

@@ -302,7 +302,7 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 	return items, nil
 }
 
-const Release = `-- name: Release :exec
+const Release = `-- name: Release :execrows
 WITH held AS MATERIALIZED (
     SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
     WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
@@ -323,9 +323,12 @@ type ReleaseParams struct {
 }
 
 // Release makes allocations due again that were claimed and not sent.
-func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
-	_, err := q.db.Exec(ctx, Release, arg.Now, arg.Ids, arg.Versions)
-	return err
+func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, Release, arg.Now, arg.Ids, arg.Versions)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const Renew = `-- name: Renew :exec

@@ -119,8 +119,8 @@ CREATE TABLE event_reward_allocation (
 CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
     WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
--- The status is always FAILED; as a condition it makes the planner read this index alone.
-CREATE INDEX reward_held ON event_reward_allocation (reward_status) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
 CREATE INDEX reward_milestones ON event_reward_allocation (event_id, member_id, milestone) WHERE milestone IS NOT NULL;
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);

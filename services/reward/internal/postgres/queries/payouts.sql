@@ -66,7 +66,7 @@ WHERE a.id = ANY(ARRAY(
     WHERE l.reward_status = 'PROCESSING'));
 
 -- Release makes allocations due again that were claimed and not sent.
--- name: Release :exec
+-- name: Release :execrows
 WITH held AS MATERIALIZED (
     SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
     WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
