@@ -71,7 +71,8 @@ func TestTopicThatOnlyTheNextReleaseConsumes(t *testing.T) {
 			}
 			publish(t, both, "k", "1")
 			run(t, members[0]) // the first member is the leader, which assigns the partitions
-			values := func() []string { // each once, since a rebalance may deliver a record again
+			// Each once, since a rebalance may deliver a record again.
+			values := func() []string {
 				return slices.Compact(slices.Sorted(slices.Values(slices.Concat(previous.values(), next.values()))))
 			}
 			requireEventually(t, []string{"1"}, values)
