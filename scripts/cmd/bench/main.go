@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -85,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 
 func printTable(r Report) {
 	fmt.Println()
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tvalue\tbaseline\tratio\tmust\taim\t\tunit")
 	for _, row := range r.Rows {
 		verdict := "ok"
@@ -93,8 +95,8 @@ func printTable(r Report) {
 			verdict = "misses"
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%s\t%s\n", row.Name, row.Value, row.Baseline, row.Ratio, row.Must, row.Aim, verdict, row.Unit)
-		for name, v := range row.Parts {
-			fmt.Fprintf(w, "%s\t%.1f\t\t\t\t\t\t\n", name, v)
+		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
+			fmt.Fprintf(w, "  %s\t%.1f\t\t\t\t\t\t\n", name, row.Parts[name])
 		}
 	}
 	_ = w.Flush() // standard output
@@ -113,20 +115,5 @@ func compare(layout platform.Layout, rows []bench.Result) error {
 	for _, lost := range bench.Lost(rows, kept.Rows) {
 		fmt.Println("slower than the kept report by more than 20 %:", lost)
 	}
-	return nil
-}
-
-func write(dir string, r Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "report.json"), raw, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	fmt.Printf("\nreport: %s\n", filepath.Join(dir, "report.json"))
 	return nil
 }
