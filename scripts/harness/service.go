@@ -43,6 +43,16 @@ func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 // Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
 
+// PID is the id of a running replica's process.
+func (s *Service) PID(i int) int {
+	s.p.tb.Helper()
+	proc := s.proc(i)
+	if proc == nil {
+		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
+	}
+	return proc.PID
+}
+
 // Kill kills a replica and does not restart it.
 func (s *Service) Kill(i int) {
 	s.p.tb.Helper()

@@ -30,6 +30,7 @@ type endpoints struct {
 	webhooks  *handlers.Webhooks
 	rewards   *handlers.Rewards // nil: there are none
 	existence *handlers.EventExistence
+	events    *handlers.Events
 	pages     *web.Pages
 	reference *docs.Reference
 }
@@ -45,7 +46,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 	routes := []*edge.Route{
 		{
 			ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: edge.User, Handler: e.auth.Me,
-			Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
+			FastPath: true, Poll: true, Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
 		},
 		{
 			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
