@@ -14,13 +14,13 @@ import (
 // it return an error.
 func Run(ctx context.Context, opts Options, do func(context.Context, *Platform) error) (err error) {
 	run := &program{ctx: ctx}
-	defer func() { err = errors.Join(err, run.end(), endAll()) }()
+	defer func() { err = errors.Join(err, run.end(), endAll()) }() //nolint:contextcheck // an interrupted run is cleaned up too
 	defer func() {
 		if r := recover(); r != nil && r != errFatal { //nolint:errorlint // the value itself
 			panic(r)
 		}
 	}()
-	return do(ctx, Start(run, opts))
+	return do(ctx, Start(run, opts)) //nolint:contextcheck // likewise
 }
 
 // errFatal is the panic that ends a program's run after Fatal.

@@ -87,7 +87,7 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 	}}
 	e.PrizeID = idOrZero(row.PrizeID)
 	e.Prize = prizeOf(&t.campaign, e.PrizeID)
-	rewards, err := t.q.AllocationsOfEntry(ctx, db.AllocationsOfEntryParams{MemberID: row.MemberID, EntryID: row.ID})
+	rewards, err := t.q.AllocationsOfEntries(ctx, db.AllocationsOfEntriesParams{MemberID: row.MemberID, EntryIds: []int64{row.ID}})
 	if err != nil {
 		return campaign.Earned{}, false, postgres.Err(err)
 	}
@@ -199,12 +199,12 @@ func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign
 		p.Milestones = append(p.Milestones, int(day))
 	}
 	slices.Sort(p.Milestones)
-	p.Earned, err = s.earned(ctx, &p)
+	p.Earned, err = s.earned(ctx, memberID, &p)
 	return p, err
 }
 
 // earned loads what the present entries of a part have earned.
-func (s Campaigns) earned(ctx context.Context, p *campaign.Part) ([]campaign.Earned, error) {
+func (s Campaigns) earned(ctx context.Context, member string, p *campaign.Part) ([]campaign.Earned, error) {
 	var ids []int64
 	var out []campaign.Earned
 	for _, e := range p.Present() {
@@ -214,7 +214,7 @@ func (s Campaigns) earned(ctx context.Context, p *campaign.Part) ([]campaign.Ear
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := s.q.AllocationsOfEntries(ctx, ids)
+	rows, err := s.q.AllocationsOfEntries(ctx, db.AllocationsOfEntriesParams{MemberID: member, EntryIds: ids})
 	if err != nil {
 		return nil, postgres.Err(err)
 	}

@@ -53,7 +53,9 @@ func TestProviderIsAway(t *testing.T) {
 				return points.count(t, `reward_kind = 'COUPON' AND reward_status = 'SUCCESS'`) == rewards/2
 			}, "the coupons are paid")
 			require.Empty(t, points.ledger.All())
-			require.NotZero(t, points.count(t, `error_code = 'UNAVAILABLE' AND next_retry_at IS NOT NULL`))
+			waittest.Until(t, func() bool {
+				return points.count(t, `error_code = 'UNAVAILABLE' AND next_retry_at IS NOT NULL`) > 0
+			}, "points are retried later")
 
 			points.server.SetFaults(sandbox.Faults{})
 			if tc.closed {

@@ -11,71 +11,18 @@ import (
 )
 
 const AllocationsOfEntries = `-- name: AllocationsOfEntries :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE entry_id = ANY($1::bigint[]) ORDER BY id
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = ANY($2::bigint[]) ORDER BY id
 `
 
-func (q *Queries) AllocationsOfEntries(ctx context.Context, entryIds []int64) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntries, entryIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EventRewardAllocation
-	for rows.Next() {
-		var i EventRewardAllocation
-		if err := rows.Scan(
-			&i.ID,
-			&i.EventID,
-			&i.MemberID,
-			&i.EntryID,
-			&i.RewardKind,
-			&i.RewardValue,
-			&i.Reason,
-			&i.Milestone,
-			&i.RewardStatus,
-			&i.IdempotencyKey,
-			&i.Resends,
-			&i.ExternalTransactionID,
-			&i.ProcessedAt,
-			&i.RetryCount,
-			&i.NextRetryAt,
-			&i.ErrorCode,
-			&i.ErrorMessage,
-			&i.Version,
-			&i.LeaseUntil,
-			&i.UnknownSince,
-			&i.LastCallAt,
-			&i.AskFirst,
-			&i.CancelRequestedAt,
-			&i.Restock,
-			&i.Recoveries,
-			&i.VoidedAt,
-			&i.HeldAt,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const AllocationsOfEntry = `-- name: AllocationsOfEntry :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id
-`
-
-type AllocationsOfEntryParams struct {
+type AllocationsOfEntriesParams struct {
 	MemberID string
-	EntryID  int64
+	EntryIds []int64
 }
 
-// AllocationsOfEntry reads along the member's allocations: an index of entries would cost each
+// AllocationsOfEntries reads along the member's allocations: an index of entries would cost each
 // payout two writes.
-func (q *Queries) AllocationsOfEntry(ctx context.Context, arg AllocationsOfEntryParams) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntry, arg.MemberID, arg.EntryID)
+func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEntriesParams) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsOfEntries, arg.MemberID, arg.EntryIds)
 	if err != nil {
 		return nil, err
 	}

@@ -49,14 +49,11 @@ INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, @created_at::timestamptz, @created_at::timestamptz)
 RETURNING *;
 
--- AllocationsOfEntry reads along the member's allocations: an index of entries would cost each
+-- AllocationsOfEntries reads along the member's allocations: an index of entries would cost each
 -- payout two writes.
--- name: AllocationsOfEntry :many
-SELECT * FROM event_reward_allocation WHERE member_id = $1 AND entry_id = $2 ORDER BY id;
+-- name: AllocationsOfEntries :many
+SELECT * FROM event_reward_allocation WHERE member_id = @member_id AND entry_id = ANY(@entry_ids::bigint[]) ORDER BY id;
 
 -- EntriesOf lists a member's entries in a campaign, newest first.
 -- name: EntriesOf :many
 SELECT id, period, draw_no, streak, prize_id FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400;
-
--- name: AllocationsOfEntries :many
-SELECT * FROM event_reward_allocation WHERE entry_id = ANY(@entry_ids::bigint[]) ORDER BY id;
