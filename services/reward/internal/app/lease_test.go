@@ -105,7 +105,7 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	arrived, release := c.calls.hold(t)
-	killed := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "600ms", "REWARD_LEASE": "1s"}, "")
+	killed := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "500ms", "REWARD_LEASE": "1s"}, "")
 	waittest.Receive(t, arrived, "the call")
 	killed.Kill()
 	require.Equal(t, payout.Processing, c.get().Status)
@@ -139,6 +139,6 @@ func TestRewardThatKillsItsWorkersIsHeld(t *testing.T) {
 	require.Equal(t, payout.CodeWorkersDied, a.Code)
 	require.NotZero(t, a.HeldAt)
 	require.Zero(t, a.NextRetryAt)
-	c.metric(c.start(nil, ""), "urr_rewards_held", 1)
+	c.metric(c.start(nil, ""), `urr_rewards_held{kind="POINT"}`, 1)
 	require.Zero(t, c.provider.Calls(c.key))
 }
