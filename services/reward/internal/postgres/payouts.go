@@ -76,7 +76,7 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 }
 
 // Renew implements payout.Store.
-func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, policy payout.Policy) error {
+func (p *Payouts) Renew(ctx context.Context, held []payout.Held, policy payout.Policy) error {
 	ids, versions := columnsOf(held)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
