@@ -13,7 +13,7 @@ import (
 // Result is the outcome of a row.
 type Result struct {
 	Name string `json:"name"`
-	// What says what Value measures, Baseline what it is compared with.
+	// What says what Value measures, Besides what Baseline measures.
 	What     string  `json:"what"`
 	Besides  string  `json:"besides"`
 	Unit     string  `json:"unit"`

@@ -16,8 +16,11 @@ import (
 // nanoseconds; stat counts hundredths of a second, too coarse for a round.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("process %d does not run (%w)", pid, err)
+	if err != nil {
+		return 0, fmt.Errorf("find the threads of process %d: %w", pid, err)
+	}
+	if len(threads) == 0 {
+		return 0, fmt.Errorf("process %d does not run", pid)
 	}
 	var sum time.Duration
 	for _, path := range threads {

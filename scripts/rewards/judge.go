@@ -102,9 +102,8 @@ func (j *judge) entries(ctx context.Context) error {
 
 // days counts the days in Korea from one time to another.
 func days(from, to time.Time) int {
-	korea := time.FixedZone("KST", 9*60*60)
-	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) }
-	return int(day(to.In(korea))-day(from.In(korea))) + 1
+	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
+	return int(day(to)-day(from)) + 1
 }
 
 // prizes compares the entries with the stock.

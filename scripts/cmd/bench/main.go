@@ -79,10 +79,10 @@ func run(ctx context.Context, args []string) error {
 		StartedAt: begun.UTC(), TookSeconds: time.Since(begun).Seconds(), Go: runtime.Version(), Processors: runtime.NumCPU(), Rows: rows,
 	}
 	printTable(report)
-	if err := compare(layout, rows); err != nil {
+	if err := write(layout.State("bench"), report); err != nil {
 		return err
 	}
-	return write(layout.State("bench"), report)
+	return compare(layout, rows)
 }
 
 func printTable(r Report) {

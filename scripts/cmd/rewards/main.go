@@ -37,7 +37,7 @@ type Config struct {
 	Break string `env:"BREAK"`
 }
 
-// Validate sets the seed.
+// Validate refuses an unknown BREAK, and takes a missing seed from the clock.
 func (c *Config) Validate() error {
 	if c.Break != "" && !slices.Contains(rewards.Damages(), c.Break) {
 		return fmt.Errorf("BREAK=%q: must be %s", c.Break, strings.Join(rewards.Damages(), " or "))
@@ -48,7 +48,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// slow is the duration of every fifth payment, below the time-out of development's calls.
+// slow is the duration of every fifth payment; it is below REWARD_CALL_TIMEOUT in development.
 const slow = time.Second
 
 func main() {

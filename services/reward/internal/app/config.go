@@ -104,6 +104,6 @@ func (c *Config) validateTimes() error {
 func (c *Config) policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: c.CallTimeout, Lease: c.Lease, MaxAttempts: c.MaxAttempts, RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		MaxRecoveries: maxRecoveries, SettleTime: c.SettleTime, KeyRetention: c.KeyRetention, LookupRetention: c.LookupRetention, Voids: true,
+		MaxRecoveries: maxRecoveries, SettleTime: c.SettleTime, KeyRetention: c.KeyRetention, LookupRetention: c.LookupRetention,
 	}
 }

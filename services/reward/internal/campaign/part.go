@@ -73,11 +73,3 @@ func (p *Part) Present() (out []Entry) {
 	}
 	return out
 }
-
-// drawPeriod names the period in which a draw counts.
-func (c *Campaign) drawPeriod(now time.Time) string {
-	if c.Period == PerDay {
-		return string(DayOf(now))
-	}
-	return string(WholeCampaign)
-}

@@ -16,7 +16,7 @@ func ago(d time.Duration) time.Time { return now.Add(-d) }
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 5 * time.Second, Lease: 30 * time.Second, MaxAttempts: 10, RetryMin: 5 * time.Minute, RetryMax: 6 * time.Hour,
-		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour, Voids: true,
+		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour,
 	}
 }
 

@@ -31,7 +31,7 @@ type Store interface {
 	// Claim takes up to n due allocations of the kind, each under a new version and lease.
 	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
 	// Renew extends the leases of claims that still hold.
-	Renew(ctx context.Context, kind Kind, held []Held, p Policy) error
+	Renew(ctx context.Context, held []Held, p Policy) error
 	// Settle applies Decide to the locked allocation and writes what follows, with its event.
 	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
 	// Release makes claims due again of which nothing was sent.
@@ -87,7 +87,7 @@ func (e *Engine) Wake() {
 	}
 }
 
-// Run pays until ctx ends. Calls that are under way then are finished; Wait waits for them.
+// Run pays until ctx ends, and returns when the calls under way have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -97,7 +97,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		if more := e.round(ctx); more {
 			e.awaitSlots(ctx)
 		} else {
-			e.pause(ctx)
+			loop.SleepOrWake(ctx, pollEvery, e.wake)
 		}
 	}
 	e.work.Wait()
@@ -165,21 +165,10 @@ func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
 
 func (e *Engine) free() int { return cap(e.slots) - len(e.slots) }
 
-// pause waits for the next poll, a wake-up or a free slot.
-func (e *Engine) pause(ctx context.Context) {
-	timer := time.NewTimer(pollEvery)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-e.wake:
-	case <-timer.C:
-	}
-}
-
 // awaitSlots waits until the slots of a whole claim are free, or for gatherFor after the first is.
 func (e *Engine) awaitSlots(ctx context.Context) {
 	for ctx.Err() == nil && e.free() == 0 {
-		e.pause(ctx)
+		loop.SleepOrWake(ctx, pollEvery, e.wake)
 	}
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
@@ -239,7 +228,7 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 		return e.provider.Pay(ctx, c.Allocation)
 	}
 	r = e.provider.Lookup(ctx, c.SentKey())
-	if r.Outcome != Absent || !e.policy.Voids {
+	if r.Outcome != Absent {
 		return r
 	}
 	if v := e.provider.Void(ctx, c.SentKey()); v.Outcome == Voided || v.Outcome == Paid {
@@ -301,7 +290,7 @@ func (e *Engine) renew(ctx context.Context) {
 	if len(held) == 0 {
 		return
 	}
-	if err := e.store.Renew(ctx, e.kind, held, e.policy); err != nil {
+	if err := e.store.Renew(ctx, held, e.policy); err != nil {
 		e.warn(ctx, "leases not renewed", err)
 	}
 }

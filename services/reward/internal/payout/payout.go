@@ -117,8 +117,6 @@ type Policy struct {
 	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
 	// answers what a call has paid.
 	KeyRetention, LookupRetention time.Duration
-	// Voids reports that the provider can void a key, which makes a later payment impossible.
-	Voids bool
 }
 
 // ResendWithin is the age of the oldest unknown call up to which a call may be repeated: the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,9 +13,6 @@ import (
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
-
-// chunk is the number of allocations that one transaction changes: far below the limit of its time.
-const chunk = 1000
 
 // Operators implements payout.Operators.
 type Operators struct {
@@ -154,14 +150,6 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 	return err
 }
 
-// giveBack returns the prizes of entries to the stock.
-func giveBack(ctx context.Context, q *db.Queries, entries []int64) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	return q.Restock(ctx, entries)
-}
-
 // CancelCampaign implements payout.Operators.
 func (s Operators) CancelCampaign(ctx context.Context, eventID string, restock bool) error {
 	n, err := s.q.MarkCampaignCancelled(ctx, db.MarkCampaignCancelledParams{EventID: eventID, Restock: restock, Now: s.now()})
@@ -248,41 +236,4 @@ func allocationNotFound(err error) error {
 		return payout.ErrNotFound
 	}
 	return postgres.Err(err)
-}
-
-// changed is a locked allocation and what becomes of it.
-type changed struct {
-	allocation payout.Allocation
-	row        db.EventRewardAllocation
-	restock    bool // asked for by the cancellation of the campaign; the row has that of its own
-	now        time.Time
-}
-
-// writeChanges updates allocations in the order given, which is that of their ids, with their events;
-// prizes of cancelled ones return to the stock where that was asked for.
-func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
-	var params db.SettleParams
-	var entries []int64
-	var out []outbox.Event
-	for _, c := range changes {
-		a := c.allocation
-		a.Version = c.row.Version + 1
-		addSettled(&params, a)
-		if typ := eventType(a); typ != "" {
-			out = append(out, event(a, typ, c.now))
-		}
-		if a.Status == payout.Cancelled && (c.row.Restock || c.restock) {
-			entries = append(entries, c.row.EntryID)
-		}
-	}
-	if len(params.Ids) == 0 {
-		return nil
-	}
-	if err := q.Settle(ctx, params); err != nil {
-		return err
-	}
-	if err := giveBack(ctx, q, entries); err != nil {
-		return err
-	}
-	return outbox.Insert(ctx, tx, source, out...)
 }

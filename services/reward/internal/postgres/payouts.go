@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
-	"urr.guru/proto/events"
-	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
@@ -76,7 +72,7 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 }
 
 // Renew implements payout.Store.
-func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, policy payout.Policy) error {
+func (p *Payouts) Renew(ctx context.Context, held []payout.Held, policy payout.Policy) error {
 	ids, versions := columnsOf(held)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
@@ -216,16 +212,6 @@ func (l *lockedAllocation) decide(it settlement) bool {
 	return ok
 }
 
-func addSettled(p *db.SettleParams, a payout.Allocation) {
-	p.Ids, p.Statuses, p.TransactionIds = append(p.Ids, a.ID), append(p.Statuses, string(a.Status)), append(p.TransactionIds, a.TransactionID)
-	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
-	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
-	p.AskFirsts, p.UnknownSinces = append(p.AskFirsts, a.AskFirst), append(p.UnknownSinces, a.UnknownSince)
-	p.LastCallAts = append(p.LastCallAts, a.LastCallAt)
-	p.VoidedAts, p.HeldAts = append(p.VoidedAts, a.VoidedAt), append(p.HeldAts, a.HeldAt)
-	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
-}
-
 func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
 	params := db.LockForSettleParams{Now: p.now()}
 	for _, it := range items {
@@ -233,44 +219,6 @@ func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
 		params.Outcomes, params.Errors = append(params.Outcomes, string(it.call.Result.Outcome)), append(params.Errors, it.call.Result.Message)
 	}
 	return params
-}
-
-// eventType is the event that follows a change; "" for attempts that are repeated.
-func eventType(a payout.Allocation) string {
-	switch {
-	case a.Status == payout.Success:
-		return events.RewardPaid
-	case a.Status == payout.Cancelled:
-		return events.RewardCancelled
-	case a.Status == payout.Failed && a.NextRetryAt.IsZero():
-		return events.RewardFailed
-	default:
-		return ""
-	}
-}
-
-func event(a payout.Allocation, typ string, now time.Time) outbox.Event {
-	id := strconv.FormatInt(a.ID, 10)
-	return outbox.Event{Topic: events.Rewards, Key: id, Type: typ, EntityVersion: a.Version, Payload: &eventsv1.RewardEvent{
-		Type: typ, AllocationId: id, EventId: a.EventID, UserId: a.MemberID, RewardKind: string(a.Kind), Value: a.Value,
-		Status: string(a.Status), TransactionId: a.TransactionID, Code: a.Code, Version: a.Version, OccurredAt: timestamppb.New(now),
-	}}
-}
-
-func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payout.Allocation {
-	a := payout.Allocation{
-		ID: r.ID, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
-		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt),
-		RetryCount: int(r.RetryCount), NextRetryAt: fromOptional(r.NextRetryAt), Version: r.Version, UnknownSince: fromOptional(r.UnknownSince),
-		LastCallAt: fromOptional(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: fromOptional(r.VoidedAt), HeldAt: fromOptional(r.HeldAt),
-		Reason: r.Reason, CreatedAt: r.CreatedAt, Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
-	}
-	for _, set := range []struct{ to, from *string }{{&a.TransactionID, r.ExternalTransactionID}, {&a.Code, r.ErrorCode}, {&a.Message, r.ErrorMessage}} {
-		if set.from != nil {
-			*set.to = *set.from
-		}
-	}
-	return a
 }
 
 func columnsOf(held []payout.Held) (ids, versions []int64) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 300 * time.Millisecond, Lease: time.Second, MaxAttempts: 6, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour, Voids: true,
+		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour,
 	}
 }
 
@@ -129,4 +130,41 @@ func (w *world) requireLedger(t *testing.T) {
 		require.Equal(t, map[string]int{"SUCCESS": 1}[status], paid[member], "%s is %s", member, status)
 	}
 	t.Log(counts)
+}
+
+// PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.
+func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	store := w.payouts(t)
+	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
+	applied, err := store.Settle(t.Context(), payout.Call{
+		ID: 1, Version: claims[0].Version, Action: payout.Pay,
+		Result: payout.Result{Outcome: payout.Refused, Message: "a\x00b\xff" + strings.Repeat("가", 1000)},
+	}, policy())
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, payout.CodeRefused, w.get(t).Code)
+	require.LessOrEqual(t, len(w.get(t).Message), 1010)
+}
+
+// A payout that is held after its workers died publishes REWARD_FAILED. Cancelling it ends it at
+// once, since no call can have paid.
+func TestAbandonedPayoutHasAnEventAndCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	w.set(t, `reward_status = 'PROCESSING', lease_until = now() - interval '1 s', recoveries = 5`)
+	held, err := w.payouts(t).HoldAbandoned(t.Context(), payout.Point, policy())
+	require.NoError(t, err)
+	require.Equal(t, 1, held)
+	var typ string
+	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT type FROM outbox`).Scan(&typ))
+	require.Equal(t, "REWARD_FAILED", typ)
+	require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+	require.Equal(t, payout.Cancelled, w.get(t).Status)
+	require.Zero(t, w.get(t).HeldAt)
 }

@@ -33,6 +33,9 @@ func Session() []postgres.Option {
 // source is the CloudEvents source of this service's events.
 const source = "reward"
 
+// chunk is the number of allocations that one transaction changes: far below the limit of its time.
+const chunk = 1000
+
 // Options of the stores.
 type Options struct {
 	// Now is set by tests only; nil is the database's clock.

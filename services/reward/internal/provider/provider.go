@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -118,13 +119,10 @@ func (c *Client) Admits() int {
 
 func (c *Client) tokens() int {
 	if c.limit.Limit() == rate.Inf {
-		return maxClaim
+		return math.MaxInt
 	}
-	return min(maxClaim, int(c.limit.Tokens()))
+	return int(c.limit.Tokens())
 }
-
-// maxClaim bounds a claim where no rate does.
-const maxClaim = 100
 
 // Pay implements payout.Provider.
 func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {

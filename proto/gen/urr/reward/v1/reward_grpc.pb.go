@@ -340,10 +340,10 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*Summary, error)
-	// Rewards of a status, and of a campaign or a member, newest first. With a member the status is
-	// optional.
+	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a member,
+	// where the status is optional.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, INVALID_REQUEST.
 	ListRewards(ctx context.Context, in *ListRewardsRequest, opts ...grpc.CallOption) (*ListRewardsResponse, error)
 	// A reward with its calls to the provider.
 	//
@@ -512,10 +512,10 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(context.Context, *GetSummaryRequest) (*Summary, error)
-	// Rewards of a status, and of a campaign or a member, newest first. With a member the status is
-	// optional.
+	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a member,
+	// where the status is optional.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, INVALID_REQUEST.
 	ListRewards(context.Context, *ListRewardsRequest) (*ListRewardsResponse, error)
 	// A reward with its calls to the provider.
 	//

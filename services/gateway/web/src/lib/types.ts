@@ -199,7 +199,6 @@ export interface Part {
   milestones: number[];
   drawsLeft: number;
   today: string;
-  // Today's attendance, the draws of the period, or the wins; newest first. Absent from an older
-  // server.
-  entries?: Entry[];
+  // Today's attendance, the draws of the period, or the wins; newest first.
+  entries: Entry[];
 }

@@ -84,7 +84,7 @@ export function Prizes({ campaign }: { campaign: Campaign }) {
 }
 
 export function Results({ part }: { part: Part }) {
-  const entries = part.entries ?? [];
+  const entries = part.entries;
   return (
     <section class="card" aria-labelledby="results">
       <h2 id="results">{t.results}</h2>

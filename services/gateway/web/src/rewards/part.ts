@@ -54,7 +54,7 @@ export function untilChange({ campaign, part }: State): number | undefined {
   return waits.length > 0 ? Math.min(300, ...waits) : undefined;
 }
 
-export const rewardsOf = (part: Part | undefined) => (part?.entries ?? []).flatMap((entry) => entry.rewards);
+export const rewardsOf = (part: Part | undefined) => part?.entries.flatMap((entry) => entry.rewards) ?? [];
 
 export const attend = (eventId: string): Promise<Entry> => once<Entry>("POST", `${path(eventId)}/attendance`, { body: {} });
 

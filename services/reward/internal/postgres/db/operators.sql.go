@@ -10,78 +10,6 @@ import (
 	"time"
 )
 
-const Backlog = `-- name: Backlog :many
-SELECT k.kind::text AS kind,
-       ((SELECT p.paused_at FROM paused_providers AS p WHERE p.name = k.kind) IS NOT NULL)::bool AS paused,
-       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
-                              WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
-       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
-                              WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
-       coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
-                                            WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
-       working.lapsed, working.recovered,
-       coalesce(greatest(0, extract(epoch FROM t.now - least(
-           (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-            WHERE a.reward_kind = k.kind AND a.reward_status = 'PENDING' AND a.next_retry_at IS NOT NULL),
-           (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-            WHERE a.reward_kind = k.kind AND a.reward_status = 'FAILED' AND a.next_retry_at IS NOT NULL),
-           working.first_end))), 0)::float8 AS due_seconds
-FROM unnest($1::text[]) AS k (kind)
-CROSS JOIN (SELECT coalesce($2::timestamptz, now()) AS now) AS t
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE a.lease_until < t.now) AS lapsed, count(*) FILTER (WHERE a.recoveries > 0) AS recovered,
-           min(a.lease_until) AS first_end
-    FROM event_reward_allocation AS a WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = k.kind
-) AS working
-`
-
-type BacklogParams struct {
-	Kinds []string
-	Now   *time.Time
-}
-
-type BacklogRow struct {
-	Kind           string
-	Paused         bool
-	Held           int64
-	Unknown        int64
-	UnknownSeconds float64
-	Lapsed         int64
-	Recovered      int64
-	DueSeconds     float64
-}
-
-// Backlog is measured for the metrics, a row for each kind. Due are also allocations whose lease has ended, unknown only those that are not held.
-// Counts end at 100000, so that they stay cheap during a long outage of a provider.
-func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) ([]BacklogRow, error) {
-	rows, err := q.db.Query(ctx, Backlog, arg.Kinds, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BacklogRow
-	for rows.Next() {
-		var i BacklogRow
-		if err := rows.Scan(
-			&i.Kind,
-			&i.Paused,
-			&i.Held,
-			&i.Unknown,
-			&i.UnknownSeconds,
-			&i.Lapsed,
-			&i.Recovered,
-			&i.DueSeconds,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const ByEvent = `-- name: ByEvent :many
 SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
 WHERE (event_id, reward_status, id) < ($1::text, $2::text, $3::bigint)
@@ -347,47 +275,6 @@ func (q *Queries) CampaignCancelDone(ctx context.Context, arg CampaignCancelDone
 	return err
 }
 
-const CampaignsOfPromotion = `-- name: CampaignsOfPromotion :many
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
-`
-
-func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) ([]Campaign, error) {
-	rows, err := q.db.Query(ctx, CampaignsOfPromotion, promotionID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Campaign
-	for rows.Next() {
-		var i Campaign
-		if err := rows.Scan(
-			&i.EventID,
-			&i.Title,
-			&i.Kind,
-			&i.OpensAt,
-			&i.ClosesAt,
-			&i.PromotionID,
-			&i.DailyKind,
-			&i.DailyValue,
-			&i.DrawsPerMember,
-			&i.Period,
-			&i.CancelledAt,
-			&i.CancelRestock,
-			&i.CancelDoneAt,
-			&i.WinnersAfter,
-			&i.WinnersDoneAt,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const Cancel = `-- name: Cancel :many
 WITH chosen AS MATERIALIZED (
     SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
@@ -580,28 +467,6 @@ func (q *Queries) GetAllocation(ctx context.Context, id int64) (GetAllocationRow
 	return i, err
 }
 
-const InsertWinner = `-- name: InsertWinner :exec
-INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
-`
-
-type InsertWinnerParams struct {
-	RequestID   string
-	PromotionID string
-	MemberID    string
-	AnnouncedAt time.Time
-}
-
-// InsertWinner keeps an announced winner; a repeated announcement changes nothing.
-func (q *Queries) InsertWinner(ctx context.Context, arg InsertWinnerParams) error {
-	_, err := q.db.Exec(ctx, InsertWinner,
-		arg.RequestID,
-		arg.PromotionID,
-		arg.MemberID,
-		arg.AnnouncedAt,
-	)
-	return err
-}
-
 const LockHeld = `-- name: LockHeld :one
 SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
        (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
@@ -658,59 +523,6 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.CancelledAt,
 		&i.CancelRestock,
 		&i.Now,
-	)
-	return i, err
-}
-
-const LockPromotion = `-- name: LockPromotion :exec
-SELECT pg_advisory_xact_lock(hashtextextended('winners:' || $1::text, 0))
-`
-
-func (q *Queries) LockPromotion(ctx context.Context, promotionID string) error {
-	_, err := q.db.Exec(ctx, LockPromotion, promotionID)
-	return err
-}
-
-const LockPromotionShared = `-- name: LockPromotionShared :exec
-SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || $1::text, 0))
-`
-
-// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored,
-// so that each winner meets each campaign.
-func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) error {
-	_, err := q.db.Exec(ctx, LockPromotionShared, promotionID)
-	return err
-}
-
-const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns
-WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-`
-
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created. Entries
-// that reference the campaign do not wait for this lock; a stronger one would deadlock with an
-// announcement that has inserted an entry of the same winner.
-func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
-	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
-	var i Campaign
-	err := row.Scan(
-		&i.EventID,
-		&i.Title,
-		&i.Kind,
-		&i.OpensAt,
-		&i.ClosesAt,
-		&i.PromotionID,
-		&i.DailyKind,
-		&i.DailyValue,
-		&i.DrawsPerMember,
-		&i.Period,
-		&i.CancelledAt,
-		&i.CancelRestock,
-		&i.CancelDoneAt,
-		&i.WinnersAfter,
-		&i.WinnersDoneAt,
-		&i.CreatedAt,
 	)
 	return i, err
 }
@@ -813,70 +625,6 @@ func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 	return items, nil
 }
 
-const RewardWinners = `-- name: RewardWinners :execrows
-WITH entries AS (
-    INSERT INTO event_entry (event_id, member_id, period, created_at)
-    SELECT $1, w.member_id, w.request_id, coalesce($5::timestamptz, now())
-    FROM (SELECT unnest($6::text[]) AS request_id, unnest($7::text[]) AS member_id) AS w
-    ON CONFLICT DO NOTHING
-    RETURNING id, member_id, period
-)
-INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, next_retry_at, created_at)
-SELECT $1, e.member_id, e.id, $2, $3, 'WINNER', $4::text || e.member_id || '-' || e.period,
-       coalesce($5::timestamptz, now()), coalesce($5::timestamptz, now())
-FROM entries AS e
-`
-
-type RewardWinnersParams struct {
-	EventID    string
-	Kind       string
-	Value      int64
-	KeyPrefix  string
-	Now        *time.Time
-	RequestIds []string
-	MemberIds  []string
-}
-
-// RewardWinners makes an entry and an allocation for each winner that has none.
-func (q *Queries) RewardWinners(ctx context.Context, arg RewardWinnersParams) (int64, error) {
-	result, err := q.db.Exec(ctx, RewardWinners,
-		arg.EventID,
-		arg.Kind,
-		arg.Value,
-		arg.KeyPrefix,
-		arg.Now,
-		arg.RequestIds,
-		arg.MemberIds,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const SetWinnersCursor = `-- name: SetWinnersCursor :exec
-UPDATE campaigns SET winners_after = $2,
-    winners_done_at = CASE WHEN $3::bool THEN coalesce($4::timestamptz, clock_timestamp()) END
-WHERE event_id = $1
-`
-
-type SetWinnersCursorParams struct {
-	EventID      string
-	WinnersAfter string
-	Done         bool
-	Now          *time.Time
-}
-
-func (q *Queries) SetWinnersCursor(ctx context.Context, arg SetWinnersCursorParams) error {
-	_, err := q.db.Exec(ctx, SetWinnersCursor,
-		arg.EventID,
-		arg.WinnersAfter,
-		arg.Done,
-		arg.Now,
-	)
-	return err
-}
-
 const Summary = `-- name: Summary :many
 SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0)::bigint AS points,
        count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
@@ -951,41 +699,6 @@ func (q *Queries) UncancelledIDs(ctx context.Context, arg UncancelledIDsParams) 
 			return nil, err
 		}
 		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const WinnersAfter = `-- name: WinnersAfter :many
-SELECT request_id, member_id FROM winners WHERE promotion_id = $1 AND request_id > $2 ORDER BY request_id LIMIT $3
-`
-
-type WinnersAfterParams struct {
-	PromotionID string
-	After       string
-	Chunk       int32
-}
-
-type WinnersAfterRow struct {
-	RequestID string
-	MemberID  string
-}
-
-func (q *Queries) WinnersAfter(ctx context.Context, arg WinnersAfterParams) ([]WinnersAfterRow, error) {
-	rows, err := q.db.Query(ctx, WinnersAfter, arg.PromotionID, arg.After, arg.Chunk)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WinnersAfterRow
-	for rows.Next() {
-		var i WinnersAfterRow
-		if err := rows.Scan(&i.RequestID, &i.MemberID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -154,8 +154,8 @@ type HoldAbandonedRow struct {
 	Now                   time.Time
 }
 
-// HoldAbandoned stops allocations whose workers died too often: those of earlier leases, and that of the lease that has ended. For
-// unknown_since see Claim.
+// HoldAbandoned stops allocations with which too many workers died: those of earlier leases, and
+// that of the lease that has ended. For unknown_since see Claim.
 func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]HoldAbandonedRow, error) {
 	rows, err := q.db.Query(ctx, HoldAbandoned,
 		arg.Now,

@@ -79,8 +79,8 @@ WHERE a.id = ANY(ARRAY(
     JOIN (SELECT unnest(@ids::bigint[]) AS id, unnest(@versions::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
     WHERE l.reward_status = 'PROCESSING'));
 
--- HoldAbandoned stops allocations whose workers died too often: those of earlier leases, and that of the lease that has ended. For
--- unknown_since see Claim.
+-- HoldAbandoned stops allocations with which too many workers died: those of earlier leases, and
+-- that of the lease that has ended. For unknown_since see Claim.
 -- name: HoldAbandoned :many
 WITH lapsed AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -163,46 +162,9 @@ func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	require.NoError(t, err, "the announcement did not wait until this transaction was ended as idle")
 }
 
-// PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.
-func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	store := w.payouts(t)
-	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
-	require.NoError(t, err)
-	require.Len(t, claims, 1)
-	applied, err := store.Settle(t.Context(), payout.Call{
-		ID: 1, Version: claims[0].Version, Action: payout.Pay,
-		Result: payout.Result{Outcome: payout.Refused, Message: "a\x00b\xff" + strings.Repeat("가", 1000)},
-	}, policy())
-	require.NoError(t, err)
-	require.True(t, applied)
-	require.Equal(t, payout.CodeRefused, w.get(t).Code)
-	require.LessOrEqual(t, len(w.get(t).Message), 1010)
-}
-
-// A payout that is stopped has an event, and cancelling it ends the question unless a call may have
-// paid.
-func TestStoppedPayout(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	w.set(t, `reward_status = 'PROCESSING', lease_until = now() - interval '1 s', recoveries = 5`)
-	held, err := w.payouts(t).HoldAbandoned(t.Context(), payout.Point, policy())
-	require.NoError(t, err)
-	require.Equal(t, 1, held)
-	var typ string
-	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT type FROM outbox`).Scan(&typ))
-	require.Equal(t, "REWARD_FAILED", typ)
-	require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
-	require.Equal(t, payout.Cancelled, w.get(t).Status)
-	require.Zero(t, w.get(t).HeldAt)
-}
-
-// A worker died while it asked about an old payout that an operator retries: nothing is unknown by
-// that, however long ago the last payment was sent.
-func TestQuestionOfADeadWorkerPaysNothing(t *testing.T) {
+// A worker died during a look-up, after an operator's retry. A look-up cannot pay, so the outcome of
+// the reward is not unknown, however old the last payment call is.
+func TestLookupOfADeadWorkerLeavesNothingUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, sandbox.Faults{})
 	fill(t, w.pool, 1)
