@@ -45,7 +45,7 @@ type rewardSize struct {
 }
 
 const (
-	rewardCall  = time.Second
+	rewardCall  = 750 * time.Millisecond
 	rewardLease = 1500 * time.Millisecond
 	// rewardDelay is that of every answer, so that calls are under way at a kill.
 	rewardDelay = 200 * time.Millisecond

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"golang.org/x/sync/errgroup"
+
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -42,13 +44,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("outcomes", payouts.Close)
 	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
 	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
-	engines := engines{}
+	var engines engines
 	for kind, client := range map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons} {
 		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
 		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
 		engines = append(engines, engine)
-		a.Go("payouts of "+string(kind), engine.Run)
 	}
+	a.Go("payouts", engines.run)
 	operators := postgres.Operators{Database: database, Changed: engines.wake}
 	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, winners, log)
@@ -79,6 +81,16 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // engines pay the rewards, one for each kind.
 type engines []*payout.Engine
+
+// run runs all; as one worker they end together, so that neither claims while the other finishes its
+// calls.
+func (e engines) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, engine := range e {
+		group.Go(func() error { return engine.Run(ctx) })
+	}
+	return group.Wait()
+}
 
 func (e engines) wake() {
 	for _, engine := range e {

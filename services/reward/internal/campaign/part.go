@@ -48,9 +48,9 @@ func (p *Part) DrawsLeft() int {
 		return 0
 	}
 	period, made := p.Campaign.drawPeriod(p.Now), 0
-	for _, e := range p.Entries {
+	for _, e := range p.Entries { // the number of the latest draw: there may be more than are listed
 		if e.Period == period {
-			made++
+			made = max(made, e.DrawNo)
 		}
 	}
 	return max(0, p.Campaign.DrawsPerMember-made)

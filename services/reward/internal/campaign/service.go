@@ -131,10 +131,13 @@ func (s *Service) Part(ctx context.Context, eventID, memberID string) (Part, err
 func (s *Service) Attend(ctx context.Context, eventID, memberID string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c, day := tx.Campaign(), DayOf(tx.Now())
+		if c.Kind != Attendance {
+			return Earned{}, ErrNotOpen
+		}
 		if e, found, err := tx.Existing(ctx, string(day), 1); found || err != nil {
 			return e, err
 		}
-		if c.Kind != Attendance || !c.Open(tx.Now()) {
+		if !c.Open(tx.Now()) {
 			return Earned{}, ErrNotOpen
 		}
 		yesterday, _, err := tx.Existing(ctx, string(day.Before()), 1)
@@ -170,12 +173,15 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c := tx.Campaign()
+		if c.Kind != Random {
+			return Earned{}, ErrNotOpen
+		}
 		period := c.drawPeriod(tx.Now())
 		key, repeated, found, err := earlierDraw(ctx, tx, &c, period, memberID, idempotencyKey)
 		if found || err != nil {
 			return repeated, err
 		}
-		if c.Kind != Random || !c.Open(tx.Now()) {
+		if !c.Open(tx.Now()) {
 			return Earned{}, ErrNotOpen
 		}
 		made, err := tx.Entries(ctx, period)

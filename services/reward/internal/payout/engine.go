@@ -227,7 +227,9 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	if c.Action == Pay {
 		return e.provider.Pay(ctx, c.Allocation)
 	}
+	asked := time.Now()
 	r = e.provider.Lookup(ctx, c.SentKey())
+	r.Asked = asked
 	if r.Outcome != Absent {
 		return r
 	}

@@ -24,6 +24,9 @@ const (
 	Cancelled  Status = "CANCELLED"
 )
 
+// Statuses lists all.
+func Statuses() []Status { return []Status{Pending, Processing, Success, Failed, Cancelled} }
+
 // Kind of a reward; each is paid by a provider of its own.
 type Kind string
 

@@ -96,7 +96,7 @@ func TestPlansOfAFullTable(t *testing.T) {
 		},
 		"HoldAbandoned":     {`NULL, 'CODE', 'POINT', 5`, []string{"event_reward_allocation_pkey", "reward_processing"}, 1000, 0},
 		"Cancel":            {`NULL, false, ` + ids, []string{"event_reward_allocation_pkey"}, 4000, 1000},
-		"Retry":             {`NULL, ` + ids, []string{"event_reward_allocation_pkey"}, 4000, 1000},
+		"Retry":             {`NULL, '', ` + ids, []string{"event_reward_allocation_pkey"}, 4000, 1000},
 		"UncancelledIDs":    {`'c4', 'PENDING', 0, 1000`, []string{"reward_event"}, 1000, 0},
 		"ByStatus":          {`'FAILED', 9000000000, 21`, []string{"reward_status"}, 21, 0},
 		"ByEvent":           {`'c0', 'FAILED', 9000000000, 21`, []string{"reward_event"}, 21, 0},

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,10 +39,10 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 		rows, err = s.q.ByMember(ctx, db.ByMemberParams{
 			MemberID: f.MemberID, EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page,
 		})
-	case f.EventID != "":
-		rows, err = s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
+	case f.Status != "":
+		rows, err = s.inStatus(ctx, f)
 	default:
-		rows, err = s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
+		rows, err = s.inEveryStatus(ctx, f)
 	}
 	if err != nil {
 		return nil, postgres.Err(err)
@@ -50,6 +52,30 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 		out[i] = toAllocation(r, nil)
 	}
 	return out, nil
+}
+
+// inStatus reads along the index of a campaign and status, or that of a status.
+func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+	page := int32(f.Limit) //nolint:gosec // a page
+	if f.EventID != "" {
+		return s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
+	}
+	return s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
+}
+
+// inEveryStatus merges the pages of all statuses: an index without the status would cost each payout
+// another write.
+func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+	var all []db.EventRewardAllocation
+	for _, f.Status = range payout.Statuses() {
+		rows, err := s.inStatus(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	slices.SortFunc(all, func(a, b db.EventRewardAllocation) int { return cmp.Compare(b.ID, a.ID) })
+	return all[:min(len(all), f.Limit)], nil
 }
 
 // Get implements payout.Operators.
@@ -91,7 +117,7 @@ func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals
 // Retry implements payout.Operators.
 func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
-		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now()})
+		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now(), UnknownTooLong: payout.CodeUnknownTooLong})
 		retried = len(done)
 		return err
 	})

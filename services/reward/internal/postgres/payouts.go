@@ -200,11 +200,20 @@ type lockedAllocation struct {
 	now    time.Time
 }
 
+// age is the time since t; 0 for the zero time.
+func age(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t)
+}
+
 func (l *lockedAllocation) decide(it settlement) bool {
 	present := l.before
 	if l.after != nil {
 		present = *l.after
 	}
+	it.call.Result.Age = age(it.call.Result.Asked)
 	after, ok := payout.Decide(present, it.call, l.now, it.policy)
 	if ok {
 		l.after = &after

@@ -111,7 +111,7 @@ func (c *Client) Admits() int {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		return 1
+		return 1 - min(1, int(c.breaker.Counts().Requests)) // none while the trial call is under way
 	default:
 		return c.tokens()
 	}

@@ -388,7 +388,7 @@ func (q *Queries) CancellingCampaigns(ctx context.Context) ([]CancellingCampaign
 const FailedIDs = `-- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
 WHERE (event_id, reward_status, id) > ($1::text, 'FAILED', $2::bigint)
-  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
 ORDER BY event_id, reward_status, id LIMIT $3
 `
 
@@ -398,7 +398,8 @@ type FailedIDsParams struct {
 	Chunk   int32
 }
 
-// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
+// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
+// that are held wait for an operator who looks at each.
 func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, FailedIDs, arg.EventID, arg.After, arg.Chunk)
 	if err != nil {
@@ -528,7 +529,8 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 }
 
 const MarkCampaignCancelled = `-- name: MarkCampaignCancelled :execrows
-UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, $2::timestamptz, clock_timestamp()), cancel_restock = cancel_restock OR $3::bool
+UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, $2::timestamptz, clock_timestamp()),
+    cancel_restock = CASE WHEN cancelled_at IS NULL THEN $3::bool ELSE cancel_restock END
 WHERE event_id = $1
 `
 
@@ -538,6 +540,7 @@ type MarkCampaignCancelledParams struct {
 	Restock bool
 }
 
+// MarkCampaignCancelled: the first cancellation decides about the stock.
 func (q *Queries) MarkCampaignCancelled(ctx context.Context, arg MarkCampaignCancelledParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MarkCampaignCancelled, arg.EventID, arg.Now, arg.Restock)
 	if err != nil {
@@ -585,28 +588,29 @@ func (q *Queries) ResumeProvider(ctx context.Context, name string) error {
 
 const Retry = `-- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
-    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at, a.held_at, a.error_code FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
 WHERE a.id = ANY(ARRAY(
     SELECT f.id FROM chosen AS f
-    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> $2::text)
       AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id
 `
 
 type RetryParams struct {
-	Now *time.Time
-	Ids []int64
+	Now            *time.Time
+	UnknownTooLong string
+	Ids            []int64
 }
 
 // Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
 // which would read its index. The provider is asked first: an earlier call may have paid after all.
 func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.Ids)
+	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.UnknownTooLong, arg.Ids)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ WITH lapsed AS MATERIALIZED (
         UNION ALL SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () FROM again
     ) AS due
     WHERE NOT EXISTS (SELECT FROM paused_providers AS paused WHERE paused.name = $1)
-    ORDER BY due.n LIMIT $4
+    ORDER BY due.n, random() LIMIT $4
 ), chosen AS (
     SELECT p.id, p.reward_status, p.unknown_since,
            CASE WHEN p.ask_first OR p.cancel_requested_at IS NOT NULL

@@ -69,7 +69,7 @@ UPDATE prizes AS p SET stock = p.stock + back.n FROM back WHERE p.id = back.id;
 -- which would read its index. The provider is asked first: an earlier call may have paid after all.
 -- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at, a.held_at, a.error_code FROM event_reward_allocation AS a
     WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
@@ -77,15 +77,16 @@ SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count 
     held_at = NULL, version = a.version + 1
 WHERE a.id = ANY(ARRAY(
     SELECT f.id FROM chosen AS f
-    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> @unknown_too_long::text)
       AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id;
 
--- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
+-- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
+-- that are held wait for an operator who looks at each.
 -- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
 WHERE (event_id, reward_status, id) > (@event_id::text, 'FAILED', @after::bigint)
-  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL
+  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
 ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- LockHeld locks an allocation that is held.
@@ -96,8 +97,10 @@ SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_i
 FROM event_reward_allocation AS a
 WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE;
 
+-- MarkCampaignCancelled: the first cancellation decides about the stock.
 -- name: MarkCampaignCancelled :execrows
-UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, sqlc.narg('now')::timestamptz, clock_timestamp()), cancel_restock = cancel_restock OR @restock::bool
+UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, sqlc.narg('now')::timestamptz, clock_timestamp()),
+    cancel_restock = CASE WHEN cancelled_at IS NULL THEN @restock::bool ELSE cancel_restock END
 WHERE event_id = $1;
 
 -- name: CancellingCampaigns :many

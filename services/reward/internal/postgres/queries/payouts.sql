@@ -29,7 +29,7 @@ WITH lapsed AS MATERIALIZED (
         UNION ALL SELECT *, row_number() OVER () FROM again
     ) AS due
     WHERE NOT EXISTS (SELECT FROM paused_providers AS paused WHERE paused.name = @kind)
-    ORDER BY due.n LIMIT @slots
+    ORDER BY due.n, random() LIMIT @slots
 ), chosen AS (
     SELECT p.id, p.reward_status, p.unknown_since,
            CASE WHEN p.ask_first OR p.cancel_requested_at IS NOT NULL
