@@ -37,10 +37,10 @@ func TestRewardProviderIsAway(t *testing.T) {
 	}{
 		{"no connection", link.Cut},
 		{"429", func() {
-			r.setFaults(provider.Faults{Busy: 1})
+			r.SetRewardFaults(provider.Faults{Busy: 1})
 			link.Heal()
 		}},
-		{"503", func() { r.setFaults(provider.Faults{Down: true}) }},
+		{"503", func() { r.SetRewardFaults(provider.Faults{Down: true}) }},
 	} {
 		before := r.calls()
 		away.start()
@@ -55,7 +55,7 @@ func TestRewardProviderIsAway(t *testing.T) {
 		require.Less(t, calls, 500, "an open circuit sends single probes; without it, each reward would be tried once a second")
 		require.Empty(t, r.ledger(), "it is away")
 	}
-	r.setFaults(provider.Faults{})
+	r.SetRewardFaults(provider.Faults{})
 	r.Eventually(func(ctx context.Context) error { return r.wantCount(ctx, `reward_status <> 'SUCCESS'`, 0) })
 	lost, err := r.count(t.Context(), `retry_count <> 0`)
 	require.NoError(t, err)

@@ -82,7 +82,7 @@ func TestRewardsUnderFaults(t *testing.T) {
 		faults[i].do()
 	}
 	end()
-	r.setFaults(r.quiet())
+	r.SetRewardFaults(r.quiet())
 	r.requireSettled()
 	r.requireAllPaid()
 	r.logFigures()
@@ -107,7 +107,7 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *re
 		}, env...)},
 	})
 	r.db = r.DB(platform.Reward)
-	r.setFaults(r.faulty)
+	r.SetRewardFaults(r.faulty)
 	r.Link(platform.Reward, platform.Sandbox).Delay(rewardDelay)
 	_, err := r.db.Exec(t.Context(), `
 		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at)

@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 	return play(ctx, cfg, layout, rewards.New(
 		rewards.Options{Members: cfg.Members, Prizes: cfg.Prizes, Arrive: cfg.Arrive, Limit: cfg.Limit, Slow: slow, Seed: cfg.Seed},
 		rewards.Platform{
-			API: api, Recorder: recorder, Provider: wiring.SandboxURL + "/rewards", DB: db, Replica: extra,
+			API: api, Recorder: recorder, Provider: wiring.RewardProviderURL(), DB: db, Replica: extra,
 			Reconcile: extra.reconcile,
 		}))
 }
