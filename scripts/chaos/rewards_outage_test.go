@@ -16,9 +16,9 @@ import (
 )
 
 // TestRewardProviderIsAway takes the provider of points away for a minute: for a third of it the
-// provider refuses connections, then it answers 429, then 503. Coupons have another provider and are
-// paid meanwhile. Afterwards everything is paid, and no attempt was counted. TestProviderIsAway in
-// services/reward is the short form.
+// provider refuses connections, then it answers 429, then 503. Coupons have another provider and
+// are paid meanwhile. Afterwards everything is paid, and no attempt was counted. TestProviderIsAway
+// in services/reward is the short form.
 func TestRewardProviderIsAway(t *testing.T) {
 	if !*full {
 		t.Skip("it waits for a minute: make chaos P=RewardProviderIsAway")

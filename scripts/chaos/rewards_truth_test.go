@@ -17,8 +17,8 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// requireSettled waits until nothing is due without an operator's help, and compares the rewards with
-// the ledger. Some may have been given up unpaid.
+// requireSettled waits until nothing is due without an operator's help, and compares the rewards
+// with the ledger. Some may have been given up unpaid.
 func (r *rewards) requireSettled() {
 	r.t.Helper()
 	r.Eventually(func(context.Context) error {

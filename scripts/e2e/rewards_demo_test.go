@@ -32,8 +32,8 @@ func (r secondReward) Kill() error {
 // Stop leaves the replica to the harness.
 func (secondReward) Stop() error { return nil }
 
-// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it is
-// done.
+// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it
+// is done.
 func TestRewardsDemo(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{

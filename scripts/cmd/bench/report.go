@@ -26,7 +26,8 @@ const (
 	plotHeight = 36.0
 )
 
-// plot shows the ratio of each round as a dot, from 0 to End, with their median and what it must reach.
+// plot shows the ratio of each round as a dot, from 0 to End, with their median and what it must
+// reach.
 type plot struct {
 	bench.Result
 

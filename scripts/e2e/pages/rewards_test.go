@@ -243,7 +243,8 @@ func requireSent(t *testing.T, r *http.Request) {
 	require.Equal(t, 2, answer.StatusCode/100, "%s %s", r.Method, r.URL)
 }
 
-// testAttendanceByKeys attends without touching mouse or screen, on a narrow screen in dark colours.
+// testAttendanceByKeys attends without touching mouse or screen, on a narrow screen in dark
+// colours.
 func testAttendanceByKeys(t *testing.T) {
 	parallelTab(t)
 	event := campaign{}.open(t)

@@ -331,8 +331,8 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(ctx context.Context, in *CreateCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(ctx context.Context, in *CancelCampaignRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -340,8 +340,8 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*Summary, error)
-	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a member,
-	// where the status is optional.
+	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a
+	// member, where the status is optional.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, INVALID_REQUEST.
 	ListRewards(ctx context.Context, in *ListRewardsRequest, opts ...grpc.CallOption) (*ListRewardsResponse, error)
@@ -503,8 +503,8 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(context.Context, *CreateCampaignRequest) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(context.Context, *CancelCampaignRequest) (*emptypb.Empty, error)
@@ -512,8 +512,8 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(context.Context, *GetSummaryRequest) (*Summary, error)
-	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a member,
-	// where the status is optional.
+	// Lists rewards, newest first: those in a status, of one campaign or of all, or those of a
+	// member, where the status is optional.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, INVALID_REQUEST.
 	ListRewards(context.Context, *ListRewardsRequest) (*ListRewardsResponse, error)
