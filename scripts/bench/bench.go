@@ -88,14 +88,14 @@ func median(rounds []Round, of func(Round) float64) float64 {
 	return v[len(v)/2]
 }
 
-// Lost names the rows whose ratio is more than a fifth below that of an earlier report.
-func Lost(now, before []Result) []string {
-	var lost []string
+// Slower names the rows whose ratio is more than a fifth below that of an earlier report.
+func Slower(now, before []Result) []string {
+	var slower []string
 	for _, r := range now {
 		i := slices.IndexFunc(before, func(b Result) bool { return b.Name == r.Name })
 		if i >= 0 && r.Ratio < 0.8*before[i].Ratio {
-			lost = append(lost, fmt.Sprintf("%s: %.2f, before %.2f", r.Name, r.Ratio, before[i].Ratio))
+			slower = append(slower, fmt.Sprintf("%s: %.2f, before %.2f", r.Name, r.Ratio, before[i].Ratio))
 		}
 	}
-	return lost
+	return slower
 }

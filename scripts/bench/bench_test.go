@@ -35,11 +35,11 @@ func TestRoundsAlternateAndTheFirstOnlyWarmsUp(t *testing.T) {
 	require.Len(t, r.Raw, 3)
 }
 
-func TestLostNamesRowsThatAreMuchSlower(t *testing.T) {
+func TestSlowerNamesRowsThatAreMuchSlower(t *testing.T) {
 	t.Parallel()
 	before := []Result{{Name: "same", Ratio: 0.5}, {Name: "slower", Ratio: 0.5}, {Name: "gone", Ratio: 1}}
 	now := []Result{{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}}
-	require.Equal(t, []string{"slower: 0.39, before 0.50"}, Lost(now, before))
+	require.Equal(t, []string{"slower: 0.39, before 0.50"}, Slower(now, before))
 }
 
 func TestCPUTimeCountsWork(t *testing.T) {
@@ -76,7 +76,7 @@ func TestBareServerRepeatsTheResponse(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-func TestRefusalsEndTheLoad(t *testing.T) {
+func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
 	t.Parallel()
 	in, control := io.Pipe()
 	require.NoError(t, control.Close())

@@ -1,14 +1,9 @@
 package chaos_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/platform"
 	provider "urr.guru/services/reward/sandbox"
@@ -69,9 +64,9 @@ func (r *rewards) providerFaults() []fault {
 	during := func(f provider.Faults) func() {
 		return func() {
 			f.KeyRetention = r.size.keys
-			r.setFaults(f)
+			r.SetRewardFaults(f)
 			time.Sleep(r.size.stop)
-			r.setFaults(r.faulty)
+			r.SetRewardFaults(r.faulty)
 		}
 	}
 	sandbox := r.Service(platform.Sandbox)
@@ -86,7 +81,7 @@ func (r *rewards) providerFaults() []fault {
 		{"kill the provider", func() {
 			sandbox.Kill(0)
 			sandbox.Start(0)
-			r.setFaults(r.faulty)
+			r.SetRewardFaults(r.faulty)
 		}},
 		{"cut reward off the provider", func() {
 			link := r.Link(platform.Reward, platform.Sandbox)
@@ -96,19 +91,4 @@ func (r *rewards) providerFaults() []fault {
 			link.Delay(rewardDelay)
 		}},
 	}
-}
-
-// providerURL is the provider's address without the link.
-func (r *rewards) providerURL() string { return r.Wiring().SandboxURL + "/rewards" }
-
-func (r *rewards) setFaults(f provider.Faults) {
-	r.t.Helper()
-	body, err := json.Marshal(f)
-	require.NoError(r.t, err)
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPut, r.providerURL()+"/v1/faults", bytes.NewReader(body))
-	require.NoError(r.t, err)
-	answer, err := http.DefaultClient.Do(req)
-	require.NoError(r.t, err)
-	require.NoError(r.t, answer.Body.Close())
-	require.Equal(r.t, http.StatusNoContent, answer.StatusCode)
 }

@@ -55,8 +55,8 @@ func (r *rewards) operate(rng *rand.Rand) (end func()) {
 	}
 }
 
-// act cancels the campaign once half of the rewards are inserted, and otherwise does one of the other
-// acts, on one of the newest rewards.
+// act cancels the campaign once half of the rewards are inserted, and otherwise does one of the
+// other acts, on one of the newest rewards.
 func (o *operator) act(ctx context.Context, r *rewards) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

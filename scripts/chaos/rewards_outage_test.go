@@ -15,9 +15,10 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// TestRewardProviderIsAway takes the provider of points away for a minute: a third of it refuses
-// connections, then answers 429, then 503. Coupons have another provider and are paid meanwhile; then
-// everything is paid, and no attempt was lost. The short form of this is a test of reward.
+// TestRewardProviderIsAway takes the provider of points away for a minute: for a third of it the
+// provider refuses connections, then it answers 429, then 503. Coupons have another provider and
+// are paid meanwhile. Afterwards everything is paid, and no attempt was counted. TestProviderIsAway
+// in services/reward is the short form.
 func TestRewardProviderIsAway(t *testing.T) {
 	if !*full {
 		t.Skip("it waits for a minute: make chaos P=RewardProviderIsAway")
@@ -37,10 +38,10 @@ func TestRewardProviderIsAway(t *testing.T) {
 	}{
 		{"no connection", link.Cut},
 		{"429", func() {
-			r.setFaults(provider.Faults{Busy: 1})
+			r.SetRewardFaults(provider.Faults{Busy: 1})
 			link.Heal()
 		}},
-		{"503", func() { r.setFaults(provider.Faults{Down: true}) }},
+		{"503", func() { r.SetRewardFaults(provider.Faults{Down: true}) }},
 	} {
 		before := r.calls()
 		away.start()
@@ -55,11 +56,11 @@ func TestRewardProviderIsAway(t *testing.T) {
 		require.Less(t, calls, 500, "an open circuit sends single probes; without it, each reward would be tried once a second")
 		require.Empty(t, r.ledger(), "it is away")
 	}
-	r.setFaults(provider.Faults{})
+	r.SetRewardFaults(provider.Faults{})
 	r.Eventually(func(ctx context.Context) error { return r.wantCount(ctx, `reward_status <> 'SUCCESS'`, 0) })
-	lost, err := r.count(t.Context(), `retry_count <> 0`)
+	counted, err := r.count(t.Context(), `retry_count <> 0`)
 	require.NoError(t, err)
-	require.Zero(t, lost, "an attempt was lost")
+	require.Zero(t, counted, "no attempt is counted")
 	require.Len(t, r.ledger(), 300)
 	require.Len(t, coupons.All(), 300)
 }

@@ -62,10 +62,11 @@ var (
 	}
 )
 
-// TestRewardsUnderFaults pays rewards through a provider that loses every fifth answer, while replicas
-// are killed and suspended past their leases in an order that the seed decides, and an operator
-// cancels and retries. In the end every reward is either paid once by the provider's ledger, or
-// cancelled and never paid. The short form has 500 rewards and no fault of the provider's process.
+// TestRewardsUnderFaults pays rewards through a provider that loses every fifth answer, while
+// replicas are killed and suspended past their leases in an order that the seed decides, and an
+// operator cancels and retries. In the end every reward is either paid once by the provider's
+// ledger, or cancelled and never paid. The short form has 500 rewards and no fault of the
+// provider's process.
 func TestRewardsUnderFaults(t *testing.T) {
 	seed, rng := order(t)
 	size := shortRewards
@@ -82,7 +83,7 @@ func TestRewardsUnderFaults(t *testing.T) {
 		faults[i].do()
 	}
 	end()
-	r.setFaults(r.quiet())
+	r.SetRewardFaults(r.quiet())
 	r.requireSettled()
 	r.requireAllPaid()
 	r.logFigures()
@@ -107,7 +108,7 @@ func setupRewards(t *testing.T, size rewardSize, seed uint64, env ...string) *re
 		}, env...)},
 	})
 	r.db = r.DB(platform.Reward)
-	r.setFaults(r.faulty)
+	r.SetRewardFaults(r.faulty)
 	r.Link(platform.Reward, platform.Sandbox).Delay(rewardDelay)
 	_, err := r.db.Exec(t.Context(), `
 		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at)
@@ -122,7 +123,8 @@ func (r *rewards) quiet() provider.Faults {
 	return provider.Faults{KeyRetention: r.size.keys}
 }
 
-// insert adds rewards that are due. Their keys follow from the seed, and so do the provider's faults.
+// insert adds rewards that are due. Their keys follow from the seed, and so do the provider's
+// faults.
 func (r *rewards) insert(n int, both bool) {
 	r.t.Helper()
 	_, err := r.db.Exec(r.t.Context(), `

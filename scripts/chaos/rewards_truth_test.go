@@ -17,8 +17,8 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// requireSettled waits until nothing is due without an operator's help, and compares the rewards with
-// the ledger. Some may have been given up unpaid.
+// requireSettled waits until nothing is due without an operator's help, and compares the rewards
+// with the ledger. Some may have been given up unpaid.
 func (r *rewards) requireSettled() {
 	r.t.Helper()
 	r.Eventually(func(context.Context) error {
@@ -88,7 +88,7 @@ func (r *rewards) requireLedger() {
 
 func (r *rewards) ledger() (all []provider.Payout) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.providerURL()+"/v1/ledger", http.NoBody)
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.Wiring().RewardProviderURL()+"/v1/ledger", http.NoBody)
 	require.NoError(r.t, err)
 	answer, err := http.DefaultClient.Do(req)
 	require.NoError(r.t, err)

@@ -1,5 +1,5 @@
-// Package demo is what the demos share: progress on the terminal, a report with plots, the last line,
-// and the exit code.
+// Package demo is what the demos share: progress on the terminal, a report with plots, the last
+// line, and the exit code.
 package demo
 
 import (

@@ -1,16 +1,13 @@
 package demo
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
-	"html/template"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/internal/report"
 )
 
 // Page is the content of a report.
@@ -58,39 +55,15 @@ func (p *Page) Print() {
 
 // Write writes report.html, and the figures of the run as report.json.
 func (p *Page) Write(dir string, figures any) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	raw, err := json.MarshalIndent(figures, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "report.json"), raw, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
 	page, err := p.HTML()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	fmt.Printf("\nreport: %s and report.json\n", filepath.Join(dir, "report.html"))
-	return nil
+	return report.Write(dir, figures, page)
 }
 
 //go:embed report.html.tmpl
 var pageSource string
 
 // HTML renders the report with its plots embedded; the file has no other dependencies.
-func (p *Page) HTML() ([]byte, error) {
-	t, err := template.New("report").Parse(pageSource)
-	if err != nil {
-		return nil, fmt.Errorf("report page: %w", err)
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("report page: %w", err)
-	}
-	return b.Bytes(), nil
-}
+func (p *Page) HTML() ([]byte, error) { return report.Render(pageSource, p) }

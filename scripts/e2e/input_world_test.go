@@ -24,8 +24,8 @@ import (
 )
 
 // inputWorld is a platform with state that invalid requests could change: a sale without and one
-// with a waiting room, a ticket, a campaign, a user who holds seats, has started to pay, waits in the
-// room and was rewarded, and a second admitted user.
+// with a waiting room, a ticket, a campaign, a user who holds seats, has started to pay, waits in
+// the room and was rewarded, and a second admitted user.
 type inputWorld struct {
 	t         *testing.T
 	p         *harness.Platform

@@ -32,8 +32,8 @@ func (r secondReward) Kill() error {
 // Stop leaves the replica to the harness.
 func (secondReward) Stop() error { return nil }
 
-// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it is
-// done.
+// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it
+// is done.
 func TestRewardsDemo(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{
@@ -52,7 +52,7 @@ func TestRewardsDemo(t *testing.T) {
 	d := rewards.New(
 		rewards.Options{Members: 60, Prizes: 6, Limit: time.Hour, Slow: 100 * time.Millisecond, Seed: 7},
 		rewards.Platform{
-			API: api, Recorder: recorder, Provider: "http://" + p.Service(platform.Sandbox).Addr(0) + "/rewards", DB: p.DB(platform.Reward),
+			API: api, Recorder: recorder, Provider: p.Wiring().RewardProviderURL(), DB: p.DB(platform.Reward),
 			Replica: secondReward{reward}, Reconcile: func(ctx context.Context) (string, int) { return reward.Command(ctx, "reconcile") },
 		})
 	require.NoError(t, d.Play(t.Context()))

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
+	"urr.guru/services/reward/sandbox"
 )
 
 // rewardDetail is a reward as operators see it.
@@ -92,20 +91,6 @@ func (d *desk) draw() (reward, member string) {
 	return drawn.Rewards[0].AllocationID, member
 }
 
-// faults sets what goes wrong at the provider.
-func (d *desk) faults(faults string) {
-	d.t.Helper()
-	ctx, cancel := waittest.Context(d.t)
-	defer cancel()
-	target := "http://" + d.p.Service(platform.Sandbox).Addr(0) + "/rewards/v1/faults"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, target, strings.NewReader(faults))
-	require.NoError(d.t, err)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(d.t, err)
-	require.NoError(d.t, answer.Body.Close())
-	require.Equal(d.t, http.StatusNoContent, answer.StatusCode)
-}
-
 // list returns the ids of the rewards that an operator finds, page by page.
 func (d *desk) list(query string) (ids []string) {
 	d.t.Helper()
@@ -137,7 +122,7 @@ func (d *desk) stock() (left int) {
 func TestOperatorsOfRewards(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	d.faults(`{"refusedForGood": 1}`)
+	d.p.SetRewardFaults(sandbox.Faults{RefusedForGood: 1})
 	first, member := d.draw()
 	second, _ := d.draw()
 	third, _ := d.draw()
@@ -148,7 +133,7 @@ func TestOperatorsOfRewards(t *testing.T) {
 	require.Equal(t, []string{first}, d.list("memberId="+member))
 	require.Empty(t, d.list("memberId="+member+"&status=SUCCESS"))
 
-	d.faults(`{}`)
+	d.p.SetRewardFaults(sandbox.Faults{})
 	d.act(http.StatusNoContent, "/"+first+"/retry", map[string]any{})
 	paid := awaitReward(d.p, first, "SUCCESS")
 	require.NotEmpty(t, paid.ExternalTransactionID)
@@ -180,7 +165,7 @@ func TestOperatorsOfRewards(t *testing.T) {
 // hold draws a reward while the provider answers nothing but 503, until it waits for an operator.
 func (d *desk) hold() string {
 	d.t.Helper()
-	d.faults(`{"down": true}`)
+	d.p.SetRewardFaults(sandbox.Faults{Down: true})
 	id, _ := d.draw()
 	d.p.Eventually(func(ctx context.Context) error {
 		var held struct{ HeldAt *time.Time }
@@ -193,7 +178,7 @@ func (d *desk) hold() string {
 		}
 		return nil
 	})
-	d.faults(`{}`)
+	d.p.SetRewardFaults(sandbox.Faults{})
 	return id
 }
 

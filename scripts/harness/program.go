@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Run runs a platform for a program that is not a test, until do returns. What fails a test makes
-// it return an error.
+// Run runs a platform for a program that is not a test, until do returns. It returns an error where
+// a test would fail.
 func Run(ctx context.Context, opts Options, do func(context.Context, *Platform) error) (err error) {
 	run := &program{ctx: ctx}
 	defer func() { err = errors.Join(err, run.end(), endAll()) }() //nolint:contextcheck // an interrupted run is cleaned up too

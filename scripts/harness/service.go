@@ -114,8 +114,8 @@ func (s *Service) AwaitEnd(i int) string {
 	}
 }
 
-// Command runs a command of the service's program beside its replicas and returns what it printed and
-// its exit code.
+// Command runs a command of the service's program beside its replicas and returns what it printed
+// and its exit code.
 func (s *Service) Command(ctx context.Context, args ...string) (output string, code int) {
 	s.p.tb.Helper()
 	cmd := exec.CommandContext(ctx, s.p.program(s.desc, false), args...)

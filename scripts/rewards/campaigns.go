@@ -20,11 +20,12 @@ func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 // attendancePoints is the reward of a day.
 const attendancePoints = 100
 
-// allDrawnFrom is the number of members per prize from which every prize is drawn, as good as certainly.
+// allDrawnFrom is the number of members per prize from which it is a fault if a prize is left: the
+// chance of that is negligible.
 const allDrawnFrom = 20
 
-// prizes splits n prizes into coupons and points. A draw is blank as often as it finds any of them
-// while all are in stock.
+// prizes splits n prizes into coupons and points. The blank weighs as much as the three others
+// together.
 func prizes(n int) []map[string]any {
 	grand := max(1, n/10)
 	coupons := (n - grand) / 2

@@ -20,7 +20,8 @@ type Verdict struct {
 	// Unpaid is the number of earned rewards that the ledger has not paid, or the tables do not have
 	// as SUCCESS.
 	Unpaid int `json:"unpaid"`
-	// Overdrawn is the number of prizes that were given away beyond the stock, or that the stock lacks.
+	// Overdrawn is the number of prizes that were given away beyond the stock, or that the stock
+	// lacks.
 	Overdrawn   int `json:"overdrawn"`
 	Differences int `json:"differences"`
 	// Other counts all other faults; the last line contains it if it is not 0.

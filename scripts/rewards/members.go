@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
 )
 
@@ -69,7 +70,7 @@ func (d *Demo) visitAll(ctx context.Context) {
 	for i := range d.opts.Members {
 		wait := time.Duration(rng.Int64N(int64(d.opts.Arrive) + 1))
 		wg.Go(func() {
-			if pause(ctx, wait) != nil {
+			if !loop.Sleep(ctx, wait) {
 				return
 			}
 			inside <- struct{}{}
@@ -144,21 +145,9 @@ func click(ctx context.Context, s *crowd.Session, step crowd.Step, path string) 
 				return e, err
 			}
 		}
-		if err := pause(ctx, min(firstPause<<min(n, 8), lastPause)); err != nil {
-			return e, err
+		if !loop.Sleep(ctx, min(firstPause<<min(n, 8), lastPause)) {
+			return e, ctx.Err()
 		}
 	}
 	return e, err
-}
-
-// pause waits for d or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// reconcile counts the differences between the ledger and the tables that belong to this run. Those of
-// earlier runs, as of one that damaged the stores, are left out.
+// reconcile counts the differences between the ledger and the tables that belong to this run. Those
+// of earlier runs, as of one that damaged the stores, are left out.
 func (j *judge) reconcile(ctx context.Context) error {
 	found, err := parse(j.on.Reconcile(ctx))
 	if err != nil {
@@ -39,8 +39,8 @@ func (c campaigns) owns(key string) bool {
 // finding is a line of `reward reconcile`.
 type finding struct{ kind, key, line string }
 
-// parse reads the output of `reward reconcile`. Exit codes above that of differences mean that nothing
-// was compared.
+// parse reads the output of `reward reconcile`. Exit codes above that of differences mean that
+// nothing was compared.
 func parse(output string, code int) ([]finding, error) {
 	const differences = 1
 	if code != 0 && code != differences {

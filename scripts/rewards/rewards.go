@@ -1,6 +1,6 @@
 // Package rewards is the demo of attendance, draws and payouts. Members take part in two campaigns
-// through the gateway, a provider that loses answers pays them, and a replica of reward is killed on
-// the way. The verdict is read from the provider's ledger and from the tables only.
+// through the gateway, a provider that loses answers pays them, and a replica of reward is killed
+// on the way. The verdict is read from the provider's ledger and from the tables only.
 package rewards
 
 import (

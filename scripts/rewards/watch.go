@@ -11,8 +11,8 @@ import (
 // sampleEvery is the interval of the samples.
 const sampleEvery = 250 * time.Millisecond
 
-// slots is the number of calls to a provider that one replica may have open (REWARD_SLOTS): more
-// rows in progress than that are shared by several replicas.
+// slots is the default of REWARD_SLOTS, the calls that one replica may have open for a kind. With
+// more rewards in progress, more than one replica pays.
 const slots = 32
 
 // Sample is the state of the run's rewards at one instant.

@@ -102,7 +102,8 @@ func printTable(r Report) {
 	_ = w.Flush() // standard output
 }
 
-// compare says which rows have lost against the report that the repository keeps.
+// compare prints the rows whose ratio is more than a fifth below that of the report in the
+// repository.
 func compare(layout platform.Layout, rows []bench.Result) error {
 	raw, err := os.ReadFile(filepath.Join(layout.Root, "scripts", "bench", "reference.json"))
 	if err != nil {
@@ -112,8 +113,8 @@ func compare(layout platform.Layout, rows []bench.Result) error {
 	if err := json.Unmarshal(raw, &kept); err != nil {
 		return fmt.Errorf("read the kept report: %w", err)
 	}
-	for _, lost := range bench.Lost(rows, kept.Rows) {
-		fmt.Println("slower than the kept report by more than 20 %:", lost)
+	for _, slower := range bench.Slower(rows, kept.Rows) {
+		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Command rewards runs the demo of rewards on the checkout's platform: members attend and draw, are
-// paid by a provider that loses answers, and a replica of reward is killed on the way. The last line
-// is `demo-rewards ok: …` or `demo-rewards FAILED: …`; the exit code is 1 when an invariant is
+// paid by a provider that loses answers, and a replica of reward is killed on the way. The last
+// line is `demo-rewards ok: …` or `demo-rewards FAILED: …`; the exit code is 1 when an invariant is
 // violated.
 package main
 
@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 	return play(ctx, cfg, layout, rewards.New(
 		rewards.Options{Members: cfg.Members, Prizes: cfg.Prizes, Arrive: cfg.Arrive, Limit: cfg.Limit, Slow: slow, Seed: cfg.Seed},
 		rewards.Platform{
-			API: api, Recorder: recorder, Provider: wiring.SandboxURL + "/rewards", DB: db, Replica: extra,
+			API: api, Recorder: recorder, Provider: wiring.RewardProviderURL(), DB: db, Replica: extra,
 			Reconcile: extra.reconcile,
 		}))
 }

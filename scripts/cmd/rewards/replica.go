@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -51,25 +49,7 @@ func (r *replica) Start(ctx context.Context) error {
 	r.current = p
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	return p.WaitReady(ctx, r.spec, r.check)
-}
-
-func (r *replica) check(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ready, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s", r.ready, resp.Status)
-	}
-	return nil
+	return p.WaitReady(ctx, r.spec, func(ctx context.Context) error { return runner.CheckReady(ctx, r.ready) })
 }
 
 // Kill implements rewards.Replica.

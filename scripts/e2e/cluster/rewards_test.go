@@ -14,8 +14,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// payRewards lets a member attend and draw through the gateways. Both rewards are paid by the sandbox,
-// also the one that is earned while its provider's payouts are paused.
+// payRewards lets a member attend and draw through the gateways. Both rewards are paid by the
+// sandbox, also the one that is earned while its provider's payouts are paused.
 func (w *world) payRewards(t *testing.T) {
 	t.Helper()
 	api := crowd.NewAPI("http://"+w.gateway(t), crowd.NewRecorder())

@@ -41,9 +41,9 @@ func testCampaignStates(t *testing.T) {
 	}
 }
 
-// testCampaignOpens: before the opening the page counts down by the server's clock, although that of
-// the browser is minutes ahead, and then offers to take part without a reload. If the campaign has
-// begun before its page was loaded, it retries with a later one.
+// testCampaignOpens: before the opening the page counts down by the server's clock, although that
+// of the browser is minutes ahead, and then offers to take part without a reload. If the campaign
+// has begun before its page was loaded, it retries with a later one.
 func testCampaignOpens(t *testing.T) {
 	parallelTab(t)
 	closed := words(t, "ko")["campaign"]["SCHEDULED"]

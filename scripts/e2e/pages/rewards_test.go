@@ -1,9 +1,7 @@
 package pages_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"urr.guru/pkg/waittest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
+	"urr.guru/services/reward/sandbox"
 )
 
 // campaign describes a test's campaign. The zero value rewards attendance with 10 points a day and
@@ -209,14 +208,14 @@ func testPayouts(t *testing.T) {
 	skipOnForeignPlatform(t)
 	parallelTab(t)
 	says := words(t, "ko")
-	operator := signIn(t, "admin")
+	operator, p := signIn(t, "admin"), harness.Shared(t)
 	const provider = "/api/v1/admin/rewards/providers/coupon/"
 	t.Cleanup(func() { // the other tests use the provider too; the context of this one has ended
 		ctx := context.WithoutCancel(t.Context())
 		requireSent(t, operator.request(ctx, http.MethodPost, provider+"resume", object{}))
-		setFaults(ctx, t, object{})
+		p.SetRewardFaults(sandbox.Faults{})
 	})
-	setFaults(t.Context(), t, object{"refused": 1})
+	p.SetRewardFaults(sandbox.Faults{Refused: 1})
 	operator.call(http.MethodPost, provider+"pause", object{})
 	event := campaign{kind: "RANDOM", prizes: []object{{"name": "Coupon", "kind": "COUPON", "value": 7, "weight": 1}}}.open(t)
 	b := openTab(t, platformURL, phone, "ko")
@@ -230,20 +229,9 @@ func testPayouts(t *testing.T) {
 	b.waitForText(says["reward"]["FAILED"])
 	b.waitForText(says["campaign"]["delayed"])
 	b.checkPage("failed")
-	setFaults(t.Context(), t, object{})
+	p.SetRewardFaults(sandbox.Faults{})
 	b.waitForText(says["reward"]["SUCCESS"])
 	b.checkPage("paid")
-}
-
-// setFaults sets what goes wrong at the sandbox provider of points and coupons.
-func setFaults(ctx context.Context, t *testing.T, faults object) {
-	t.Helper()
-	raw, err := json.Marshal(faults)
-	require.NoError(t, err)
-	target := "http://" + harness.Shared(t).Service(platform.Sandbox).Addr(0) + "/rewards/v1/faults"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(raw))
-	require.NoError(t, err)
-	requireSent(t, r)
 }
 
 // requireSent sends a request that has to succeed.
@@ -255,7 +243,8 @@ func requireSent(t *testing.T, r *http.Request) {
 	require.Equal(t, 2, answer.StatusCode/100, "%s %s", r.Method, r.URL)
 }
 
-// testAttendanceByKeys attends without touching mouse or screen, on a narrow screen in dark colours.
+// testAttendanceByKeys attends without touching mouse or screen, on a narrow screen in dark
+// colours.
 func testAttendanceByKeys(t *testing.T) {
 	parallelTab(t)
 	event := campaign{}.open(t)

@@ -20,8 +20,8 @@ type Faults struct {
 	// Busy answers 429, Unavailable 503: nothing is paid.
 	Busy        float64 `json:"busy"`
 	Unavailable float64 `json:"unavailable"`
-	// Silent never answers and does not pay, Lost never answers after paying. The connection is dropped
-	// after SilenceFor, by default at once.
+	// Silent never answers and does not pay, Lost never answers after paying. The connection is
+	// dropped after SilenceFor, by default at once.
 	Silent     float64       `json:"silent"`
 	Lost       float64       `json:"lost"`
 	SilenceFor time.Duration `json:"-"`

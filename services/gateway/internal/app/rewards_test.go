@@ -17,7 +17,7 @@ import (
 )
 
 // A new entry is 201; a repeated request gets the same body with 200.
-func TestEntries(t *testing.T) {
+func TestNewEntryIs201AndRepeatedEntryIs200(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	for _, path := range []string{"/api/v1/rewards/calm/attendance", "/api/rewards/calm/draw"} {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rewards serves what members do in campaigns: 201 when it is new, 200 with the same body when it is
-// repeated.
+// Rewards serves what members do in campaigns: 201 when it is new, 200 with the same body when it
+// is repeated.
 type Rewards struct {
 	Service rewardv1.RewardServiceClient
 }

@@ -184,7 +184,8 @@ type gate struct {
 
 type held struct{ arrived, leave chan struct{} }
 
-// hold stops the next payment before the provider sees it, until release is called or the test ends.
+// hold stops the next payment before the provider sees it, until release is called or the test
+// ends.
 func (g *gate) hold(t *testing.T) (arrived <-chan struct{}, release func()) {
 	t.Helper()
 	h := held{arrived: make(chan struct{}), leave: make(chan struct{})}

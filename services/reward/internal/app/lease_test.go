@@ -47,8 +47,8 @@ func TestOutcomeOfReplicaSuspendedPastItsLease(t *testing.T) {
 	})
 }
 
-// suspended is a replica with an outcome that it has not written, and another one whose call for the
-// same reward is held.
+// suspended is a replica with an outcome that it has not written, and another one whose call for
+// the same reward is held.
 type suspended struct {
 	replica, other replica
 	resume         func()
@@ -71,7 +71,8 @@ func (c *crash) suspendBeforeOutcome() suspended {
 	}}
 }
 
-// A replica is suspended between its claim and its call until the lease has ended: it sends nothing.
+// A replica is suspended between its claim and its call until the lease has ended: it sends
+// nothing.
 func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
@@ -99,8 +100,8 @@ func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 	require.Len(t, c.ledger.All(), 1)
 }
 
-// A replica is killed during its call, which pays: another one takes the reward over and repeats the
-// call under the same key.
+// A replica is killed during its call, which pays: another one takes the reward over and repeats
+// the call under the same key.
 func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
@@ -122,7 +123,8 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	require.Len(t, c.ledger.All(), 1)
 }
 
-// A reward that kills each worker that claims it is held after the fifth, and counted for the alert.
+// A reward that kills each worker that claims it is held after the fifth, and counted for the
+// alert.
 func TestRewardThatKillsItsWorkersIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)

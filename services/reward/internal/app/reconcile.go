@@ -63,7 +63,8 @@ func runReconcile(ctx context.Context, cfg *Config, args []string, out io.Writer
 	return counts, errors.Join(err, lines.Flush())
 }
 
-// reconcileArgs reads the arguments. The default ledger is that of the sandbox, in its provider's API.
+// reconcileArgs reads the arguments. The default ledger is that of the sandbox, in its provider's
+// API.
 func reconcileArgs(cfg *Config, args []string) (source string, opts reconcile.Options, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -168,8 +168,8 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	return out
 }
 
-// Draw draws a prize. With one draw per member and period a repeated request returns the same entry;
-// with more, each draw needs an idempotency key.
+// Draw draws a prize. With one draw per member and period a repeated request returns the same
+// entry; with more, each draw needs an idempotency key.
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c := tx.Campaign()
@@ -217,8 +217,8 @@ func earlierDraw(
 	return key, e, found, err
 }
 
-// drawPrize takes a prize by weight. A prize whose last one was just taken leaves the weights, so that
-// the draw is repeated among the others.
+// drawPrize takes a prize by weight. A prize whose last one was just taken leaves the weights, so
+// that the draw is repeated among the others.
 func (s *Service) drawPrize(ctx context.Context, tx Tx, c *Campaign, e Entry) (Earned, error) {
 	prizes := append([]Prize(nil), c.Prizes...)
 	for {

@@ -42,8 +42,8 @@ type Call struct {
 }
 
 // Decide returns the allocation after a call. a is its present state, which may have changed since
-// the claim; now is the database's clock. ok is false when the result changes nothing: a worker that
-// has lost its lease may only report a payment.
+// the claim; now is the database's clock. ok is false when the result changes nothing: a worker
+// that has lost its lease may only report a payment.
 func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
 	after = a
 	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message

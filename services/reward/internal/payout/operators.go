@@ -23,8 +23,8 @@ type CallRecord struct {
 	Message         string
 }
 
-// Filter selects allocations: those of a member, of one campaign and status or of all, or those in a
-// status, of one campaign or of all. They are listed newest first; Before is the cursor, an
+// Filter selects allocations: those of a member, of one campaign and status or of all, or those in
+// a status, of one campaign or of all. They are listed newest first; Before is the cursor, an
 // allocation's id, 0 for the first page.
 type Filter struct {
 	MemberID, EventID string

@@ -1,6 +1,6 @@
-// Package payout pays rewards: it decides what a provider's answer means for an allocation, and runs
-// the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has it
-// once, CANCELLED that it never will.
+// Package payout pays rewards: it decides what a provider's answer means for an allocation, and
+// runs the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has
+// it once, CANCELLED that it never will.
 //
 // A call whose outcome is not known is never forgotten. It is repeated under the same key while the
 // provider certainly remembers the key; after that the provider is asked, and only a final answer
@@ -88,8 +88,8 @@ type Allocation struct {
 	Code, Message    string
 }
 
-// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a new
-// key.
+// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a
+// new key.
 func (a *Allocation) SentKey() string {
 	if a.Resends == 0 {
 		return a.IdempotencyKey

@@ -41,8 +41,8 @@ type changed struct {
 	now        time.Time
 }
 
-// writeChanges updates allocations in the order given, which is that of their ids, with their events;
-// prizes of cancelled ones return to the stock where that was asked for.
+// writeChanges updates allocations in the order given, which is that of their ids, with their
+// events; prizes of cancelled ones return to the stock where that was asked for.
 func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
 	var params db.SettleParams
 	var entries []int64

@@ -153,8 +153,8 @@ func (t *entryTx) Take(ctx context.Context, entryID int64, p *campaign.Prize) (b
 	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
 }
 
-// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a conflict
-// is an error, not a repetition.
+// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a
+// conflict is an error, not a repetition.
 func (t *entryTx) Allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
 	var out []payout.Allocation
 	for _, r := range rewards {

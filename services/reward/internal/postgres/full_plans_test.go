@@ -18,8 +18,8 @@ import (
 
 var full = flag.Bool("full", false, "plans: 1,000,000 finished rows instead of 100,000")
 
-// crowded has as many due rows as finished ones, or a tenth with -full; some leases have ended, some
-// rows are held, and a member has 5,000 rows.
+// crowded has as many due rows as finished ones, or a tenth with -full; some leases have ended,
+// some rows are held, and a member has 5,000 rows.
 func crowded(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	finished, due := 100_000, 100_000
@@ -77,9 +77,9 @@ func withoutIndexes(t testing.TB, conn *pgx.Conn) (definitions []string) {
 	return definitions
 }
 
-// Each statement is explained as it runs, with a generic plan, which is that of production, and with
-// a custom one. Rows is the limit of the rows that it may read from the table, sorted that of the rows
-// that it may sort, such as the slots of a claim, or ids that are locked in their order.
+// Each statement is explained as it runs, with a generic plan, which is that of production, and
+// with a custom one. Rows is the limit of the rows that it may read from the table, sorted that of
+// the rows that it may sort, such as the slots of a claim, or ids that are locked in their order.
 func TestPlansOfAFullTable(t *testing.T) {
 	t.Parallel()
 	pool := crowded(t)

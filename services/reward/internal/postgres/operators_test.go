@@ -245,7 +245,8 @@ func TestPausedProviderPaysNothing(t *testing.T) {
 	require.Len(t, claims, 1)
 }
 
-// Winners are rewarded whether they are announced before or after the campaign is created, and once.
+// Winners are rewarded whether they are announced before or after the campaign is created, and
+// once.
 func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))

@@ -18,8 +18,8 @@ import (
 )
 
 // While the provider of points is away, its circuit is open, its rewards lose no attempt, and the
-// rewards of the other provider are paid. Afterwards everything is paid. With a single attempt a lost
-// one would be final.
+// rewards of the other provider are paid. Afterwards everything is paid. With a single attempt a
+// lost one would be final.
 func TestProviderIsAway(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -113,7 +113,8 @@ func TestPayoutsUnderFaults(t *testing.T) {
 	require.Equal(t, 500, w.count(t, `reward_status = 'SUCCESS'`))
 }
 
-// requireLedger compares every allocation with the ledger: SUCCESS is paid once, and nothing else is.
+// requireLedger compares every allocation with the ledger: SUCCESS is paid once, and nothing else
+// is.
 func (w *world) requireLedger(t *testing.T) {
 	t.Helper()
 	paid := map[string]int{}

@@ -7,7 +7,8 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// The exceptions read partial indexes that contain only campaigns with work left, and stop at a limit.
+// The exceptions read partial indexes that contain only campaigns with work left, and stop at a
+// limit.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t),

@@ -142,8 +142,8 @@ func TestEntryThatCommitsAfterTheCancellationIsCancelled(t *testing.T) {
 	require.True(t, done)
 }
 
-// The announcement of a winner inserts an entry, whose foreign key locks the campaign, while another
-// replica rewards the earlier winners.
+// The announcement of a winner inserts an entry, whose foreign key locks the campaign, while
+// another replica rewards the earlier winners.
 func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
@@ -162,8 +162,8 @@ func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 	require.NoError(t, err, "the announcement did not wait until this transaction was ended as idle")
 }
 
-// A worker died during a look-up, after an operator's retry. A look-up cannot pay, so the outcome of
-// the reward is not unknown, however old the last payment call is.
+// A worker died during a look-up, after an operator's retry. A look-up cannot pay, so the outcome
+// of the reward is not unknown, however old the last payment call is.
 func TestLookupOfADeadWorkerLeavesNothingUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, sandbox.Faults{})

@@ -45,9 +45,9 @@ type Options struct {
 }
 
 // Database is the pool and the clock that the stores share. Locks are taken in the order member
-// (advisory), allocations by id, prizes by id. An entry takes a prize before it inserts allocations,
-// which nobody else can have locked. Two draws that find several prizes gone at once may deadlock;
-// one of them is repeated.
+// (advisory), allocations by id, prizes by id. An entry takes a prize before it inserts
+// allocations, which nobody else can have locked. Two draws that find several prizes gone at once
+// may deadlock; one of them is repeated.
 type Database struct {
 	pool *pgxpool.Pool
 	q    *db.Queries

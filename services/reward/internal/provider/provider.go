@@ -29,8 +29,8 @@ import (
 // maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 10
 
-// The circuit opens when at least 10 calls, and at least half of all, failed within the last minute,
-// and lets one call through after 5 s.
+// The circuit opens when at least 10 calls, and at least half of all, failed within the last
+// minute, and lets one call through after 5 s.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second

@@ -61,8 +61,8 @@ func allocation() payout.Allocation {
 	return payout.Allocation{ID: 1, MemberID: "a/b", Kind: payout.Point, Value: 100, IdempotencyKey: key}
 }
 
-// What each answer means. Only an answer that certainly comes from the provider may say that nothing
-// was paid.
+// What each answer means. Only an answer that certainly comes from the provider may say that
+// nothing was paid.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	pay := func(ctx context.Context, p *answering) payout.Result { return p.Pay(ctx, allocation()) }

@@ -1,9 +1,10 @@
-// Package reconcile compares the ledger of a provider with the allocations, in both directions: every
-// entry with its allocation, then every allocation that is SUCCESS with the entries that were seen.
+// Package reconcile compares the ledger of a provider with the allocations, in both directions:
+// every entry with its allocation, then every allocation that is SUCCESS with the entries that were
+// seen.
 //
-// Both sides are read in pages. Between the two passes only a bit per paid allocation is kept, so that
-// the size of the ledger does not matter. The service may run meanwhile: an entry is read before its
-// allocation, and an allocation that was settled after the ledger was read is undecided.
+// Both sides are read in pages. Between the two passes only a bit per paid allocation is kept, so
+// that the size of the ledger does not matter. The service may run meanwhile: an entry is read
+// before its allocation, and an allocation that was settled after the ledger was read is undecided.
 package reconcile
 
 import (
@@ -142,8 +143,8 @@ func cutResend(key string) (base string, n int, ok bool) {
 	return key[:at], n, err == nil && n > 0
 }
 
-// allocationOf returns the allocation that a key was sent for; nil when there is none. A key that an
-// allocation has itself is its own, even when it looks like one after a void.
+// allocationOf returns the allocation that a key was sent for; nil when there is none. A key that
+// an allocation has itself is its own, even when it looks like one after a void.
 func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Allocation {
 	if a := byKey[key]; a != nil {
 		return a

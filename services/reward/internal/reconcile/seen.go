@@ -1,7 +1,7 @@
 package reconcile
 
-// idSet is a set of allocation ids: a bit for each id, in blocks for the ranges that occur. A million
-// consecutive ids take 128 KiB.
+// idSet is a set of allocation ids: a bit for each id, in blocks for the ranges that occur. A
+// million consecutive ids take 128 KiB.
 type idSet map[int64]*[blockWords]uint64
 
 const (

@@ -180,8 +180,8 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
 }
 
-// A platform may get reward, and with it the topic, while stats runs. Until then the other topics are
-// counted all the same.
+// A platform may get reward, and with it the topic, while stats runs. Until then the other topics
+// are counted all the same.
 func TestRewardsAreCountedOnceTheirTopicExists(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)

@@ -27,8 +27,8 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
-// NewConsumer makes the consumer that hands every topic to counter. A platform without reward has no
-// topic of rewards; it is consumed once it exists.
+// NewConsumer makes the consumer that hands every topic to counter. A platform without reward has
+// no topic of rewards; it is consumed once it exists.
 func NewConsumer(cfg kafka.Config, counter Counter, log *slog.Logger) (*kafka.Consumer, error) {
 	count := func(ctx context.Context, recs []kafka.Record) error {
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))

@@ -331,8 +331,9 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(ctx context.Context, in *CreateCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer. The first cancellation decides whether prizes are given back.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
+	// are given back.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(ctx context.Context, in *CancelCampaignRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -502,8 +503,9 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(context.Context, *CreateCampaignRequest) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer. The first cancellation decides whether prizes are given back.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
+	// are given back.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(context.Context, *CancelCampaignRequest) (*emptypb.Empty, error)

@@ -51,9 +51,9 @@ type BacklogRow struct {
 	DueSeconds     float64
 }
 
-// Backlog is measured for the metrics, a row for each kind. Allocations whose lease has ended are due
-// too. Unknown are only those that are not held. Counts end at 100000, so that they stay cheap during
-// a long outage of a provider.
+// Backlog is measured for the metrics, a row for each kind. Allocations whose lease has ended are
+// due too. Unknown are only those that are not held. Counts end at 100000, so that they stay cheap
+// during a long outage of a provider.
 func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) ([]BacklogRow, error) {
 	rows, err := q.db.Query(ctx, Backlog, arg.Kinds, arg.Now)
 	if err != nil {

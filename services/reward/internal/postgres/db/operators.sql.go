@@ -94,9 +94,10 @@ type ByMemberParams struct {
 	Page         int32
 }
 
-// ByMember lists a member's allocations, newest first, of one campaign and status or of all; the page
-// ends before the id of the cursor. Here and below, two inequalities stand for an equality: the order
-// by id alone is also that of the primary key, along which the planner would skip any number of rows.
+// ByMember lists a member's allocations, newest first, of one campaign and status or of all; the
+// page ends before the id of the cursor. Here and below, two inequalities stand for an equality:
+// the order by id alone is also that of the primary key, along which the planner would skip any
+// number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
 	rows, err := q.db.Query(ctx, ByMember,
 		arg.MemberID,

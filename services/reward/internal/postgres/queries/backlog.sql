@@ -1,6 +1,6 @@
--- Backlog is measured for the metrics, a row for each kind. Allocations whose lease has ended are due
--- too. Unknown are only those that are not held. Counts end at 100000, so that they stay cheap during
--- a long outage of a provider.
+-- Backlog is measured for the metrics, a row for each kind. Allocations whose lease has ended are
+-- due too. Unknown are only those that are not held. Counts end at 100000, so that they stay cheap
+-- during a long outage of a provider.
 -- name: Backlog :many
 SELECT k.kind::text AS kind,
        ((SELECT p.paused_at FROM paused_providers AS p WHERE p.name = k.kind) IS NOT NULL)::bool AS paused,

@@ -11,9 +11,10 @@ SELECT version, action, sent_at, ended_at, outcome, error FROM (
 ) AS latest
 ORDER BY version;
 
--- ByMember lists a member's allocations, newest first, of one campaign and status or of all; the page
--- ends before the id of the cursor. Here and below, two inequalities stand for an equality: the order
--- by id alone is also that of the primary key, along which the planner would skip any number of rows.
+-- ByMember lists a member's allocations, newest first, of one campaign and status or of all; the
+-- page ends before the id of the cursor. Here and below, two inequalities stand for an equality:
+-- the order by id alone is also that of the primary key, along which the planner would skip any
+-- number of rows.
 -- name: ByMember :many
 SELECT * FROM event_reward_allocation
 WHERE (member_id, id) < (@member_id::text, @before::bigint) AND member_id >= @member_id::text

@@ -1,5 +1,6 @@
 -- +goose Up
--- What happened to the rewards of a campaign, per day (Asia/Seoul). Events and campaigns share one space of ids.
+-- What happened to the rewards of a campaign, per day (Asia/Seoul). Events and campaigns share one
+-- space of ids.
 CREATE TABLE reward_days (
     event_id    text   NOT NULL,
     day         date   NOT NULL,
