@@ -175,6 +175,22 @@ func TestListsAndOperators(t *testing.T) {
 	}
 	_, err = c.admin.CancelReward(t.Context(), &rewardv1.CancelRewardRequest{Caller: operator(""), AllocationId: newest})
 	require.NoError(t, err)
+	for _, event := range []string{"", created.GetEventId()} { // every status, newest first, in pages
+		var ids []string
+		for cursor := ""; ; cursor = list.GetNextCursor() {
+			list, err = c.admin.ListRewards(t.Context(), &rewardv1.ListRewardsRequest{Caller: operator(""), EventId: event, Limit: 3, Cursor: cursor})
+			require.NoError(t, err)
+			for _, r := range list.GetItems() {
+				ids = append(ids, r.GetAllocationId())
+			}
+			if list.GetNextCursor() == "" {
+				break
+			}
+		}
+		require.Equal(t, all, ids)
+	}
+	_, err = c.Draw(t.Context(), &rewardv1.DrawRequest{Caller: user(""), EventId: created.GetEventId()})
+	require.ErrorIs(t, errs.From(err), errs.ErrNotOpen, "nobody draws in a campaign of attendance")
 	detail, err := c.admin.GetReward(t.Context(), &rewardv1.GetRewardRequest{Caller: operator(""), AllocationId: newest})
 	require.NoError(t, err)
 	require.Equal(t, "CANCELLED", detail.GetStatus())
