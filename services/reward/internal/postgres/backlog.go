@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
+	"urr.guru/pkg/telemetry"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
@@ -21,18 +21,14 @@ const (
 
 //nolint:gochecknoglobals // metrics are registered once per process
 var (
-	dueGauge        = gauge("urr_rewards_due_oldest_seconds", "How long the oldest reward is due that nobody pays; 0: nothing is due.")
-	unknownGauge    = gauge("urr_rewards_unknown", "Rewards of which a call may have paid, without those that are held; 100000 stands for more too.")
-	unknownAgeGauge = gauge("urr_rewards_unknown_oldest_seconds", "How long the oldest of them has been unknown.")
-	heldGauge       = gauge("urr_rewards_held", "Rewards that an operator must resolve; 100000 stands for more too.")
-	lapsedGauge     = gauge("urr_rewards_leases_lapsed", "Rewards whose worker is gone and which no other has taken over yet.")
-	recoveredGauge  = gauge("urr_rewards_recovered", "Rewards that are being paid after an earlier worker died with them.")
-	pausedGauge     = gauge("urr_reward_paused", "1 while an operator has paused the payouts of a kind.")
+	dueGauge        = telemetry.Gauge("urr_rewards_due_oldest_seconds", "How long the oldest reward is due that nobody pays; 0: nothing is due.", "kind")
+	unknownGauge    = telemetry.Gauge("urr_rewards_unknown", "Rewards of which a call may have paid, without those that are held; 100000 stands for more too.", "kind")
+	unknownAgeGauge = telemetry.Gauge("urr_rewards_unknown_oldest_seconds", "How long the oldest of them has been unknown.", "kind")
+	heldGauge       = telemetry.Gauge("urr_rewards_held", "Rewards that an operator must resolve; 100000 stands for more too.", "kind")
+	lapsedGauge     = telemetry.Gauge("urr_rewards_leases_lapsed", "Rewards whose worker is gone and which no other has taken over yet.", "kind")
+	recoveredGauge  = telemetry.Gauge("urr_rewards_recovered", "Rewards that are being paid after an earlier worker died with them.", "kind")
+	pausedGauge     = telemetry.Gauge("urr_reward_paused", "1 while an operator has paused the payouts of a kind.", "kind")
 )
-
-func gauge(name, help string) *prometheus.GaugeVec {
-	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"kind"})
-}
 
 // Measure returns the worker that updates the gauges. All replicas report the same.
 func (d *Database) Measure(log *slog.Logger) func(context.Context) error {

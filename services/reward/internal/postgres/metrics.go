@@ -1,22 +1,16 @@
 package postgres
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
+	"urr.guru/pkg/telemetry"
 	"urr.guru/services/reward/internal/payout"
 )
 
 //nolint:gochecknoglobals // metrics are registered once per process
 var (
-	statusTotal   = counter("urr_rewards_total", "Rewards that entered a status; one that is tried again enters PROCESSING and FAILED each time.", "status")
-	givenUpTotal  = counter("urr_rewards_given_up_total", "Rewards that failed for good, by the error's code.", "kind", "code")
-	paidLateTotal = counter("urr_rewards_paid_afterwards_total", "Rewards that turned out to be paid after they were cancelled or given up.", "kind")
+	statusTotal   = telemetry.Counter("urr_rewards_total", "Rewards that entered a status; one that is tried again enters PROCESSING and FAILED each time.", "status")
+	givenUpTotal  = telemetry.Counter("urr_rewards_given_up_total", "Rewards that failed for good, by the error's code.", "kind", "code")
+	paidLateTotal = telemetry.Counter("urr_rewards_paid_afterwards_total", "Rewards that turned out to be paid after they were cancelled or given up.", "kind")
 )
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return promauto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
 
 // startCounters makes all series start at 0, so that the first event is an increase.
 func startCounters() {
