@@ -200,7 +200,7 @@ var inputRows = map[string]inputRow{
 	"POST /api/v1/admin/rewards/events/{eventId}/cancel": {campaign: true, body: text(`{}`), unknown: noCampaign},
 	"GET /api/v1/admin/rewards/events/{eventId}/summary": {none: anyEvent},
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
-		"": invalid, "eventId=e": invalid, "status=FAILED&cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
+		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
 	"GET /api/v1/admin/rewards/{allocationId}": {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {

@@ -21,12 +21,18 @@ func TestOneTrace(t *testing.T) {
 	p := harness.Start(t, harness.Options{Env: map[string][]string{"*": {"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + c.addr}}})
 	event := newSale(t, p)
 	b := letIn(t, p, event)
-	held := b.hold("A-1-5")
-	answer, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
-	require.NoError(t, err)
-	require.Equal(t, 200, answer.Status, "%s", answer.Body)
-	b.awaitStatus(p, held, "CONFIRMED")
-	awaitSold(p, event, 1)
+	for seat, confirmed := 1, false; !confirmed; seat++ {
+		held := b.hold(fmt.Sprintf("A-1-%d", seat))
+		answer, err := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
+		require.NoError(t, err)
+		require.Equal(t, 200, answer.Status, "%s", answer.Body)
+		b.awaitStatus(p, held, "CONFIRMED")
+		awaitSold(p, event, int64(seat))
+		// A payment that is pending on a busy machine is completed later, in a trace of its own.
+		var result struct{ Status string }
+		require.NoError(t, answer.Decode(&result))
+		confirmed = result.Status == "CONFIRMED"
+	}
 
 	p.Eventually(func(context.Context) error { return c.findPurchase() })
 }

@@ -27,7 +27,9 @@ func (w *testRun) buildRelease(ctx context.Context, revision string, services []
 	}
 	var packages []string
 	for _, s := range services {
-		packages = append(packages, s.Package)
+		if _, err := os.Stat(filepath.Join(files, s.Package)); err == nil { // else it is newer than that commit
+			packages = append(packages, s.Package)
+		}
 	}
 	var out strings.Builder
 	if err := programs.Build(ctx, files, bin, &out, []string{"-buildvcs=false"}, packages...); err != nil {
@@ -89,10 +91,11 @@ func (s *Service) Replace(i int, previous bool) {
 	s.Start(i)
 }
 
-// program is a service's program: of this checkout or of the previous release.
+// program is a service's program: of this checkout or of the previous release, if that has it.
 func (p *Platform) program(s platform.Service, previous bool) string {
-	if previous {
-		return filepath.Join(p.previous, filepath.Base(s.Package))
+	released := filepath.Join(p.previous, filepath.Base(s.Package))
+	if _, err := os.Stat(released); previous && err == nil {
+		return released
 	}
 	return p.testRun.program(p.variant(), s)
 }
