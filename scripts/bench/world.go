@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -37,11 +35,13 @@ func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
 		}, nil)
 	}
 	admin.Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
+	defer api.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range w.visitors {
 		group.Go(func() (err error) {
-			w.visitors[i], err = w.arrive(ctx, i)
+			w.visitors[i], err = w.arrive(ctx, api, i)
 			return err
 		})
 	}
@@ -49,67 +49,35 @@ func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
 }
 
 // arrive signs a visitor in, and joins the waiting room and the line.
-func (w *world) arrive(ctx context.Context, i int) (visitor, error) {
-	v := visitor{address: platform.VisitorAddress(uint32(i + 1))} //nolint:gosec // a small number
-	b := browser{world: w, visitor: &v, jar: map[string]string{}}
+func (w *world) arrive(ctx context.Context, api *crowd.API, i int) (visitor, error) {
+	browser := api.NewSession()
+	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
+		return visitor{}, err
+	}
 	var assigned struct{ RequestID, Ticket string }
 	var place struct{ Status, Ticket string }
 	err := errors.Join(
-		b.post(ctx, "/api/v1/auth/dev-login", map[string]any{"userId": fmt.Sprintf("bench-%04d", i)}, nil),
-		b.post(ctx, "/vwr-api/vwr/assign/"+room, map[string]any{}, &assigned),
-		b.post(ctx, "/api/v1/queue/check/"+line, map[string]any{}, &place),
+		post(ctx, browser, crowd.StepAssign, "/vwr-api/vwr/assign/"+room, &assigned),
+		post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+line, &place),
 	)
 	if err == nil && place.Status != "queued" {
 		err = fmt.Errorf("visitor %d does not wait in the line: %q", i, place.Status)
 	}
-	v.requestID, v.roomTicket, v.lineTicket = assigned.RequestID, assigned.Ticket, place.Ticket
-	return v, err
+	return visitor{
+		address: browser.Address(), cookies: browser.Cookies(),
+		requestID: assigned.RequestID, roomTicket: assigned.Ticket, lineTicket: place.Ticket,
+	}, err
 }
 
-// browser keeps the cookies of a visitor who arrives.
-type browser struct {
-	world   *world
-	visitor *visitor
-	jar     map[string]string
-}
-
-// post sends a request, keeps the cookies, and decodes the body into `into` unless that is nil.
-func (b *browser) post(ctx context.Context, path string, body, into any) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.world.platform.Service(platform.Gateway).Addr(0)+path, strings.NewReader(string(raw)))
+func post(ctx context.Context, browser *crowd.Session, step crowd.Step, path string, into any) error {
+	answer, err := browser.Call(ctx, step, http.MethodPost, path, map[string]any{}, nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Sec-Fetch-Site", "same-origin")
-	req.Header.Set("X-Forwarded-For", b.visitor.address)
-	req.Header.Set("Cookie", b.visitor.cookies)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("send: %w", err)
+	if !answer.OK() {
+		return fmt.Errorf("%s: %d: %s", path, answer.Status, answer.Body)
 	}
-	answer, err := readAll(res)
-	if err != nil {
-		return err
-	}
-	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("%s: %s: %s", path, res.Status, answer)
-	}
-	for _, c := range res.Cookies() {
-		b.jar[c.Name] = c.Value
-	}
-	var cookies []string
-	for _, name := range slices.Sorted(maps.Keys(b.jar)) {
-		cookies = append(cookies, name+"="+b.jar[name])
-	}
-	b.visitor.cookies = strings.Join(cookies, "; ")
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, into)
+	return json.Unmarshal(answer.Body, into)
 }
 
 func readAll(res *http.Response) ([]byte, error) {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -88,6 +90,18 @@ type Session struct {
 // visitors per address.
 func (a *API) NewSession() *Session {
 	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
+}
+
+// Address is what the browser sends as X-Forwarded-For.
+func (s *Session) Address() string { return s.address }
+
+// Cookies is the browser's header Cookie.
+func (s *Session) Cookies() string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(s.cookies)) {
+		pairs = append(pairs, name+"="+s.cookies[name])
+	}
+	return strings.Join(pairs, "; ")
 }
 
 // Fork copies the credentials, as in a second tab or a stolen profile.
