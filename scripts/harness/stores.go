@@ -1,11 +1,9 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,21 +84,8 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), faultsLimit)
 	defer cancel()
-	body, err := json.Marshal(f)
-	if err != nil {
+	if err := (rewards.Client{URL: p.Wiring().RewardProviderURL()}).SetFaults(ctx, f); err != nil {
 		p.tb.Fatalf("harness: %v", err)
-	}
-	url := p.Wiring().RewardProviderURL() + "/v1/faults"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
-	if err != nil {
-		p.tb.Fatalf("harness: %v", err)
-	}
-	answer, err := send(http.DefaultClient, req)
-	if err != nil {
-		p.tb.Fatalf("harness: %v", err)
-	}
-	if answer.Status != http.StatusNoContent {
-		p.tb.Fatalf("harness: PUT %s: %d: %s", url, answer.Status, answer.Body)
 	}
 }
 

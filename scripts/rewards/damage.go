@@ -65,15 +65,15 @@ func (d *Demo) payAgain(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	before, err := d.provider.faults(ctx)
+	before, err := d.provider.Faults(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.provider.setFaults(ctx, sandbox.Faults{KeyRetention: time.Nanosecond}); err != nil {
+	if err := d.provider.SetFaults(ctx, sandbox.Faults{KeyRetention: time.Nanosecond}); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, d.provider.setFaults(context.WithoutCancel(ctx), before))
+		err = errors.Join(err, d.provider.SetFaults(context.WithoutCancel(ctx), before))
 	}()
-	return d.provider.pay(ctx, o)
+	return d.provider.Pay(ctx, o)
 }

@@ -60,7 +60,7 @@ type Demo struct {
 	opts     Options
 	on       Platform
 	campaign campaigns
-	provider provider
+	provider sandbox.Client
 	tally    tally
 	began    time.Time
 	took     time.Duration
@@ -70,7 +70,7 @@ type Demo struct {
 
 // New prepares a run.
 func New(opts Options, on Platform) *Demo {
-	return &Demo{opts: opts, on: on, provider: provider{url: on.Provider}}
+	return &Demo{opts: opts, on: on, provider: sandbox.Client{URL: on.Provider}}
 }
 
 // faults are those of the provider. Slow answers keep both replicas busy, so that the killed
@@ -85,20 +85,20 @@ const cleanupLimit = 20 * time.Second
 // Play runs the members and the faults, and returns when no reward is due any more or the limit has
 // passed. It leaves the provider and the replicas as they were.
 func (d *Demo) Play(ctx context.Context) (err error) {
-	before, err := d.provider.faults(ctx)
+	before, err := d.provider.Faults(ctx)
 	if err != nil {
 		return err
 	}
 	if d.campaign, err = openCampaigns(ctx, d.on.API.NewSession(), d.opts.Prizes); err != nil {
 		return fmt.Errorf("open the campaigns: %w", err)
 	}
-	if err := d.provider.setFaults(ctx, d.opts.faults()); err != nil {
+	if err := d.provider.SetFaults(ctx, d.opts.faults()); err != nil {
 		return err
 	}
 	defer func() {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		for _, undo := range []error{d.provider.setFaults(cleanup, before), d.on.Replica.Stop()} {
+		for _, undo := range []error{d.provider.SetFaults(cleanup, before), d.on.Replica.Stop()} {
 			if err == nil {
 				err = undo
 			}

@@ -14,7 +14,7 @@ var (
 
 // startCounters makes all series start at 0, so that the first event is an increase.
 func startCounters() {
-	for _, status := range []payout.Status{payout.Pending, payout.Processing, payout.Success, payout.Failed, payout.Cancelled} {
+	for _, status := range payout.Statuses() {
 		entered(status, 0)
 	}
 	for _, kind := range payout.Kinds() {

@@ -1,4 +1,4 @@
-package rewards
+package sandbox
 
 import (
 	"bytes"
@@ -7,28 +7,28 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"urr.guru/services/reward/sandbox"
 )
 
-// provider is the sandbox that pays points and coupons.
-type provider struct{ url string }
+// Client calls a running sandbox as a test or a demo does.
+type Client struct{ URL string }
 
-func (p provider) faults(ctx context.Context) (f sandbox.Faults, err error) {
-	err = p.call(ctx, http.MethodGet, "/v1/faults", nil, &f)
+// Faults returns what goes wrong at present.
+func (c Client) Faults(ctx context.Context) (f Faults, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/faults", nil, &f)
 	return f, err
 }
 
-func (p provider) setFaults(ctx context.Context, f sandbox.Faults) error {
-	return p.call(ctx, http.MethodPut, "/v1/faults", f, nil)
+// SetFaults replaces what goes wrong.
+func (c Client) SetFaults(ctx context.Context, f Faults) error {
+	return c.call(ctx, http.MethodPut, "/v1/faults", f, nil)
 }
 
-// pay pays without the platform.
-func (p provider) pay(ctx context.Context, o sandbox.Order) error {
-	return p.call(ctx, http.MethodPost, "/v1/payouts", o, nil)
+// Pay pays without the platform.
+func (c Client) Pay(ctx context.Context, o Order) error {
+	return c.call(ctx, http.MethodPost, "/v1/payouts", o, nil)
 }
 
-func (p provider) call(ctx context.Context, method, path string, body, into any) error {
+func (c Client) call(ctx context.Context, method, path string, body, into any) error {
 	var payload io.Reader = http.NoBody
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -37,7 +37,7 @@ func (p provider) call(ctx context.Context, method, path string, body, into any)
 		}
 		payload = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, p.url+path, payload)
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, payload)
 	if err != nil {
 		return fmt.Errorf("the provider's sandbox: %w", err)
 	}
