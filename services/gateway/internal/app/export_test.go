@@ -2,8 +2,5 @@ package app
 
 import paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 
-// Server makes the HTTP server with its time-outs.
-var Server = server
-
 // ConfirmTimeout is the time limit of the slowest request.
 var ConfirmTimeout = passThroughDetails[paymentv1.PaymentService_Confirm_FullMethodName].Timeout

@@ -49,7 +49,7 @@ func (h *Line) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) er
 	if err != nil {
 		return err
 	}
-	return writeMessage(w, http.StatusOK, p)
+	return WriteMessage(w, http.StatusOK, p)
 }
 
 // Status returns the place.
@@ -58,7 +58,7 @@ func (h *Line) Status(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if err != nil {
 		return err
 	}
-	return writeMessage(w, http.StatusOK, p)
+	return WriteMessage(w, http.StatusOK, p)
 }
 
 // Heartbeat keeps a slot; the API defines a short response for it.

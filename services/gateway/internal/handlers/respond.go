@@ -46,8 +46,8 @@ func writeJSON(w http.ResponseWriter, status int, cache []string, body []byte) {
 	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// writeMessage responds with a message that caches must not keep.
-func writeMessage(w http.ResponseWriter, status int, m proto.Message) error {
+// WriteMessage responds with a message that caches must not keep.
+func WriteMessage(w http.ResponseWriter, status int, m proto.Message) error {
 	body, err := wire.Marshal(m)
 	if err != nil {
 		return err

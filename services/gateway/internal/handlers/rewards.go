@@ -38,5 +38,5 @@ func earn[R any](
 	if earned.GetRepeated() {
 		status = http.StatusOK
 	}
-	return writeMessage(w, status, earned)
+	return WriteMessage(w, status, earned)
 }

@@ -56,7 +56,7 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	if err != nil {
 		return err
 	}
-	return writeMessage(w, http.StatusOK, a)
+	return WriteMessage(w, http.StatusOK, a)
 }
 
 // Check says whether the position is served. Waiting visitors with a signed ticket are answered
@@ -92,7 +92,7 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 	if tok := c.GetToken(); tok != "" {
 		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
 	}
-	return writeMessage(w, http.StatusOK, c)
+	return WriteMessage(w, http.StatusOK, c)
 }
 
 // appendWaiting writes the response of vwr for a position that is not served yet; a test compares

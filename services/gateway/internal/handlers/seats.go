@@ -157,7 +157,7 @@ func writeReservation(w http.ResponseWriter, res *ticketv1.Reservation, err erro
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/my/reservations/"+res.GetReservationId())
-	return writeMessage(w, http.StatusCreated, res)
+	return WriteMessage(w, http.StatusCreated, res)
 }
 
 // Close waits for the calls in flight.

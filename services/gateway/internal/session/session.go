@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
-	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
@@ -66,12 +66,12 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	h.Cookies.Set(w, identity.SessionCookie, tok, end)
 	answer := describe(session)
 	answer.Token = &tok
-	return write(w, answer)
+	return handlers.WriteMessage(w, http.StatusOK, answer)
 }
 
 // Me responds with the session.
 func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
-	return write(w, describe(q.Session))
+	return handlers.WriteMessage(w, http.StatusOK, describe(q.Session))
 }
 
 func describe(s *claims.Session) *gatewayv1.Session {
@@ -123,17 +123,5 @@ func (h *Handlers) Revoke(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	}
 	h.Log.InfoContext(r.Context(), "sessions revoked", "by", q.User(), "user_id", user, "session_id", session)
 	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-func write(w http.ResponseWriter, s *gatewayv1.Session) error {
-	body, err := wire.Marshal(s)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }
