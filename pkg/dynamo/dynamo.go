@@ -54,8 +54,8 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Err maps client errors to the platform's errors: throttling and an unavailable or failing service
-// become errs.ErrUnavailable. Failed conditions and cancelled transactions are results and are
-// returned unchanged.
+// become errs.ErrUnavailable, also when a transaction was cancelled only for lack of capacity. Failed
+// conditions and other cancelled transactions are results and are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -67,6 +67,9 @@ func Err(err error) error {
 func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
+	}
+	if throttled(err) {
+		return true
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -82,7 +85,7 @@ func unavailable(err error) bool {
 }
 
 // ConditionFailed reports whether a single write failed because its condition did not hold. It does
-// not recognise a failed condition in a transaction (TransactionCanceledException).
+// not recognise a failed condition in a transaction: see Canceled.
 func ConditionFailed(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	return errors.As(err, &failed)
