@@ -1,0 +1,78 @@
+package asyncevent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"urr.guru/pkg/ids"
+)
+
+// Message is what the queue carries of a request. Its body names the request, so that it can be
+// found; everything else is in the table.
+type Message struct {
+	RequestID string `json:"requestId"`
+	EventID   string `json:"eventId"`
+	EventType Type   `json:"eventType"`
+	Gen       int64  `json:"gen,omitempty"`
+}
+
+// Names of the message attributes, for whoever looks at a queue without reading bodies.
+const (
+	AttributeRequestID = "requestId"
+	AttributeGen       = "gen"
+)
+
+// lotteryGroups spread a lottery over groups that are settled in parallel.
+const lotteryGroups = 64
+
+// MessageOf is the message of a request's present generation.
+func MessageOf(r *Request) Message {
+	return Message{RequestID: r.RequestID, EventID: r.EventID, EventType: r.EventType, Gen: r.Gen}
+}
+
+// Body encodes the message.
+func (m Message) Body() string {
+	b, _ := json.Marshal(m) // strings and numbers always marshal
+	return string(b)
+}
+
+// GenText is the generation as a message attribute.
+func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
+
+// DecodeMessage reads a body. An error means that it can never be read.
+func DecodeMessage(body string) (Message, error) {
+	var m Message
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		return m, fmt.Errorf("message: %w", err)
+	}
+	if !ids.ValidUUID(m.RequestID) || !ids.ValidEvent(m.EventID) || m.Gen < 0 {
+		return m, errors.New("message: an id is not well-formed")
+	}
+	return m, nil
+}
+
+// Group is the FIFO group: first come is settled in one order per event.
+func (m Message) Group() string {
+	if m.EventType == Lottery {
+		return m.EventID + "#" + LotteryGroup(m.RequestID)
+	}
+	return m.EventID
+}
+
+// LotteryGroup is the group of a lottery request, two hexadecimal digits.
+func LotteryGroup(id string) string { return fmt.Sprintf("%02x", hash(id)%lotteryGroups) }
+
+// DeduplicationID is equal for copies of one generation, so that sending twice within five minutes
+// is sending once. copyID distinguishes a copy that is sent because the message was lost.
+func (m Message) DeduplicationID(copyID string) string {
+	id := m.RequestID
+	if m.Gen > 0 {
+		id += "-r" + m.GenText()
+	}
+	if copyID != "" {
+		id += "-" + copyID
+	}
+	return id
+}
