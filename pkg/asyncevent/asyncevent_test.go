@@ -262,7 +262,7 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, id+"-r2-x", m.DeduplicationID("x"))
 	m.EventType = asyncevent.Lottery
 	require.Regexp(t, "^demo#[0-3][0-9a-f]$", m.Group())
-	for _, bad := range []string{"", "{", "[]", `{"requestId":"x","eventId":"demo"}`, `{"requestId":"` + id + `","eventId":"a#b"}`, `{"requestId":"` + id + `","eventId":"demo","gen":-1}`} {
+	for _, bad := range []string{"", "{", "[]", `{"requestId":"x","eventId":"demo"}`, `{"requestId":"` + id + `","eventId":"a#b","userId":"ann"}`, `{"requestId":"` + id + `","eventId":"demo","userId":"ann","gen":-1}`, `{"requestId":"` + id + `","eventId":"demo"}`} {
 		_, err := asyncevent.DecodeMessage(bad)
 		require.Error(t, err, bad)
 	}

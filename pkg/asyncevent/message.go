@@ -9,11 +9,12 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Message is what the queue carries of a request. Its body names the request, so that it can be
-// found; everything else is in the table.
+// Message is what the queue carries of a request. Its body names the request and its lock, so that
+// both are found by one read; everything else is in the table.
 type Message struct {
 	RequestID string `json:"requestId"`
 	EventID   string `json:"eventId"`
+	UserID    string `json:"userId"`
 	EventType Type   `json:"eventType"`
 	Gen       int64  `json:"gen,omitempty"`
 }
@@ -29,7 +30,7 @@ const lotteryGroups = 64
 
 // MessageOf is the message of a request's present generation.
 func MessageOf(r *Request) Message {
-	return Message{RequestID: r.RequestID, EventID: r.EventID, EventType: r.EventType, Gen: r.Gen}
+	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
 }
 
 // Body encodes the message.
@@ -47,7 +48,7 @@ func DecodeMessage(body string) (Message, error) {
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		return m, fmt.Errorf("message: %w", err)
 	}
-	if !ids.ValidUUID(m.RequestID) || !ids.ValidEvent(m.EventID) || m.Gen < 0 {
+	if !ids.ValidUUID(m.RequestID) || !ids.ValidEvent(m.EventID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
 		return m, errors.New("message: an id is not well-formed")
 	}
 	return m, nil
@@ -75,4 +76,27 @@ func (m Message) DeduplicationID(copyID string) string {
 		id += "-" + copyID
 	}
 	return id
+}
+
+// Outgoing is a message to send.
+type Outgoing struct {
+	Message
+
+	// CopyID distinguishes a copy of a message that was lost; empty for the message itself.
+	CopyID string
+}
+
+// Delivery is a message as the queue gave it.
+type Delivery struct {
+	Body, Group string
+	// ID is the message's, equal for all receipts.
+	ID string
+	// SequenceNumber is its place in the order of the queue, a decimal number.
+	SequenceNumber string
+	// SentAt is when the queue took it, by its clock.
+	SentAt int64
+	// Receives is how often it was received, this time included.
+	Receives int
+	// Handle is of this receipt.
+	Handle string
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/internal/awsconf"
@@ -81,7 +82,8 @@ func unavailable(err error) bool {
 		return api.ErrorFault() == smithy.FaultServer
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	var unsent *smithyhttp.RequestSendError // no answer, whatever the transport's error is
+	return errors.As(err, &network) || errors.As(err, &unsent) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ConditionFailed reports whether a single write failed because its condition did not hold. It does
