@@ -20,6 +20,8 @@ const (
 	passEvery = 2 * time.Second
 	// slices divide the partitions among replicas.
 	slices = 8
+	// hintedTimeout bounds the publishing of what this process has written.
+	hintedTimeout = 10 * time.Second
 )
 
 // Store has the announcements.
@@ -82,7 +84,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		for loop.SleepOrWake(ctx, passEvery, r.wake) {
 			r.publishHinted(ctx)
 		}
-		r.publishHinted(context.WithoutCancel(ctx))
+		r.publishHinted(ctx)
 	})
 	work.Go(func() {
 		_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
@@ -95,9 +97,12 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
+// publishHinted finishes what it has begun although ctx ends.
 func (r *Relay) publishHinted(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintedTimeout)
+	defer cancel()
 	for partition := range r.takeHints() {
-		if err := r.partition(ctx, partition); err != nil && ctx.Err() == nil { // left for the next pass
+		if err := r.partition(ctx, partition); err != nil { // left for the next pass
 			r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
 			return
 		}
