@@ -31,16 +31,15 @@ const (
 
 // Config says which queue it is.
 type Config struct {
-	// Name is the queue's, without the suffix .fifo; its dead-letter queue is <name>-dlq.fifo.
+	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix -dlq.fifo.
 	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
-	// Visibility is how long a received message stays hidden from other workers, in whole seconds.
-	Visibility time.Duration `env:"REQUESTS_VISIBILITY, default=30s" min:"1s" max:"12h"`
 }
 
-// Ensure creates both queues, or brings them in line. highThroughput is for AWS; ElasticMQ refuses it.
-func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, highThroughput bool) error {
+// Ensure creates both queues, or brings them in line. visibility is how long a received message stays
+// hidden from other workers, in whole seconds. highThroughput is for AWS; ElasticMQ refuses it.
+func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility time.Duration, highThroughput bool) error {
 	_, err := sqs.EnsureFIFO(ctx, client, sqs.Queue{
-		Name: cfg.Name, Visibility: cfg.Visibility, MaxReceives: maxReceives, HighThroughput: highThroughput,
+		Name: cfg.Name, Visibility: visibility, MaxReceives: maxReceives, HighThroughput: highThroughput,
 	})
 	return err
 }

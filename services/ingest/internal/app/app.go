@@ -70,7 +70,7 @@ func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("sqs: %w", err)
 	}
-	if err := queue.Ensure(ctx, client, cfg.Queue, cfg.SQSEndpoint == ""); err != nil {
+	if err := queue.Ensure(ctx, client, cfg.Queue, cfg.Visibility, cfg.SQSEndpoint == ""); err != nil {
 		return err
 	}
 	log.InfoContext(ctx, "table and queues are there", "prefix", cfg.Dynamo.Prefix, "queue", cfg.Queue.Name)

@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 	cfg := &app.Config{
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
-		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues), Visibility: 30 * time.Second}, SQSEndpoint: queues.Endpoint,
+		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute,
 	}
 	require.NoError(t, cfg.Validate())

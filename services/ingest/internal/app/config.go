@@ -21,6 +21,9 @@ type Config struct {
 	// SQSEndpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 
+	// Visibility is how long a message that a worker has received stays hidden from the others, in whole
+	// seconds; migrate sets it.
+	Visibility time.Duration `env:"REQUESTS_VISIBILITY, default=30s" min:"1s" max:"12h"`
 	// SendAfter is the age from which a request that is not in the queue is sent again.
 	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
 	// FailAfter is the age from which a request that the queue does not take fails.

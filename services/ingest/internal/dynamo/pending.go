@@ -58,9 +58,11 @@ func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (map[s
 	requests, capacities := map[string]asyncevent.Request{}, map[string]asyncevent.Capacity{}
 	for _, m := range markers {
 		if it := items.Get(asyncevent.RequestKey(m.RequestID)); it != nil {
-			if requests[m.RequestID], err = asyncevent.DecodeRequest(it); err != nil {
-				return nil, nil, err
+			r, err := asyncevent.DecodeRequest(it)
+			if err != nil {
+				r = asyncevent.Request{} // it cannot be judged, and must not stop the others
 			}
+			requests[m.RequestID] = r
 		}
 		if it := items.Get(asyncevent.CapacityKey(m.EventID)); it != nil {
 			if capacities[m.EventID], err = asyncevent.DecodeCapacity(it); err != nil {

@@ -42,12 +42,12 @@ func NewCache[V any](now func() time.Time, load func(context.Context, string) (V
 // Get returns a value that is at most a second old, or up to a minute while it cannot be read.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	e := c.entry(id)
-	if v, err, age := e.get(c.now()); age < fresh {
+	if v, age, err := e.get(c.now()); age < fresh {
 		return v, err
 	}
 	e.reading.Lock()
 	defer e.reading.Unlock()
-	v, err, age := e.get(c.now())
+	v, age, err := e.get(c.now())
 	if age < fresh { // read by another call meanwhile
 		return v, err
 	}
@@ -85,13 +85,14 @@ func (c *Cache[V]) entry(id string) *cached[V] {
 	return e
 }
 
-func (e *cached[V]) get(now time.Time) (V, error, time.Duration) { //nolint:revive // the age belongs to both
+// get returns the value or the refusal, and how old it is; never read counts as stale.
+func (e *cached[V]) get(now time.Time) (v V, age time.Duration, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.at.IsZero() {
-		return e.value, e.err, stale
+		return e.value, stale, e.err
 	}
-	return e.value, e.err, now.Sub(e.at)
+	return e.value, now.Sub(e.at), e.err
 }
 
 func (e *cached[V]) set(v V, err error, at time.Time) {

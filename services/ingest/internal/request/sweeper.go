@@ -31,7 +31,8 @@ type Pending interface {
 	// Markers reads a page of the markers of a partition whose requests were made before a time, behind
 	// a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error)
-	// Guarded reads the requests of markers, and the capacities of their events.
+	// Guarded reads the requests of markers, and the capacities of their events. A request whose item
+	// cannot be read has no status.
 	Guarded(ctx context.Context, markers []asyncevent.Marker) (map[string]asyncevent.Request, map[string]asyncevent.Capacity, error)
 	// Unguard deletes markers of requests that have ended.
 	Unguard(ctx context.Context, markers []asyncevent.Marker) error
@@ -159,6 +160,7 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	for _, m := range markers {
 		r, found := requests[m.RequestID]
 		switch capacity, limited := capacities[m.EventID]; {
+		case found && r.Status == "": // worker makes a dead letter of it
 		case !found || r.Status.Final() || m.Gen < r.Gen:
 			over = append(over, m)
 		case limited && r.EventType == asyncevent.FirstCome && capacity.Remaining == 0:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
@@ -316,4 +317,22 @@ func TestMessageOvertaken(t *testing.T) {
 	require.Empty(t, w.bodies(t))
 	settle(start.Add(5*time.Minute + time.Second))
 	require.Len(t, w.bodies(t), 1)
+}
+
+// A request whose item cannot be read keeps its marker and does not stop the sweeper.
+func TestUnreadableRequestIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
+	event := back.promotion(t)
+	broken, whole := away.applied(t, event, "ann").GetRequestId(), away.applied(t, event, "bob").GetRequestId()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: aws.String(w.table()), Key: asyncevent.RequestKey(broken), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: pkgdynamo.Item{":text": pkgdynamo.String("many")},
+	})
+	require.NoError(t, err)
+	w.clock.Advance(11 * time.Second)
+	require.NoError(t, back.sweeper.Sweep(t.Context()))
+	require.Equal(t, asyncevent.Queued, back.request(t, whole).Status)
+	require.Len(t, w.ofType(t, "MARKER"), 2)
 }

@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
 	cfg, client := sqstest.Queue(t)
-	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg), Visibility: 30 * time.Second}
+	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}
 	return w
 }
 
