@@ -74,10 +74,17 @@ N ?= 50
 stress: ## Run packages N times, shuffled, under CPU load: make stress P=./services/queue/... N=50
 	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
 
-.PHONY: demo chaos
+.PHONY: demo demo-rewards bench chaos
 demo: ## Send simulated visitors through the whole platform, then audit the stores
 	@test -n "$(URL)" || { $(DEV) up; } $(CTRL_C)
 	@$(call program,crowd) $(CTRL_C)
+
+demo-rewards: ## Send members through attendance, a draw and payouts while a replica is killed, then audit the ledger
+	@$(DEV) up $(CTRL_C)
+	@$(call program,rewards) $(CTRL_C)
+
+bench: ## Measure the hot paths beside their baselines: ROWS= selects rows, ROUNDS= their rounds
+	@$(call program,bench) $(CTRL_C)
 
 chaos: ## Kill, pause, disconnect and upgrade everything during sales; P= selects one test, PREVIOUS= the release to upgrade
 	@PREVIOUS='$(PREVIOUS)'; export PREVIOUS; $(CHECK) chaos $(P) $(CTRL_C)

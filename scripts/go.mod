@@ -120,4 +120,5 @@ replace urr.guru/pkg => ../pkg
 replace urr.guru/proto => ../proto
 
 replace urr.guru/services/payment => ../services/payment
+
 replace urr.guru/services/reward => ../services/reward

@@ -91,9 +91,16 @@ func render(t *testing.T, release, chart string, args ...string) []object {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &said)
-	var objects []object
-	for decoder := yaml.NewDecoder(&out); ; {
-		var o object
+	return Decode[object](t, out.Bytes())
+}
+
+// Decode reads documents of YAML, such as the objects of a rendered chart. O is what the test reads
+// of each.
+func Decode[O any](t *testing.T, documents []byte) []O {
+	t.Helper()
+	var objects []O
+	for decoder := yaml.NewDecoder(bytes.NewReader(documents)); ; {
+		var o O
 		err := decoder.Decode(&o)
 		if errors.Is(err, io.EOF) {
 			return objects

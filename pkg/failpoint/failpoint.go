@@ -7,6 +7,7 @@
 //	exit        the process kills itself (SIGKILL): nothing is flushed, no defer runs
 //	error       Hit panics, Err returns an error
 //	sleep:5s    waits
+//	hold:/file  creates the file and waits until somebody removes it
 //
 // name@N=action acts at the Nth hit of the process only (from 1).
 package failpoint

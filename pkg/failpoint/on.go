@@ -3,8 +3,11 @@
 package failpoint
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +22,7 @@ const Variable = "URR_FAILPOINTS"
 type point struct {
 	name, action string
 	wait         time.Duration
+	file         string
 	at           int64 // 0 = at every hit
 	hits         atomic.Int64
 }
@@ -58,6 +62,8 @@ func (ps points) err(name string) error {
 			die()
 		case "sleep":
 			time.Sleep(p.wait)
+		case "hold":
+			hold(p.file)
 		case "error":
 			return fmt.Errorf("failpoint %s", name)
 		}
@@ -69,6 +75,22 @@ func (ps points) err(name string) error {
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// holdPoll is the interval at which a held place looks for its file.
+const holdPoll = 5 * time.Millisecond
+
+// hold tells a test by the file that the place is reached, and stays until the test removes it.
+func hold(file string) {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		panic("failpoint: " + err.Error())
+	}
+	for {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		time.Sleep(holdPoll)
+	}
 }
 
 func parse(s string) (points, error) {
@@ -110,8 +132,15 @@ func parsePoint(s string) (*point, error) {
 		p.action, p.wait = "sleep", d
 		return p, nil
 	}
+	if file, ok := strings.CutPrefix(action, "hold:"); ok {
+		if !filepath.IsAbs(file) {
+			return nil, fmt.Errorf("%q: after hold: stands the absolute path of a file", s)
+		}
+		p.action, p.file = "hold", file
+		return p, nil
+	}
 	if action != "exit" && action != "error" {
-		return nil, fmt.Errorf("%q: the action must be exit, error or sleep:<duration>", s)
+		return nil, fmt.Errorf("%q: the action must be exit, error, sleep:<duration> or hold:<file>", s)
 	}
 	return p, nil
 }

@@ -3,7 +3,9 @@
 package failpoint
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/waittest"
 )
 
 // TestMain provides one program that passes two points three times each: a process arms its points
@@ -47,6 +50,8 @@ func TestActions(t *testing.T) {
 		"bad count":        {env: "p@0=exit", code: 2},
 		"no action":        {env: "p", code: 2},
 		"bad sleep":        {env: "p=sleep:long", code: 2},
+		"relative hold":    {env: "p=hold:file", code: 2},
+		"hold nowhere":     {env: "p=hold:/nowhere/file", code: 2},
 		"hit with error":   {env: "other=error", code: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +73,20 @@ func TestActions(t *testing.T) {
 			require.Equal(t, tc.code, st.ExitStatus(), out)
 		})
 	}
+}
+
+func TestHoldsUntilTheFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "reached")
+	p := processtest.Start(t, map[string]string{Variable: "p@2=hold:" + file})
+	waittest.NoError(t, func() error { _, err := os.Stat(file); return err }, "the place to be reached")
+	select {
+	case <-p.Ended():
+		t.Fatal("the process did not stay at the place")
+	default:
+	}
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, p.Wait())
 }
 
 func TestSleepsAsLongAsItIsTold(t *testing.T) {

@@ -17,9 +17,15 @@ const hashSpace = 1 << 31
 // KeyHash(key) % n. It is computed by the library's own partitioner, so it always matches the
 // partition that producers choose.
 func KeyHash(key []byte) int32 {
-	p := kgo.StickyKeyPartitioner(nil).ForTopic("")
+	p := partitioners.Get().(kgo.TopicPartitioner) //nolint:forcetypeassert // the pool's only type
+	defer partitioners.Put(p)
 	return int32(p.Partition(&kgo.Record{Key: key}, hashSpace)) //nolint:gosec // below 2^31
 }
+
+// partitioners are reused: a new one seeds a random number generator, which takes most of the time.
+//
+//nolint:gochecknoglobals // a pool of equal values
+var partitioners = sync.Pool{New: func() any { return kgo.StickyKeyPartitioner(nil).ForTopic("") }}
 
 // partitionCounts are the numbers of partitions that a producer last saw, by the topic's name on
 // the broker.

@@ -52,6 +52,24 @@ type Command[C any] struct {
 	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
 }
 
+// Exit is an error of a Command that sets the exit code. Without Err nothing is printed: the output
+// says why.
+type Exit struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (e *Exit) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *Exit) Unwrap() error { return e.Err }
+
 func (e Command[C]) name() string {
 	name, _, _ := strings.Cut(e.Usage, " ")
 	return name
@@ -139,9 +157,16 @@ func extra[C any](ctx context.Context, e Command[C], args []string, stdout, stde
 	if !ok {
 		return 2
 	}
-	if err := e.Run(ctx, cfg, args, stdout); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
+	err := e.Run(ctx, cfg, args, stdout)
+	var exit *Exit
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		exit = &Exit{Code: 1, Err: err}
 	}
-	return 0
+	if exit.Err != nil {
+		fmt.Fprintln(stderr, exit.Err)
+	}
+	return exit.Code
 }

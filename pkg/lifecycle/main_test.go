@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +82,9 @@ func TestExtraCommands(t *testing.T) {
 		if len(args) == 0 {
 			return errors.New("what of it?")
 		}
+		if code, err := strconv.Atoi(args[0]); err == nil {
+			return fmt.Errorf("wrapped: %w", &Exit{Code: code})
+		}
 		_, err := fmt.Fprintln(out, args, c.Threshold)
 		return err
 	}}
@@ -95,6 +99,9 @@ func TestExtraCommands(t *testing.T) {
 	code, _, stderr := call("outbox")
 	require.Equal(t, 1, code)
 	require.Equal(t, "what of it?\n", stderr)
+	code, _, stderr = call("outbox", "7")
+	require.Equal(t, 7, code)
+	require.Empty(t, stderr, "the output says why")
 	code, _, stderr = call("dance")
 	require.Equal(t, 2, code)
 	require.Equal(t, "usage: ticket [serve|migrate|check|version|outbox [parked]]\n", stderr)

@@ -103,7 +103,8 @@ func Read[M any](ctx context.Context, silence time.Duration, open func(context.C
 // Sleep waits for d; it returns false when ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool { return SleepOrWake(ctx, d, nil) }
 
-// SleepOrWake waits for d or for a token in wake (nil: none); it returns false when ctx ended first.
+// SleepOrWake waits for d or for a token in wake (nil: none); it returns false when ctx ended
+// first.
 func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -59,9 +59,9 @@ func Indexed() Option {
 // database that is down does not fail the start, but readiness (pool.Ping). An unusable URL is an
 // error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
-	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
+	pc, err := cfg.parse()
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, err
 	}
 	if cfg.MaxConns > 0 { // 0 in a Config that was not loaded from the environment
 		pc.MaxConns = int32(min(cfg.MaxConns, 1000)) //nolint:gosec // bounded
@@ -86,15 +86,22 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	return pool, nil
 }
 
-// Validate refuses a URL that is not well-formed. The error has no password.
+// Validate refuses a URL that is not well-formed.
 func (c *Config) Validate() error {
 	if c.URL == "" { // required, or not used by this command
 		return nil
 	}
-	if _, err := pgxpool.ParseConfig(c.URL.Reveal()); err != nil {
-		return fmt.Errorf("DATABASE_URL: %w", err)
+	_, err := c.parse()
+	return err
+}
+
+// parse reads the URL. The error has no password.
+func (c *Config) parse() (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(c.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	return nil
+	return pc, nil
 }
 
 // signIn returns a function that sets the current user and password on a new connection. Content of

@@ -34,10 +34,11 @@ type methodConfig struct {
 	Retry retryPolicy  `json:"retryPolicy"`
 }
 
-// serviceConfig balances calls over the replicas that report SERVING and retries UNAVAILABLE, with the jitter of grpc,
-// for the methods of the package urr.<callee>.v1 that declare themselves idempotent. The budget is
-// the retry throttle of grpc: it starts with 20 tokens, a failure costs 1, a success returns 0.1,
-// and with less than half there are no retries. So an outage adds about one call in ten at most.
+// serviceConfig balances calls over the replicas that report SERVING and retries UNAVAILABLE, with
+// the jitter of grpc, for the methods of the package urr.<callee>.v1 that declare themselves
+// idempotent. The budget is the retry throttle of grpc: it starts with 20 tokens, a failure costs
+// 1, a success returns 0.1, and with less than half there are no retries. So an outage adds about
+// one call in ten at most.
 func serviceConfig(callee string) string {
 	cfg := map[string]any{
 		"loadBalancingConfig": []any{map[string]any{balancing: map[string]any{}}},

@@ -29,7 +29,16 @@ func (p Pool) Plus(q Pool) Pool {
 // WatchPool exports the figures of a pool until the returned function is called. read is called at
 // every scrape and must not block. Pools of one name are added.
 func WatchPool(name string, read func() Pool) (stop func()) {
-	return pools.register(name, read)
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	pools.next++
+	id := pools.next
+	pools.watched[id] = watchedPool{name, read}
+	return func() {
+		pools.mu.Lock()
+		defer pools.mu.Unlock()
+		delete(pools.watched, id)
+	}
 }
 
 var (
@@ -59,20 +68,6 @@ func newPoolCollector() *poolCollector {
 	c := &poolCollector{watched: make(map[int]watchedPool)}
 	prometheus.MustRegister(c)
 	return c
-}
-
-// register adds a pool, whose state read returns, to the metrics until stop is called.
-func (c *poolCollector) register(name string, read func() Pool) (stop func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next++
-	id := c.next
-	c.watched[id] = watchedPool{name, read}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watched, id)
-	}
 }
 
 // Describe implements prometheus.Collector.

@@ -1,7 +1,7 @@
 // Package telemetry sets up observability: OpenTelemetry traces and metrics over OTLP when an
 // endpoint is configured, Prometheus metrics always, and JSON logs with trace and request ids.
-// Services declare their metrics with promauto in Prometheus's default registry; the OTLP export
-// reads the same registry, so that no metric is declared twice.
+// Services declare their metrics in Prometheus's default registry, by Counter, Gauge or promauto;
+// the OTLP export reads the same registry, so that no metric is declared twice.
 package telemetry
 
 import (

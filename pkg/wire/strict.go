@@ -13,9 +13,9 @@ import (
 )
 
 // strict refuses what protojson accepts and our schemas do not: numbers as strings, integers with a
-// fraction or an exponent, members by their name in the .proto instead of their JSON name, text with
-// U+0000, and every Caller, null or not. It walks the tokens of a document that protojson has already read into
-// a message of md, so all names and nestings are known to fit.
+// fraction or an exponent, members by their name in the .proto instead of their JSON name, text
+// with U+0000, and every Caller, null or not. It walks the tokens of a document that protojson has
+// already read into a message of md, so all names and nestings are known to fit.
 func strict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()

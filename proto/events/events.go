@@ -38,6 +38,4 @@ const (
 	Requests = "request-events"
 
 	RequestSucceeded = "REQUEST_SUCCEEDED"
-	RequestRejected  = "REQUEST_REJECTED"
-	RequestFailed    = "REQUEST_FAILED"
 )

@@ -109,7 +109,7 @@ func (s *Stores) stored(ctx context.Context, eventID string) (c counts, err erro
 	return c, nil
 }
 
-// fact contains the common fields of both topics' events, and the fields that are counted.
+// fact contains the common fields of all topics' events, and the fields that are counted.
 type fact struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -118,29 +118,44 @@ type fact struct {
 	Cause       string `json:"cause"`
 	Quantity    int64  `json:"quantity"`
 	Amount      int64  `json:"amount"`
+	RewardKind  string `json:"rewardKind"`
+	Value       int64  `json:"value"`
 }
 
 // published are the figures of the topics, with each event counted once.
 func (s *Stores) published(ctx context.Context, eventID string) (c counts, err error) {
-	seen := map[string]bool{}
 	for _, topic := range []string{events.Reservations, events.Payments} {
-		records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
+		facts, err := s.facts(ctx, topic, eventID)
 		if err != nil {
-			return c, unavailable(kafkaStore, err)
+			return c, err
 		}
-		for _, r := range records {
-			id := header(r, "ce_id")
-			var f fact
-			if err := json.Unmarshal(r.Value, &f); err != nil {
-				return c, fmt.Errorf("event %s of %s: %w", id, topic, err)
-			}
-			if f.EventID == eventID && !seen[id] {
-				seen[id] = true
-				c.add(f)
-			}
+		for _, f := range facts {
+			c.add(f)
 		}
 	}
 	return c, nil
+}
+
+// facts are the events of a sale or campaign in a topic, each once.
+func (s *Stores) facts(ctx context.Context, topic, eventID string) ([]fact, error) {
+	records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
+	if err != nil {
+		return nil, unavailable(kafkaStore, err)
+	}
+	var out []fact
+	seen := map[string]bool{}
+	for _, r := range records {
+		id := header(r, "ce_id")
+		var f fact
+		if err := json.Unmarshal(r.Value, &f); err != nil {
+			return nil, fmt.Errorf("event %s of %s: %w", id, topic, err)
+		}
+		if f.EventID == eventID && !seen[id] {
+			seen[id] = true
+			out = append(out, f)
+		}
+	}
+	return out, nil
 }
 
 func header(r *kgo.Record, name string) string {

@@ -53,6 +53,10 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.Unpublished, err = s.unpublished(ctx); err != nil {
 		return f, err
 	}
-	f.Miscounted, err = s.wrongFigures(ctx, eventID)
+	if f.Miscounted, err = s.wrongFigures(ctx, eventID); err != nil {
+		return f, err
+	}
+	rewards, err := s.wrongRewards(ctx, eventID)
+	f.Miscounted = append(f.Miscounted, rewards...)
 	return f, err
 }

@@ -41,6 +41,7 @@ const (
 		INSERT INTO refunds (id, payment_id, amount, cause, reason, status)
 		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 'COMPENSATION', '', 'DONE');`
 	honestStats = `
+		INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
 		INSERT INTO event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
 		INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
 )
@@ -60,8 +61,8 @@ func honestEvents(t *testing.T) (prefix string) {
 	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
 	client := kafkaClient(t)
 	admin := kadm.NewClient(client)
-	reservations, payments := prefix+"reservation-events", prefix+"payment-events"
-	names := []string{reservations, payments, reservations + ".dlq", payments + ".dlq"}
+	reservations, payments, rewards := prefix+"reservation-events", prefix+"payment-events", prefix+"reward-events"
+	names := []string{reservations, payments, rewards, reservations + ".dlq", payments + ".dlq"}
 	made, err := admin.CreateTopics(t.Context(), 3, 1, nil, names...)
 	require.NoError(t, errors.Join(err, made.Error()))
 	t.Cleanup(func() {
@@ -69,8 +70,13 @@ func honestEvents(t *testing.T) (prefix string) {
 		require.NoError(t, err)
 	})
 	twice := event(t, reservations, map[string]any{"type": "RESERVATION_CONFIRMED", "quantity": 1})
+	paid := event(t, rewards, map[string]any{"type": "REWARD_PAID", "rewardKind": "POINT", "value": 500})
 	records := []*kgo.Record{
-		twice, twice,
+		twice, twice, paid, paid,
+		event(t, rewards, map[string]any{"type": "REWARD_PAID", "rewardKind": "COUPON", "value": 77}),
+		event(t, rewards, map[string]any{"type": "REWARD_FAILED"}),
+		event(t, rewards, map[string]any{"type": "REWARD_CANCELLED"}),
+		event(t, rewards, map[string]any{"type": "REWARD_PAID", "eventId": "another"}),
 		event(t, reservations, map[string]any{"type": "RESERVATION_CREATED", "quantity": 1}),
 		event(t, reservations, map[string]any{"type": "RESERVATION_CREATED", "quantity": 1}),
 		event(t, reservations, map[string]any{"type": "RESERVATION_EXPIRED", "quantity": 1}),
@@ -136,7 +142,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("tickets", "reservation_seats", "reservations", "outbox") + honestTicket,
 		s.payment: empty("refunds", "payment_timeline", "payments", "outbox") + honestPayment,
-		s.stats:   empty("event_days", "revenue_days") + honestStats,
+		s.stats:   empty("event_days", "revenue_days", "reward_days") + honestStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -221,6 +227,8 @@ var inconsistencies = map[string]struct {
 	},
 	"expired twice in the figures":  {stats: `UPDATE event_days SET expired = 2`, want: []string{wrongFigures}},
 	"refunded twice in the figures": {stats: `UPDATE revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
+	"rewarded twice in the figures": {stats: `UPDATE reward_days SET paid = 3, points_paid = 1000`, want: []string{wrongFigures}},
+	"no rewards in the figures":     {stats: `DELETE FROM reward_days`, want: []string{wrongFigures}},
 	"nothing in the figures":        {stats: `DELETE FROM event_days`, want: []string{wrongFigures, wrongFigures}},
 	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 }
@@ -262,4 +270,13 @@ func TestDeadLettersAreCountedByTopic(t *testing.T) {
 	letters, err = s.DeadLetters(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{topic: 1}, letters)
+}
+
+// A platform without reward has no topic of rewards.
+func TestWithoutReward(t *testing.T) {
+	t.Parallel()
+	s := &Stores{stats: newDatabase(t, "stats"), brokers: backendtest.Kafka(t), topicPrefix: "test-audit-none.", read: topics.Read}
+	found, err := s.wrongRewards(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, found)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"urr.guru/pkg/charttest"
 )
 
 // alertNamespace is the namespace of the rendered release, and of every series of a case.
@@ -152,12 +154,10 @@ func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 		"--set", "global.networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b",
 	}, b.umbrellaArgs()...)...)
 	rules := make(map[string][]alertRule)
-	for part := range strings.SplitSeq(string(rendered), "\n---\n") {
-		var object struct {
-			Kind string
-			Spec struct{ Groups []struct{ Rules []alertRule } }
-		}
-		require.NoError(t, yaml.Unmarshal([]byte(part), &object))
+	type ruleObject struct {
+		Spec struct{ Groups []struct{ Rules []alertRule } }
+	}
+	for _, object := range charttest.Decode[ruleObject](t, rendered) {
 		for _, group := range object.Spec.Groups {
 			for _, rule := range group.Rules {
 				rules[rule.Alert] = append(rules[rule.Alert], rule)

@@ -1,9 +1,6 @@
 package charts_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -15,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"urr.guru/pkg/charttest"
 	"urr.guru/scripts/platform"
 )
 
@@ -69,20 +67,6 @@ type object struct {
 	}
 }
 
-func decode(t *testing.T, documents []byte) []object {
-	t.Helper()
-	var objects []object
-	for decoder := yaml.NewDecoder(bytes.NewReader(documents)); ; {
-		var o object
-		err := decoder.Decode(&o)
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		require.NoError(t, err)
-		objects = append(objects, o)
-	}
-}
-
 // values are the texts of an object that may name an address.
 func (o object) values() []string {
 	var texts []string
@@ -132,9 +116,9 @@ func serves(t *testing.T, objects []object) map[string]bool {
 func TestKindAddressesAreServed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	objects := decode(t, b.renderKind(t))
+	objects := charttest.Decode[object](t, b.renderKind(t))
 	for _, file := range []string{"backends.yaml", "sandbox.yaml"} {
-		objects = append(objects, decode(t, []byte(read(t, b.kindFile(file))))...)
+		objects = append(objects, charttest.Decode[object](t, []byte(read(t, b.kindFile(file))))...)
 	}
 	served := serves(t, objects)
 	address := regexp.MustCompile(`(?:^|[/@,])([a-z][a-z0-9-]*):([0-9]+)`)
@@ -171,7 +155,7 @@ func TestKindBackendsAreComplete(t *testing.T) {
 		require.Contains(t, backends, "CREATE DATABASE "+name+";")
 	}
 	clusters, queues := 0, 0
-	for _, o := range decode(t, b.renderKind(t)) {
+	for _, o := range charttest.Decode[object](t, b.renderKind(t)) {
 		if nodes, found := o.Data["REDIS_ADDRS"]; found {
 			clusters++
 			require.GreaterOrEqual(t, len(strings.Split(nodes, ",")), 3, o.Metadata.Name)
@@ -202,7 +186,7 @@ func TestKindPort(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, b.kindFile("kind.yaml"))), &cluster))
 	mapping := cluster.Nodes[0].ExtraPortMappings[0]
 	var nodePorts []int
-	for _, o := range decode(t, b.renderKind(t)) {
+	for _, o := range charttest.Decode[object](t, b.renderKind(t)) {
 		if o.Kind == "Service" && o.Metadata.Name == "urr-gateway" {
 			nodePorts = append(nodePorts, o.Spec.Ports[0].NodePort)
 		}

@@ -1,15 +1,13 @@
 package charts_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
+
+	"urr.guru/pkg/charttest"
 )
 
 // policy is the part of a NetworkPolicy or a Deployment that the test reads.
@@ -71,13 +69,7 @@ func (b fixture) policies(t *testing.T, release, chart string, args ...string) (
 	t.Helper()
 	policies, labels = map[string]policy{}, map[string]map[string]string{}
 	out := b.run(t, nil, "helm", append([]string{"template", release, b.charts(chart)}, args...)...)
-	for decoder := yaml.NewDecoder(bytes.NewReader(out)); ; {
-		var o policy
-		err := decoder.Decode(&o)
-		if errors.Is(err, io.EOF) {
-			return policies, labels
-		}
-		require.NoError(t, err)
+	for _, o := range charttest.Decode[policy](t, out) {
 		switch o.Kind {
 		case "NetworkPolicy":
 			require.Equal(t, []string{"Ingress", "Egress"}, o.Spec.PolicyTypes)
@@ -86,6 +78,7 @@ func (b fixture) policies(t *testing.T, release, chart string, args ...string) (
 			labels[o.Metadata.Name] = o.Spec.Template.Metadata.Labels
 		}
 	}
+	return policies, labels
 }
 
 // Policies admit exactly the pairs of services that the platform declares. The test evaluates the

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // Crowd is one run: the visitors of one sale.
@@ -149,7 +151,7 @@ func (c *Crowd) Run(ctx context.Context) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if pause(ctx, time.Until(start.Add(arrivals[i]))) != nil {
+			if !loop.Sleep(ctx, time.Until(start.Add(arrivals[i]))) {
 				return
 			}
 			c.tally.Arrived.Add(1)
@@ -171,19 +173,4 @@ func arrivals(n int, over time.Duration, rng *rand.Rand) []time.Duration {
 		out[i] = time.Duration(part * float64(over))
 	}
 	return out
-}
-
-// pause waits for d or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"urr.guru/pkg/loop"
 )
 
 // stolenPasses collects genuine passes of honest visitors for forgers.
@@ -58,7 +60,7 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 
 // forge tries every way to bypass the waiting rooms. Each one that succeeds is counted and named.
 func (v *visitor) forge(ctx context.Context) {
-	if pause(ctx, jitter(v.rng, 20*time.Second)) != nil || v.session.DevLogin(ctx, v.userID) != nil {
+	if !loop.Sleep(ctx, jitter(v.rng, 20*time.Second)) || v.session.DevLogin(ctx, v.userID) != nil {
 		return
 	}
 	event := v.crowd.sale.EventID

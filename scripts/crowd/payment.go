@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
 )
 
 type preparedPayment struct {
@@ -29,8 +31,8 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	}
 	for attempt := range v.crowd.cards {
 		if attempt > 0 {
-			if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
-				return err
+			if !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
+				return ctx.Err()
 			}
 		}
 		status, err := v.charge(ctx, held, paymentKey(v.rng, uuid.NewString()))
@@ -95,8 +97,8 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 		case "HELD":
 			return false, nil
 		case "PAYING":
-			if err := pause(ctx, paymentPoll); err != nil {
-				return false, err
+			if !loop.Sleep(ctx, paymentPoll) {
+				return false, ctx.Err()
 			}
 		default:
 			return false, fmt.Errorf("paid, but the reservation became %s", r.Status)

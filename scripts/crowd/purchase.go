@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
 )
 
 // seatMap is the layout; a seat's index counts sections, rows and seats in this order.
@@ -51,8 +53,8 @@ func (v *visitor) inside(ctx context.Context) error {
 	if err := v.protected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
 		return err
 	}
-	if err := pause(ctx, jitter(v.rng, thinkSeats)); err != nil {
-		return err
+	if !loop.Sleep(ctx, jitter(v.rng, thinkSeats)) {
+		return ctx.Err()
 	}
 	held, err := v.hold(ctx, hall.ids())
 	if err != nil {
@@ -61,8 +63,8 @@ func (v *visitor) inside(ctx context.Context) error {
 	if v.behaviour == DropsHold {
 		return errLeft
 	}
-	if err := pause(ctx, jitter(v.rng, thinkPayment)); err != nil {
-		return err
+	if !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
+		return ctx.Err()
 	}
 	return v.pay(ctx, held)
 }
@@ -91,8 +93,8 @@ func (v *visitor) hold(ctx context.Context, ids []string) (reservation, error) {
 		case err == nil:
 			return r, nil
 		case errors.As(err, &refused) && refused.code == "SEAT_TAKEN":
-			if err := pause(ctx, jitter(v.rng, 300*time.Millisecond)); err != nil {
-				return r, err
+			if !loop.Sleep(ctx, jitter(v.rng, 300*time.Millisecond)) {
+				return r, ctx.Err()
 			}
 		default:
 			return r, err
@@ -124,7 +126,8 @@ func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 			return err
 		}
 	}
-	return pause(ctx, jitter(v.rng, mapRetryDelay))
+	loop.Sleep(ctx, jitter(v.rng, mapRetryDelay))
+	return ctx.Err()
 }
 
 // freeSeats decodes the bitmap: bit i, most significant first, is seat i.

@@ -31,6 +31,10 @@ const (
 	StepFigures      Step = "figures"
 	StepLeave        Step = "leave"
 	StepForged       Step = "forged"
+	StepCampaign     Step = "campaign"
+	StepAttend       Step = "attend"
+	StepDraw         Step = "draw"
+	StepRewards      Step = "rewards"
 )
 
 // Steps lists all of them in order.
@@ -38,6 +42,7 @@ func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
+		StepCampaign, StepAttend, StepDraw, StepRewards,
 	}
 }
 

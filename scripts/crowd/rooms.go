@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // assigned and checked are responses of tier 1; times are in seconds.
@@ -50,7 +52,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 		if err := json.Unmarshal(ans.Body, &a); err != nil {
 			return err
 		}
-		if v.behaviour == LeavesRoom && pause(ctx, jitter(v.rng, 5*time.Second)) == nil {
+		if v.behaviour == LeavesRoom && loop.Sleep(ctx, jitter(v.rng, 5*time.Second)) {
 			return errLeft
 		}
 		served, err := v.pollRoom(ctx, a)
@@ -110,8 +112,8 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 		}
 		if v.behaviour == ComesBack && !v.away {
 			v.away = true
-			if err := pause(ctx, awayAtLeast+time.Duration(v.rng.Int64N(int64(awaySpread)))); err != nil {
-				return err
+			if !loop.Sleep(ctx, awayAtLeast+time.Duration(v.rng.Int64N(int64(awaySpread)))) {
+				return ctx.Err()
 			}
 		} else if err := v.sleep(ctx, p.NextPoll); err != nil {
 			return err
@@ -181,5 +183,6 @@ func (v *visitor) readPlace(step Step, ans *Answer) (place, error) {
 
 // sleep waits for the advised poll interval in seconds, limited to [1, 60] as in the pages.
 func (v *visitor) sleep(ctx context.Context, seconds float64) error {
-	return pause(ctx, time.Duration(max(1, min(60, seconds))*float64(time.Second)))
+	loop.Sleep(ctx, time.Duration(max(1, min(60, seconds))*float64(time.Second)))
+	return ctx.Err()
 }

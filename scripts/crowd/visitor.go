@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // Outcomes of visits other than an error.
@@ -153,8 +155,8 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		default:
 			return ans, nil
 		}
-		if err := pause(ctx, jitter(v.rng, wait)); err != nil {
-			return nil, err
+		if !loop.Sleep(ctx, jitter(v.rng, wait)) {
+			return nil, ctx.Err()
 		}
 	}
 	return nil, last

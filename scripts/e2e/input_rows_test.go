@@ -23,14 +23,17 @@ var (
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
+	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
+	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
+	notOpen       = want{http.StatusConflict, "NOT_OPEN"}
 	noSlot        = want{http.StatusForbidden, "SLOT_ENDED"}
 )
 
 // inputRow describes the invalid requests of a route that only the services behind the gateway can
 // detect.
 type inputRow struct {
-	// event in the path: the calm one unless busy.
-	busy bool
+	// event in the path: the calm one unless busy, or the campaign.
+	busy, campaign bool
 	// body is valid before bad is applied.
 	body func(w *inputWorld) string
 	// bad values of one member, and queries.
@@ -38,8 +41,8 @@ type inputRow struct {
 	queries map[string]want
 	// keyed: the service demands an Idempotency-Key.
 	keyed bool
-	// unknown is the response for an event that does not exist, stranger the response to another
-	// user, misused the response to the unchanged body.
+	// unknown is the response for an event or a reward that does not exist, stranger the response to
+	// another user, misused the response to the unchanged body.
 	unknown, stranger, misused want
 	// none explains why no service refuses a request that the gateway has accepted.
 	none string
@@ -55,7 +58,10 @@ const (
 	edgeAlone = "the gateway answers by itself"
 	anyEvent  = "where nothing has happened all counts are 0"
 	absentID  = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
-	saleBody  = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
+	// A draw of the world's campaign; its members may draw twice.
+	campaignBody = `{"title":"T","kind":"RANDOM","opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z","drawsPerMember":2,
+	"prizes":[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":3}]}`
+	saleBody = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 	"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
 )
 
@@ -69,6 +75,8 @@ var (
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
+	// Cursors of rewards are numbers.
+	badRewardPages = map[string]want{"cursor=not-a-cursor": invalidCursor, "cursor=-1": invalidCursor, "cursor=0": invalidCursor}
 )
 
 func text(body string) func(*inputWorld) string { return func(*inputWorld) string { return body } }
@@ -152,6 +160,13 @@ var inputRows = map[string]inputRow{
 	"POST /api/v1/queue/heartbeat/{eventId}":       {body: text(`{}`), unknown: noEvent},
 	"POST /api/v1/queue/leave/{eventId}":           {body: text(`{}`), unknown: noEvent},
 
+	// Rewards
+	"GET /api/v1/rewards/{eventId}":             {campaign: true, unknown: noCampaign},
+	"GET /api/v1/rewards/{eventId}/me":          {campaign: true, unknown: noCampaign},
+	"POST /api/v1/rewards/{eventId}/attendance": {campaign: true, body: text(`{}`), unknown: noCampaign, misused: notOpen}, // of another kind
+	"POST /api/v1/rewards/{eventId}/draw":       {campaign: true, body: text(`{}`), unknown: noCampaign, keyed: true},
+	"GET /api/v1/my/rewards":                    {queries: badRewardPages},
+
 	// Figures
 	"GET /api/v1/stats/events/{eventId}": {none: anyEvent},
 
@@ -168,4 +183,34 @@ var inputRows = map[string]inputRow{
 	"GET /api/v1/admin/events/{eventId}":          {unknown: noEvent},
 	"PUT /api/v1/admin/events/{eventId}":          {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "EVENT_LOCKED"}},
 	"GET /api/v1/admin/stats/events/{eventId}":    {none: anyEvent},
+	"POST /api/v1/admin/rewards/events": {
+		body: text(campaignBody),
+		bad: []badValue{
+			{"title", `"  "`, invalid, "title"},
+			{"closesAt", `"2026-01-01T00:00:00Z"`, invalid, "closesAt"},
+			{"kind", `"ATTENDANCE"`, invalid, "daily"},
+			{"kind", `"REQUEST_WINNERS"`, invalid, "promotionId"},
+			{"prizes", `[]`, invalid, "prizes"},
+			{"prizes", `[{"name":"P","kind":"POINT","value":0,"weight":1}]`, invalid, "prizes[0].value"},
+			{"prizes", `[{"name":"P","kind":"NONE","weight":1},{"name":"P","kind":"NONE","weight":1}]`, invalid, "prizes[1].name"},
+			{"daily", `{"kind":"POINT","value":5}`, invalid, "daily"},
+			{"milestones", `[{"day":2,"kind":"POINT","value":5}]`, invalid, "milestones"},
+		},
+	},
+	"POST /api/v1/admin/rewards/events/{eventId}/cancel": {campaign: true, body: text(`{}`), unknown: noCampaign},
+	"GET /api/v1/admin/rewards/events/{eventId}/summary": {none: anyEvent},
+	"GET /api/v1/admin/rewards": {queries: map[string]want{
+		"": invalid, "eventId=e": invalid, "status=FAILED&cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
+	}},
+	"GET /api/v1/admin/rewards/{allocationId}": {unknown: noReward},
+	"POST /api/v1/admin/rewards/{allocationId}/retry": {
+		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
+	},
+	"POST /api/v1/admin/rewards/{allocationId}/cancel": {body: text(`{"restock":true}`), unknown: noReward},
+	"POST /api/v1/admin/rewards/{allocationId}/resolve": {
+		body: text(`{"paid":true}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_HELD"},
+	},
+	"POST /api/v1/admin/rewards/retry":                   {none: "a campaign without failed rewards, existing or not, has none to retry"},
+	"POST /api/v1/admin/rewards/providers/{name}/pause":  {none: "the gateway knows the names of the providers"},
+	"POST /api/v1/admin/rewards/providers/{name}/resume": {none: "the gateway knows the names of the providers"},
 }

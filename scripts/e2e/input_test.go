@@ -124,8 +124,12 @@ func (c asker) attempts(t *testing.T) []attempt {
 		out = append(out, c.as("misused", c.row.misused))
 	}
 	if c.row.unknown != (want{}) {
-		a := c.as("unknown event", c.row.unknown)
-		a.target = c.fill("{eventId}", c.w.absent)
+		a := c.as("unknown", c.row.unknown)
+		param, absent := "{eventId}", c.w.absent
+		if strings.Contains(c.route.path, "{allocationId}") {
+			param, absent = "{allocationId}", "999999999"
+		}
+		a.target = c.fill(param, absent)
 		out = append(out, a)
 	}
 	if c.route.who == "entry" {
@@ -166,9 +170,12 @@ func (c asker) fill(param, value string) string {
 	if c.row.busy {
 		event = c.w.busy
 	}
+	if c.row.campaign {
+		event = c.w.campaign
+	}
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
-		"{requestId}": c.w.request, "{provider}": "sandbox",
+		"{requestId}": c.w.request, "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
 	}
 	if param != "" {
 		values[param] = value

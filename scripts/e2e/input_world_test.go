@@ -24,8 +24,8 @@ import (
 )
 
 // inputWorld is a platform with state that invalid requests could change: a sale without and one
-// with a waiting room, a ticket, a user who holds seats, has started to pay and waits in the room,
-// and a second admitted user.
+// with a waiting room, a ticket, a campaign, a user who holds seats, has started to pay, waits in
+// the room and was rewarded, and a second admitted user.
 type inputWorld struct {
 	t         *testing.T
 	p         *harness.Platform
@@ -42,6 +42,7 @@ type inputWorld struct {
 	paying             preparedPayment
 	ticket             string
 	request            string    // the owner's position in the waiting room
+	campaign, reward   string    // the reward is the owner's, and paid
 	end                time.Time // of a slot that no user has
 }
 
@@ -57,7 +58,7 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w := &inputWorld{
 		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
 		http:      &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		databases: map[string]*pgxpool.Pool{platform.Ticket: p.DB(platform.Ticket), platform.Payment: p.DB(platform.Payment)},
+		databases: map[string]*pgxpool.Pool{platform.Ticket: p.DB(platform.Ticket), platform.Payment: p.DB(platform.Payment), platform.Reward: p.DB(platform.Reward)},
 		redis:     p.Redis(), end: time.Now().Add(time.Hour),
 		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
 	}
@@ -71,7 +72,25 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w.paying = w.inside[0].prepare(w.held)
 	w.renew()
 	w.enterRoom()
+	w.drawPrize()
 	return w
+}
+
+// drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid: nothing
+// may change by itself later.
+func (w *inputWorld) drawPrize() {
+	w.t.Helper()
+	var created struct{ EventID string }
+	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", campaignBody, &created)
+	w.campaign = created.EventID
+	a := w.send(http.MethodPost, "/api/v1/rewards/"+w.campaign+"/draw", "{}", w.owner, false)
+	var drawn struct {
+		Rewards []struct{ AllocationID string }
+	}
+	require.NoError(w.t, a.Decode(&drawn))
+	require.Len(w.t, drawn.Rewards, 1, "%d %s", a.Status, a.Body)
+	w.reward = drawn.Rewards[0].AllocationID
+	awaitReward(w.p, w.reward, "SUCCESS")
 }
 
 // openRoom activates the waiting room of the busy sale, which serves no position while the test
@@ -174,6 +193,7 @@ func (w *inputWorld) stores() map[string]string {
 	state := map[string]string{}
 	for service, tables := range map[string][]string{
 		platform.Ticket:  {"events", "sections", "seats", "reservations", "tickets", "line_settings"},
+		platform.Reward:  {"campaigns", "prizes", "event_entry", "event_reward_allocation"},
 		platform.Payment: {"payments", "(SELECT event_id, refunds.* FROM refunds JOIN payments ON payments.id = payment_id)"},
 	} {
 		for _, table := range tables {

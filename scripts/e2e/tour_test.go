@@ -128,6 +128,7 @@ func withAnswers(doc string, steps []step, answers []string) string {
 var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	timePattern  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
+	dayPattern   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}$`)
 )
 
@@ -151,8 +152,10 @@ func normal(name string, v any) any {
 		}
 	case string:
 		switch {
-		case uuidPattern.MatchString(v):
+		case uuidPattern.MatchString(v), name == "entryId", name == "allocationId":
 			return "an id"
+		case dayPattern.MatchString(v):
+			return "a day"
 		case timePattern.MatchString(v):
 			return "a time"
 		case tokenPattern.MatchString(v):

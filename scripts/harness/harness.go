@@ -60,6 +60,8 @@ type Options struct {
 	// Previous is a commit whose programs the services run at first, except the sandbox; Migrate
 	// and Service.Replace upgrade them. Empty: all run those of this checkout.
 	Previous string
+	// Production runs the programs without failpoints, as they are deployed.
+	Production bool
 	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
 	Links bool
 }
@@ -127,7 +129,7 @@ func (p *Platform) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.testRun.build(ctx, wanted); err != nil { // without a time limit
+	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil { // without a time limit
 		return err
 	}
 	if p.opts.Previous != "" {

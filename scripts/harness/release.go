@@ -72,7 +72,7 @@ func (p *Platform) Migrate() {
 		if svc == nil || !s.Migrates {
 			continue
 		}
-		if err := p.workspace.migrate(p.tb.Context(), s, p.testRun.program(s), p.env(svc, 0)); err != nil {
+		if err := p.workspace.migrate(p.tb.Context(), s, p.testRun.program(p.variant(), s), p.env(svc, 0)); err != nil {
 			p.tb.Fatal("harness: ", err)
 		}
 	}
@@ -94,5 +94,5 @@ func (p *Platform) program(s platform.Service, previous bool) string {
 	if previous {
 		return filepath.Join(p.previous, filepath.Base(s.Package))
 	}
-	return p.testRun.program(s)
+	return p.testRun.program(p.variant(), s)
 }

@@ -2,8 +2,10 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,6 +42,16 @@ func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
 // Ops is the address of a replica's /readyz and /metrics.
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
+
+// PID is the id of a running replica's process.
+func (s *Service) PID(i int) int {
+	s.p.tb.Helper()
+	proc := s.proc(i)
+	if proc == nil {
+		s.p.tb.Fatalf("harness: %s does not run", s.name(i))
+	}
+	return proc.PID
+}
 
 // Kill kills a replica and does not restart it.
 func (s *Service) Kill(i int) {
@@ -100,6 +112,20 @@ func (s *Service) AwaitEnd(i int) string {
 		s.p.tb.Fatalf("harness: %s has not ended after %v", s.name(i), readyLimit)
 		return ""
 	}
+}
+
+// Command runs a command of the service's program beside its replicas and returns what it printed
+// and its exit code.
+func (s *Service) Command(ctx context.Context, args ...string) (output string, code int) {
+	s.p.tb.Helper()
+	cmd := exec.CommandContext(ctx, s.p.program(s.desc, false), args...)
+	cmd.Env = s.p.env(s, 0)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.p.tb.Fatalf("harness: %s %s: %v", s.desc.Name, strings.Join(args, " "), err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
 }
 
 // Running reports whether a replica's process exists.

@@ -1,9 +1,12 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -15,7 +18,11 @@ import (
 	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
+	rewards "urr.guru/services/reward/sandbox"
 )
+
+// faultsLimit bounds the request that sets faults.
+const faultsLimit = time.Minute
 
 // Wiring contains the addresses of the run's stores and services without the links, for audit
 // programs.
@@ -72,6 +79,29 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 		return nil, nil, fmt.Errorf("read ledger: %w", err)
 	}
 	return ledger.Charges, ledger.Refunds, nil
+}
+
+// SetRewardFaults sets what goes wrong at the provider of points and coupons, also in a cleanup.
+func (p *Platform) SetRewardFaults(f rewards.Faults) {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), faultsLimit)
+	defer cancel()
+	body, err := json.Marshal(f)
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	url := p.Wiring().RewardProviderURL() + "/v1/faults"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	answer, err := send(http.DefaultClient, req)
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	if answer.Status != http.StatusNoContent {
+		p.tb.Fatalf("harness: PUT %s: %d: %s", url, answer.Status, answer.Body)
+	}
 }
 
 // Dial connects to one replica of a service as another service would, with the key of that pair.

@@ -22,7 +22,7 @@ type testRun struct {
 	acquireBackends func() error               // keeps the checkout's backends running until release
 
 	mu      sync.Mutex
-	built   map[string]bool
+	built   map[string]bool // by the path of the program
 	release func(context.Context) error
 }
 
@@ -89,13 +89,27 @@ func (w *testRun) end() error {
 	return w.release(context.Background())
 }
 
-// build builds the programs with failpoints, once per test process.
-func (w *testRun) build(ctx context.Context, services []platform.Service) error {
+// variant is one way of building the programs, and the folder in bin that they are in.
+type variant struct {
+	folder string
+	flags  []string
+}
+
+// variant is the one that the services run.
+func (p *Platform) variant() variant {
+	if p.opts.Production {
+		return variant{folder: "production", flags: []string{"-buildvcs=false"}}
+	}
+	return variant{folder: "failpoint", flags: []string{"-tags=failpoint", "-buildvcs=false"}}
+}
+
+// build builds the programs, once per test process and variant.
+func (w *testRun) build(ctx context.Context, v variant, services []platform.Service) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var missing []string
 	for _, s := range services {
-		if !w.built[s.Name] {
+		if !w.built[w.program(v, s)] {
 			missing = append(missing, s.Package)
 		}
 	}
@@ -103,17 +117,17 @@ func (w *testRun) build(ctx context.Context, services []platform.Service) error 
 		return nil
 	}
 	var out strings.Builder
-	if err := programs.Build(ctx, w.checkout.Root, w.checkout.Shared("bin", "failpoint"), &out, []string{"-tags=failpoint", "-buildvcs=false"}, missing...); err != nil {
+	if err := programs.Build(ctx, w.checkout.Root, w.checkout.Shared("bin", v.folder), &out, v.flags, missing...); err != nil {
 		return fmt.Errorf("%w\n%s", err, out.String())
 	}
 	for _, s := range services {
-		w.built[s.Name] = true
+		w.built[w.program(v, s)] = true
 	}
 	return nil
 }
 
-func (w *testRun) program(s platform.Service) string {
-	return w.checkout.Shared("bin", "failpoint", filepath.Base(s.Package))
+func (w *testRun) program(v variant, s platform.Service) string {
+	return w.checkout.Shared("bin", v.folder, filepath.Base(s.Package))
 }
 
 // base is the part of the environment that does not depend on the service; it does not include the

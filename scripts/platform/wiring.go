@@ -67,6 +67,9 @@ func (l Layout) Listen(s Service) Listen {
 	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
 }
 
+// RewardProviderURL is the base URL of the sandbox provider of points and coupons.
+func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
+
 // Env is the environment of one replica of a service as NAME=value, sorted. It contains only the
 // variables that this service reads, so that a service cannot depend on another's secret.
 func (w Wiring) Env(s Service, at Listen) []string {
@@ -170,9 +173,9 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 	case Reward:
 		// The sandbox pays points and coupons too. Development does not wait for minutes.
-		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.SandboxURL+"/rewards", w.SandboxURL+"/rewards"
+		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.RewardProviderURL(), w.RewardProviderURL()
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
-		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "30s", "10s"
+		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 	}

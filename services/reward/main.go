@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/reward/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("reward", app.Run, app.Migrate, app.Outbox())) }
+func main() { os.Exit(lifecycle.Main("reward", app.Run, app.Migrate, app.Outbox(), app.Reconcile())) }

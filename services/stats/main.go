@@ -1,4 +1,4 @@
-// Command stats counts the reservations and payments of all sales and serves the figures.
+// Command stats counts the reservations, payments and rewards of all events and serves the figures.
 package main
 
 import (

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,24 +10,14 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 	"urr.guru/scripts/platform"
 )
 
 // runDemo runs the demo and prints its last line for every outcome.
 func runDemo(ctx context.Context) error {
 	redis.SetLogger(discardLogger{})
-	err := playDemo(ctx)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		if !errors.Is(err, errInterrupted) { // no sale was open, or all visitors had left it
-			err = fmt.Errorf("%w; the platform runs on (make status, make down)", errInterrupted)
-		}
-		fmt.Println("demo " + err.Error())
-	case !errors.Is(err, errBroken): // a run without a verdict has failed too
-		fmt.Println("demo FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	return err
+	return demo.End(ctx, "demo", playDemo(ctx))
 }
 
 // discardLogger discards the logs of Redis's client, which would garble the progress bars. The
@@ -38,11 +26,6 @@ type discardLogger struct{}
 
 // Printf discards its arguments.
 func (discardLogger) Printf(context.Context, string, ...any) {}
-
-var errInterrupted = errors.New("interrupted")
-
-// errBroken is a violated invariant; its line has been printed.
-var errBroken = errors.New("an invariant is broken")
 
 func playDemo(ctx context.Context) error {
 	cfg, err := config.Load[Config](ctx)
@@ -53,7 +36,7 @@ func playDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
+	d := &saleDemo{cfg: cfg, layout: layout, sale: cfg.sale(), recorder: crowd.NewRecorder(), series: &audit.Series{}}
 	url := cfg.URL
 	if url == "" {
 		url = layout.GatewayURL()
@@ -84,28 +67,24 @@ func playDemo(ctx context.Context) error {
 	if err := d.report(verdict); err != nil {
 		return err
 	}
-	fmt.Println(verdict.Line())
-	if !verdict.OK() {
-		return errBroken
-	}
-	return nil
+	return demo.Conclude(verdict)
 }
 
 // closeLimit bounds the cleanup of an interrupted run.
 const closeLimit = 10 * time.Second
 
 // closeSale ends an interrupted run: the sale must not continue without its observer.
-func (d *demo) closeSale(ctx context.Context) error {
+func (d *saleDemo) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	if err := d.sale.Close(ctx, d.api, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; %s stays open: %w", errInterrupted, d.sale.EventID, err)
+		return fmt.Errorf("%w; %s stays open: %w", demo.ErrInterrupted, d.sale.EventID, err)
 	}
-	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", errInterrupted, d.sale.EventID)
+	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", demo.ErrInterrupted, d.sale.EventID)
 }
 
-// demo is one run.
-type demo struct {
+// saleDemo is one run.
+type saleDemo struct {
 	cfg      *Config
 	layout   platform.Layout
 	auditor  auditor
@@ -129,7 +108,7 @@ type auditor interface {
 }
 
 // play opens the sale, runs the crowd, and samples meanwhile.
-func (d *demo) play(ctx context.Context, url string) error {
+func (d *saleDemo) play(ctx context.Context, url string) error {
 	if err := d.auditor.begin(ctx); err != nil {
 		return err
 	}

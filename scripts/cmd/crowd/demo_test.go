@@ -80,11 +80,13 @@ func TestReportIsSelfContained(t *testing.T) {
 	for i := range 20 {
 		rec.Add(crowd.StepReserve, time.Duration(i)*time.Millisecond, "")
 	}
-	d := &demo{cfg: &Config{}, recorder: rec}
-	page, err := d.page(Report{
+	d := &saleDemo{cfg: &Config{}, recorder: rec}
+	content, err := d.page(Report{
 		Verdict: Verdict{Visitors: 2, Seats: 1}, EventID: "e", Findings: []string{"<script>alert(1)</script>"}, Steps: rec.Summaries(),
 		Outcomes: map[string]int{"ticket": 1}, Series: []audit.Sample{{Seconds: 0}, {Seconds: 1, Arrived: 2, Active: 1, Sold: 1}},
 	})
+	require.NoError(t, err)
+	page, err := content.HTML()
 	require.NoError(t, err)
 	require.Len(t, regexp.MustCompile(`<svg`).FindAll(page, -1), 5)
 	require.NotContains(t, string(page), "<script")

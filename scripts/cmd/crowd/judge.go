@@ -8,23 +8,21 @@ import (
 
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
 // settleWithin is how long after the last visitor late webhooks and the saga's events may still
 // arrive.
 const settleWithin = 45 * time.Second
 
-// maxFindings keeps the report readable when there are many findings.
-const maxFindings = 10
-
 // findings is the verdict with its evidence.
 type findings struct {
 	Verdict
-	Findings []string
+	demo.Findings
 }
 
 // judge determines the verdict.
-func (d *demo) judge(ctx context.Context) (findings, error) {
+func (d *saleDemo) judge(ctx context.Context) (findings, error) {
 	v := findings{Verdict: Verdict{Visitors: d.cfg.Visitors, Seats: d.cfg.Seats}}
 	tally := d.crowd.Tally()
 	if err := d.auditor.judge(ctx, tally, &v); err != nil {
@@ -32,15 +30,9 @@ func (d *demo) judge(ctx context.Context) (findings, error) {
 	}
 	v.ForgedIn += int(tally.ForgedIn.Load())
 	for _, violation := range tally.Violations() {
-		v.find("%s", violation)
+		v.Add("%s", violation)
 	}
 	return v, nil
-}
-
-func (v *findings) find(format string, args ...any) {
-	if len(v.Findings) < maxFindings {
-		v.Findings = append(v.Findings, fmt.Sprintf(format, args...))
-	}
 }
 
 // storeAuditor reads the verdict from the stores.
@@ -93,7 +85,7 @@ func (i *storeAuditor) judge(ctx context.Context, _ *crowd.Tally, v *findings) e
 	over := i.series.Over(int64(i.cfg.Threshold))
 	v.OverThreshold = &over
 	if over > 0 {
-		v.find("%d samples have more than %d active", over, i.cfg.Threshold)
+		v.Add("%d samples have more than %d active", over, i.cfg.Threshold)
 	}
 	return nil
 }
@@ -130,7 +122,7 @@ func (i *storeAuditor) judgeSales(ctx context.Context, v *findings) error {
 	}
 	v.Sold, v.Oversold = sales.Sold, sales.Oversold+sales.Unbalanced
 	if sales.Unbalanced > 0 {
-		v.find("%d seats are not in the state of their reservation", sales.Unbalanced)
+		v.Add("%d seats are not in the state of their reservation", sales.Unbalanced)
 	}
 	return nil
 }
@@ -144,7 +136,7 @@ func (i *storeAuditor) judgeFaults(ctx context.Context, v *findings) error {
 	v.PaidWithoutTicket = len(faults.PaidWithoutTicket) + len(faults.StrayCharges)
 	v.Other += len(all) - v.PaidWithoutTicket
 	for _, fault := range all {
-		v.find("%s", fault)
+		v.Add("%s", fault)
 	}
 	return nil
 }
@@ -158,7 +150,7 @@ func (i *storeAuditor) judgeDeadLetters(ctx context.Context, v *findings) error 
 	for topic, n := range letters {
 		if fresh := n - i.letters[topic]; fresh > 0 {
 			v.Other += int(fresh)
-			v.find("%d events in %s", fresh, topic)
+			v.Add("%d events in %s", fresh, topic)
 		}
 	}
 	return nil
@@ -176,7 +168,7 @@ func (i *storeAuditor) judgeOrder(ctx context.Context, v *findings) error {
 	n := len(inversions)
 	v.OutOfOrder = &n
 	for _, i := range inversions {
-		v.find("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
+		v.Add("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
 			i.First.User, i.First.Score, i.First.PresentSince, i.First.At, i.Then.User, i.Then.Score, i.Then.At)
 	}
 	return nil
@@ -191,7 +183,7 @@ func (i *storeAuditor) judgeForgedPasses(ctx context.Context, v *findings) error
 		}
 		v.ForgedIn += n
 		if n > 0 {
-			v.find("%d reservations of users %s…", n, prefix)
+			v.Add("%d reservations of users %s…", n, prefix)
 		}
 	}
 	return nil

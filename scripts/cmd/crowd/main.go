@@ -8,26 +8,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"urr.guru/scripts/demo"
 	"urr.guru/scripts/internal/interrupt"
 )
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		os.Exit(exitCode(err))
+		os.Exit(demo.ExitCode(err))
 	}
-}
-
-// exitCode is 130 after an interrupt, as in a shell, and 1 after any other failure.
-func exitCode(err error) int {
-	if errors.Is(err, errInterrupted) {
-		return interrupt.Code
-	}
-	return 1
 }
 
 // run runs the command that the arguments name, and prints its error.

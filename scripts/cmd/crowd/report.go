@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bytes"
-	_ "embed"
-	"encoding/json"
 	"fmt"
-	"html/template"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
 )
 
 // Verdict is the result of a run, with the names of its last line.
@@ -73,84 +68,41 @@ type Report struct {
 	TookSeconds float64         `json:"took_seconds"`
 	ForgedTried int64           `json:"forged_tried"`
 	Outcomes    map[string]int  `json:"outcomes"`
-	Findings    []string        `json:"findings"`
+	Findings    demo.Findings   `json:"findings"`
 	Steps       []crowd.Summary `json:"steps"`
 	Series      []audit.Sample  `json:"series"`
 }
 
 // report prints the table and writes report.json and report.html.
-func (d *demo) report(v findings) error {
+func (d *saleDemo) report(v findings) error {
 	tally := d.crowd.Tally()
 	r := Report{
 		Verdict: v.Verdict, OK: v.OK(), EventID: d.sale.EventID, Threshold: d.cfg.Threshold, Rate: d.cfg.Rate, Seed: d.cfg.Seed,
 		StartedAt: time.Now().Add(-d.took).UTC(), TookSeconds: d.took.Seconds(), ForgedTried: tally.ForgedTried.Load(),
 		Outcomes: tally.Outcomes(), Findings: v.Findings, Steps: d.recorder.Summaries(), Series: d.series.Samples(),
 	}
-	printTable(r)
-	dir := d.layout.State("demo")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "report.json"), raw, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
 	page, err := d.page(r)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644); err != nil {
-		return fmt.Errorf("keep the report: %w", err)
-	}
-	fmt.Printf("\nreport: %s and report.json\n", filepath.Join(dir, "report.html"))
-	return nil
+	page.Print()
+	return page.Write(d.layout.State("demo"), r)
 }
 
-func printTable(r Report) {
-	fmt.Printf("\n%.0f s. How the visits ended:\n", r.TookSeconds)
-	for _, end := range sortedKeys(r.Outcomes) {
-		fmt.Printf("  %6d  %s\n", r.Outcomes[end], end)
-	}
-	fmt.Printf("  %6d  attempts with forged, stolen or shared passes\n\n", r.ForgedTried)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "step\tcount\terrors\tp50 ms\tp99 ms\t")
-	for _, s := range r.Steps {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t\n", s.Step, s.Count, s.Errors, s.P50, s.P99)
-	}
-	_ = w.Flush() // standard output
-	for _, f := range r.Findings {
-		fmt.Println("finding:", f)
-	}
-}
-
-func sortedKeys(m map[string]int) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-//go:embed report.html.tmpl
-var pageSource string
-
-// page renders the report with its plots embedded; the file has no other dependencies.
-func (d *demo) page(r Report) ([]byte, error) {
+func (d *saleDemo) page(r Report) (*demo.Page, error) {
 	plots, err := d.plots(r)
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New("report").Parse(pageSource)
-	if err != nil {
-		return nil, fmt.Errorf("report page: %w", err)
+	endings := demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits"}
+	for _, end := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		endings.Rows = append(endings.Rows, demo.Count{Name: end, N: int64(r.Outcomes[end])})
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, map[string]any{"Report": r, "Plots": plots, "Line": r.Line()}); err != nil {
-		return nil, fmt.Errorf("report page: %w", err)
-	}
-	return b.Bytes(), nil
+	endings.Rows = append(endings.Rows, demo.Count{Name: "attempts with forged, stolen or shared passes", N: r.ForgedTried})
+	return &demo.Page{
+		Title: "URR demo · " + r.EventID, Heading: fmt.Sprintf("%d visitors for %d seats", r.Visitors, r.Seats), Verdict: r.Verdict,
+		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d.",
+			r.EventID, r.TookSeconds, r.Rate, r.Threshold, r.Seed),
+		TookSeconds: r.TookSeconds, Findings: r.Findings, Figures: plots, Steps: r.Steps, Counts: endings,
+	}, nil
 }

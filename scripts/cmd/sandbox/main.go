@@ -1,11 +1,13 @@
 // Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET.
+// SANDBOX_WEBHOOK_SECRET. The faults of the provider of points and coupons begin as the JSON in
+// SANDBOX_REWARD_FAULTS.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +37,12 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if addr == "" || file == "" || len(secret) < 32 {
 		return errors.New("HTTP_ADDR, LEDGER_FILE and SANDBOX_WEBHOOK_SECRET (at least 32 bytes) must be set")
 	}
+	var faults rewards.Faults
+	if text := env("SANDBOX_REWARD_FAULTS"); text != "" {
+		if err := json.Unmarshal([]byte(text), &faults); err != nil {
+			return fmt.Errorf("SANDBOX_REWARD_FAULTS: %w", err)
+		}
+	}
 	ledger, err := sandbox.Open(file, time.Now)
 	if err != nil {
 		return err
@@ -50,7 +58,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	payments := sandbox.NewServer(ctx, ledger, sandbox.Options{
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
 	}, log)
-	rewarding := rewards.NewServer(ctx, payouts, rewards.Faults{}, log)
+	rewarding := rewards.NewServer(ctx, payouts, faults, log)
 	handler := http.NewServeMux()
 	handler.Handle("/", payments)
 	handler.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))

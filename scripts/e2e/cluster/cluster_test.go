@@ -31,6 +31,7 @@ func TestCluster(t *testing.T) {
 		{"journey", w.journey},
 		{"failed migration", w.failedMigration},
 		{"upgrade under load", w.upgrade},
+		{"rewards", w.payRewards},
 		{"key rotation under load", w.rotation},
 		{"interruption of Redis", w.interruption},
 		{"stuck rollout", w.stuckRollout},
@@ -44,7 +45,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// install installs the platform in a namespace that admits restricted pods only.
+// install installs the platform in a namespace that admits restricted pods only. It is that of a
+// release before rewards: the upgrade adds them.
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	w.makeNamespace(t, namespace)
@@ -54,6 +56,7 @@ func (w *world) install(t *testing.T) {
 		"install", "urr", w.chart("urr"), "-n", namespace, "--wait", "--timeout", "5m",
 		"--values", w.chart("urr", "values-development.yaml"), "--values", "testdata/values.yaml",
 		"--set", "secrets.databaseURL=" + w.databaseURL("%s"),
+		"--set", "reward.enabled=false", "--set", "gateway.rpc.calls.reward.address=none",
 	}, w.backendValues()...)
 	w.run(t, "helm", args...)
 	took := time.Since(began)
@@ -89,7 +92,7 @@ func (w *world) failedMigration(t *testing.T) {
 	require.NotContains(t, w.kubectl(t, "get", "jobs", "-o", "name"), "migrate")
 }
 
-// upgrade replaces every pod while a crowd buys, and no request fails.
+// upgrade replaces every pod and adds reward while a crowd buys, and no request fails.
 func (w *world) upgrade(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)
@@ -100,8 +103,10 @@ func (w *world) upgrade(t *testing.T) {
 		return strings.Contains(w.kubectl(t, "logs", "job/crowd"), "visitors come")
 	}, "the crowd has come")
 	began := time.Now()
-	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reuse-values", "--wait", "--timeout", "5m",
-		"--set", "global.telemetry.logLevel=warn")
+	// As for charts of another version, whose defaults apply.
+	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
+		"--set", "global.telemetry.logLevel=warn", "--set", "reward.enabled=true", "--set", "gateway.rpc.calls.reward.address=")
+	w.rewards = true
 	w.rolledOut(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
 	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
@@ -178,6 +183,10 @@ func (w *world) pods(t *testing.T) map[string]bool {
 	for _, name := range strings.Fields(list) {
 		pods[name] = true
 	}
-	require.Len(t, pods, 2*len(platform.Services())-2, "two of each service, the sandbox is none")
+	services := len(platform.Services()) - 1 // the sandbox is none
+	if !w.rewards {
+		services--
+	}
+	require.Len(t, pods, 2*services, "two of each service")
 	return pods
 }

@@ -37,6 +37,7 @@ type world struct {
 	backends *backends.Set
 	links    map[int]*toxiproxy.Proxy // from pods to backends, by base port
 	helmDir  string
+	rewards  bool // reward is installed
 }
 
 func newWorld(t *testing.T) *world {

@@ -130,6 +130,16 @@ func TestPages(t *testing.T) {
 	t.Run("SignOutFails", testSignOutFails)
 	t.Run("LineSurvivesFailures", testLineSurvivesFailures)
 	t.Run("PaidElsewhere", testPaidElsewhere)
+	t.Run("Attendance", testAttendance)
+	t.Run("AttendanceByKeys", testAttendanceByKeys)
+	t.Run("Draws", testDraws)
+	t.Run("LastPrizeGone", testLastPrizeGone)
+	t.Run("LostDraw", testLostDraw)
+	t.Run("Payouts", testPayouts)
+	t.Run("SessionEndsInACampaign", testSessionEndsInACampaign)
+	t.Run("CampaignStates", testCampaignStates)
+	t.Run("CampaignOpens", testCampaignOpens)
+	t.Run("CampaignUnavailable", testCampaignUnavailable)
 }
 
 // startPlatform bundles the pages, which are embedded into the gateway, and starts all services.

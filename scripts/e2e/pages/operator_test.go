@@ -30,14 +30,21 @@ func skipOnForeignPlatform(t *testing.T) {
 	}
 }
 
+// pausedSale opens a sale and pauses it. It returns the sale, and what the pages say of each status
+// in the language.
+func pausedSale(t *testing.T, language string) (event string, says map[string]string) {
+	t.Helper()
+	skipOnForeignPlatform(t)
+	parallelTab(t)
+	event = sale{}.open(t)
+	setState(t, event, "PAUSED")
+	return event, words(t, language)["sale"]
+}
+
 // testPausedSale: while a sale is paused, its line and its page say so and visitors wait; once it
 // is open again, they are admitted.
 func testPausedSale(t *testing.T) {
-	skipOnForeignPlatform(t)
-	parallelTab(t)
-	says := words(t, "ko")["sale"]
-	event := sale{}.open(t)
-	setState(t, event, "PAUSED")
+	event, says := pausedSale(t, "ko")
 	b := openTab(t, platformURL, phone, "ko")
 	b.startSession(uniqueID("patient"))
 	b.visit("/events/" + event)
@@ -54,11 +61,7 @@ func testPausedSale(t *testing.T) {
 // testCancelledSale: a cancelled event ends the wait in its line, and its page no longer links to
 // the line.
 func testCancelledSale(t *testing.T) {
-	skipOnForeignPlatform(t)
-	parallelTab(t)
-	says := words(t, "en")["sale"]
-	event := sale{}.open(t)
-	setState(t, event, "PAUSED")
+	event, says := pausedSale(t, "en")
 	b := openTab(t, platformURL, desktop, "en")
 	b.startSession(uniqueID("disappointed"))
 	b.visit("/queue/" + event)

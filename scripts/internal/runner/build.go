@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"urr.guru/scripts/internal/apt"
+	"urr.guru/scripts/internal/process"
 	"urr.guru/scripts/internal/programs"
 	"urr.guru/scripts/platform"
 )
@@ -59,12 +60,25 @@ func (r *Runner) command(ctx context.Context, name string, args ...string) *exec
 // env is a service's whole environment: the platform's, overridden by the variables that the user
 // has set for it (LOG_LEVEL=debug make up).
 func (r *Runner) env(s platform.Service) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.serviceEnv(s)...)
+	return r.Replica(s, s.Name, r.layout.Listen(s)).Env
+}
+
+// Replica describes one more replica of a service, which listens elsewhere. The supervisor does not
+// know it: its starter ends it.
+func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
+	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	return process.Spec{
+		Name: name, Path: r.layout.Bin(s.Name), Env: append(base, r.serviceEnvAt(s, at)...), Dir: r.layout.Root, Log: r.layout.Log(name),
+	}
 }
 
 // serviceEnv is a service's environment without the variables that every process has.
 func (r *Runner) serviceEnv(s platform.Service) []string {
-	env := r.layout.Wiring(r.secrets).Env(s, r.layout.Listen(s))
+	return r.serviceEnvAt(s, r.layout.Listen(s))
+}
+
+func (r *Runner) serviceEnvAt(s platform.Service, at platform.Listen) []string {
+	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
 	for _, kv := range os.Environ() {
 		for _, prefix := range []string{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"urr.guru/pkg/loop"
 )
 
 // Delays between restarts grow until the restarted process has run for a while.
@@ -55,7 +57,7 @@ func (k *restarter) run(ctx context.Context) {
 		}
 		uptime := time.Since(since)
 		k.log.WarnContext(ctx, "ended", "lived", uptime.String())
-		if !pause(ctx, wait.after(uptime)) {
+		if !loop.Sleep(ctx, wait.after(uptime)) {
 			return
 		}
 		began := time.Now()
@@ -75,18 +77,8 @@ func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool)
 		if since, died = k.backends.Died(k.name); died {
 			return since, true
 		}
-		if !pause(ctx, pollInterval) {
+		if !loop.Sleep(ctx, pollInterval) {
 			return since, false
 		}
-	}
-}
-
-// pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

@@ -144,7 +144,11 @@ func (r *Runner) stopLeftover(name string) error {
 
 // ready queries a service's /readyz.
 func (r *Runner) ready(ctx context.Context, s platform.Service) error {
-	url := "http://" + r.layout.Loopback(s.OpsPort) + "/readyz"
+	return CheckReady(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
+}
+
+// CheckReady returns why the service with this /readyz is not ready, or nil.
+func CheckReady(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err

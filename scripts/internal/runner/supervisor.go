@@ -154,10 +154,7 @@ func (w *serviceWatcher) begin(rec record) (record, *process.Process, error) {
 	if err != nil {
 		return rec, nil, err
 	}
-	p, err := process.Start(process.Spec{
-		Name: w.service.Name, Path: w.layout.Bin(w.service.Name), Env: w.env(w.service),
-		Dir: w.layout.Root, Log: w.layout.Log(w.service.Name),
-	})
+	p, err := process.Start(w.Replica(w.service, w.service.Name, w.layout.Listen(w.service)))
 	if err != nil {
 		return rec, nil, err
 	}

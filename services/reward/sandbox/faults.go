@@ -1,7 +1,11 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"hash/fnv"
 	"time"
 )
@@ -16,23 +20,92 @@ type Faults struct {
 	// Busy answers 429, Unavailable 503: nothing is paid.
 	Busy        float64 `json:"busy"`
 	Unavailable float64 `json:"unavailable"`
-	// Silent drops the connection without paying, Lost after paying.
-	Silent float64 `json:"silent"`
-	Lost   float64 `json:"lost"`
+	// Silent never answers and does not pay, Lost never answers after paying. The connection is
+	// dropped after SilenceFor, by default at once.
+	Silent     float64       `json:"silent"`
+	Lost       float64       `json:"lost"`
+	SilenceFor time.Duration `json:"-"`
 	// Failed answers 500 after paying.
 	Failed float64 `json:"failed"`
 	// Slow pays and answers after SlowFor. Late drops the connection and pays after LateFor, so that
 	// a lookup in between finds nothing.
 	Slow    float64       `json:"slow"`
-	SlowFor time.Duration `json:"slowFor"`
+	SlowFor time.Duration `json:"-"`
 	Late    float64       `json:"late"`
-	LateFor time.Duration `json:"lateFor"`
+	LateFor time.Duration `json:"-"`
 	// Down refuses every call with 503, lookups too.
 	Down bool `json:"down"`
+	// NoVoid is the share of the keys whose void is refused with 503, however often it is tried.
+	NoVoid float64 `json:"noVoid"`
 	// KeyRetention is how long a repeated key is recognised, LookupRetention how long lookups answer;
 	// 0: for ever.
-	KeyRetention    time.Duration `json:"keyRetention"`
-	LookupRetention time.Duration `json:"lookupRetention"`
+	KeyRetention    time.Duration `json:"-"`
+	LookupRetention time.Duration `json:"-"`
+}
+
+// faultsJSON is Faults in JSON: its durations are texts, as "1.5s".
+type faultsJSON struct {
+	*faultsFields
+	SilenceFor      duration `json:"silenceFor"`
+	SlowFor         duration `json:"slowFor"`
+	LateFor         duration `json:"lateFor"`
+	KeyRetention    duration `json:"keyRetention"`
+	LookupRetention duration `json:"lookupRetention"`
+}
+
+type faultsFields Faults
+
+// MarshalJSON implements json.Marshaler.
+func (f Faults) MarshalJSON() ([]byte, error) {
+	return json.Marshal(faultsJSON{
+		faultsFields: (*faultsFields)(&f), SilenceFor: duration(f.SilenceFor), SlowFor: duration(f.SlowFor), LateFor: duration(f.LateFor),
+		KeyRetention: duration(f.KeyRetention), LookupRetention: duration(f.LookupRetention),
+	})
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses unknown names, and shares that are none.
+func (f *Faults) UnmarshalJSON(b []byte) error {
+	var fields faultsFields
+	parsed := faultsJSON{faultsFields: &fields}
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&parsed); err != nil {
+		return err
+	}
+	fields.SilenceFor, fields.SlowFor, fields.LateFor = time.Duration(parsed.SilenceFor), time.Duration(parsed.SlowFor), time.Duration(parsed.LateFor)
+	fields.KeyRetention, fields.LookupRetention = time.Duration(parsed.KeyRetention), time.Duration(parsed.LookupRetention)
+	next := Faults(fields)
+	sum := 0.0
+	for _, share := range next.shares() {
+		if share.of < 0 {
+			return errors.New("a share is below 0")
+		}
+		sum += share.of
+	}
+	if sum > 1 {
+		return fmt.Errorf("the shares add up to %g, above 1", sum)
+	}
+	if next.NoVoid < 0 || next.NoVoid > 1 {
+		return errors.New("noVoid must be a share between 0 and 1")
+	}
+	*f = next
+	return nil
+}
+
+// duration is a duration of 0 or above.
+type duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(b []byte) error {
+	parsed, err := time.ParseDuration(string(b))
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("%q: must be a duration, as 1.5s", b)
+	}
+	*d = duration(parsed)
+	return nil
 }
 
 // fault names what happens to a call.
@@ -56,22 +129,37 @@ func (f *Faults) of(key string, n int) fault {
 	if f.Down {
 		return unavailable
 	}
-	h := fnv.New64a()
-	_ = binary.Write(h, binary.BigEndian, [2]uint64{f.Seed, uint64(n)}) //nolint:gosec // a hash never fails; n is positive
-	_, _ = h.Write([]byte(key))
-	x := float64(scramble(h.Sum64())>>11) / (1 << 53)
-	for _, share := range []struct {
-		of   float64
-		what fault
-	}{
-		{f.Refused, refused}, {f.RefusedForGood, refusedForGood}, {f.Busy, busy}, {f.Unavailable, unavailable}, {f.Silent, silent},
-		{f.Lost, lost}, {f.Failed, failed}, {f.Slow, slow}, {f.Late, late},
-	} {
+	x := f.chance(key, n)
+	for _, share := range f.shares() {
 		if x -= share.of; x < 0 {
 			return share.what
 		}
 	}
 	return none
+}
+
+// refusesVoid reports whether voids of the key are refused.
+func (f *Faults) refusesVoid(key string) bool { return f.chance(key, 0) < f.NoVoid }
+
+// chance is a number in [0, 1) that the seed, a key and a count decide.
+func (f *Faults) chance(key string, n int) float64 {
+	h := fnv.New64a()
+	_ = binary.Write(h, binary.BigEndian, [2]uint64{f.Seed, uint64(n)}) //nolint:gosec // a hash never fails; n is not negative
+	_, _ = h.Write([]byte(key))
+	return float64(scramble(h.Sum64())>>11) / (1 << 53)
+}
+
+// share is the share of the calls that a fault affects.
+type share struct {
+	of   float64
+	what fault
+}
+
+func (f *Faults) shares() []share {
+	return []share{
+		{f.Refused, refused}, {f.RefusedForGood, refusedForGood}, {f.Busy, busy}, {f.Unavailable, unavailable}, {f.Silent, silent},
+		{f.Lost, lost}, {f.Failed, failed}, {f.Slow, slow}, {f.Late, late},
+	}
 }
 
 // scramble spreads a hash over all 64 bits (the finalizer of MurmurHash3).

@@ -141,6 +141,13 @@ func (l *Ledger) Void(key string) (paid *Payout, err error) {
 	return nil, l.write(entry{Voided: key})
 }
 
+// snapshot returns every payout without a copy: payouts are only ever appended.
+func (l *Ledger) snapshot() []Payout {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.payouts
+}
+
 // All returns every payout, oldest first.
 func (l *Ledger) All() []Payout {
 	l.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,11 +17,12 @@ const maxBody = 64 << 10
 
 // Server answers the provider's API:
 //
-//	POST /v1/payouts               pays an Order: 200 with the Payout; 422 not paid, 410 never will be
-//	GET  /v1/payouts/{key}         200 with the Payout, or 404
-//	POST /v1/payouts/{key}/void    204: never paid from now on; 409 with the Payout that was made
-//	GET  /v1/payouts               the whole ledger, for audits
-//	PUT  /v1/faults                replaces the Faults
+//	POST /v1/payouts              pays an Order: 200 with the Payout; 422 not paid, 410 never will be
+//	GET  /v1/payouts/{key}        200 with the Payout, or 404 with the key
+//	POST /v1/payouts/{key}/void   204: never paid from now on; 409 with the Payout that was made
+//	GET  /v1/ledger               every Payout, one per line, for audits
+//	GET  /v1/faults               the Faults
+//	PUT  /v1/faults               replaces the Faults
 type Server struct {
 	ledger  *Ledger
 	log     *slog.Logger
@@ -39,7 +41,8 @@ func NewServer(ctx context.Context, ledger *Ledger, faults Faults, log *slog.Log
 	s.mux.HandleFunc("POST /v1/payouts", s.pay)
 	s.mux.HandleFunc("GET /v1/payouts/{key}", s.lookup)
 	s.mux.HandleFunc("POST /v1/payouts/{key}/void", s.void)
-	s.mux.HandleFunc("GET /v1/payouts", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, ledger.All()) })
+	s.mux.HandleFunc("GET /v1/ledger", s.list)
+	s.mux.HandleFunc("GET /v1/faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.currentFaults()) })
 	s.mux.HandleFunc("PUT /v1/faults", s.setFaults)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	s.mux.HandleFunc("GET /healthz", ok)
@@ -104,7 +107,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	case unavailable:
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 	case silent:
-		panic(http.ErrAbortHandler)
+		s.silence(r, f)
 	case late:
 		s.work.Go(func() {
 			if s.sleep(f.LateFor) {
@@ -116,14 +119,14 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 		if !s.sleep(f.SlowFor) {
 			panic(http.ErrAbortHandler)
 		}
-		s.payNow(w, o, f, none)
+		s.payNow(w, r, o, f, none)
 	case none, lost, failed:
-		s.payNow(w, o, f, what)
+		s.payNow(w, r, o, f, what)
 	}
 }
 
 // payNow pays and answers, unless the answer is to be lost.
-func (s *Server) payNow(w http.ResponseWriter, o Order, f Faults, what fault) {
+func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Faults, what fault) {
 	p, err := s.ledger.Pay(o, remembered(f.KeyRetention))
 	switch {
 	case errors.Is(err, errVoided), errors.Is(err, errKeyReused):
@@ -132,7 +135,7 @@ func (s *Server) payNow(w http.ResponseWriter, o Order, f Faults, what fault) {
 		s.log.Error("ledger", "error", err)
 		refuse(w, http.StatusInternalServerError, err.Error())
 	case what == lost:
-		panic(http.ErrAbortHandler)
+		s.silence(r, f)
 	case what == failed:
 		refuse(w, http.StatusInternalServerError, "internal error")
 	default:
@@ -140,22 +143,35 @@ func (s *Server) payNow(w http.ResponseWriter, o Order, f Faults, what fault) {
 	}
 }
 
+// silence drops the connection without an answer, unless the client leaves before.
+func (s *Server) silence(r *http.Request, f Faults) {
+	timer := time.NewTimer(f.SilenceFor)
+	defer timer.Stop()
+	select {
+	case <-r.Context().Done():
+	case <-s.stopped:
+	case <-timer.C:
+	}
+	panic(http.ErrAbortHandler)
+}
+
 func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
-	f, down := s.down()
-	if down {
+	f := s.currentFaults()
+	if f.Down {
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
 	}
-	p, ok := s.ledger.Lookup(r.PathValue("key"), remembered(f.LookupRetention))
+	key := r.PathValue("key")
+	p, ok := s.ledger.Lookup(key, remembered(f.LookupRetention))
 	if !ok {
-		refuse(w, http.StatusNotFound, "no payout of this key")
+		answer(w, http.StatusNotFound, map[string]string{"key": key, "error": "no payout of this key"})
 		return
 	}
 	answer(w, http.StatusOK, p)
 }
 
 func (s *Server) void(w http.ResponseWriter, r *http.Request) {
-	if _, down := s.down(); down {
+	if f := s.currentFaults(); f.Down || f.refusesVoid(r.PathValue("key")) {
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 		return
 	}
@@ -170,10 +186,30 @@ func (s *Server) void(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) down() (Faults, bool) {
+func (s *Server) currentFaults() Faults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.faults, s.faults.Down
+	return s.faults
+}
+
+// listPage is the number of payouts between two extensions of the deadline for writing.
+const (
+	listPage    = 1000
+	listTimeout = time.Minute
+)
+
+// list streams the ledger as it is now. The client may read slowly: it compares meanwhile.
+func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control, lines := http.NewResponseController(w), json.NewEncoder(w)
+	for page := range slices.Chunk(s.ledger.snapshot(), listPage) {
+		_ = control.SetWriteDeadline(time.Now().Add(listTimeout)) // not supported by test recorders
+		for _, p := range page {
+			if lines.Encode(p) != nil {
+				panic(http.ErrAbortHandler) // a part must not look like the whole
+			}
+		}
+	}
 }
 
 // sleep waits and reports whether the server still runs.

@@ -35,9 +35,10 @@ spec:
 {{- end }}
 
 {{/*
-The number of pods; empty where the autoscaler sets it, be it the chart's or KEDA's. Where the previous revision set a number, Helm
-would remove the field, and Kubernetes would scale down to one pod: the number in the cluster is kept
-then. The annotation marks such revisions, since all later ones must set a number too.
+The number of pods; empty where the autoscaler sets it, be it the chart's or KEDA's. Where the
+previous revision set a number, Helm would remove the field, and Kubernetes would scale down to one
+pod: the number in the cluster is kept then. The annotation marks such revisions, since all later
+ones must set a number too.
 */}}
 {{- define "urr-lib.replicas" -}}
 {{- if not .Values.autoscaling.enabled -}}

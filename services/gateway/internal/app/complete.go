@@ -19,6 +19,7 @@ type responseCompleter struct {
 	rooms     *roomstate.Rooms
 	seats     *handlers.Seats
 	existence *handlers.EventExistence
+	events    *handlers.Events
 }
 
 // complete is an api.Complete.
@@ -26,14 +27,15 @@ func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Mess
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
 		for _, e := range m.GetItems() {
-			a.waitingRoom(e)
+			setWaitingRoom(a.rooms, e)
 		}
 	case *ticketv1.Event:
-		a.waitingRoom(m)
+		setWaitingRoom(a.rooms, m)
 		switch rpc {
 		case ticketv1.EventAdminService_CreateEvent_FullMethodName, ticketv1.EventAdminService_PutEvent_FullMethodName:
 			a.seats.Forget(m.GetEventId())
 			a.existence.Forget(m.GetEventId())
+			a.events.Forget(m.GetEventId())
 		}
 	case *vwrv1.VwrStatus:
 		// An operator call takes effect at this gateway at once; the others receive it within a
@@ -46,8 +48,8 @@ func (a *responseCompleter) complete(_ context.Context, rpc string, m proto.Mess
 	}
 }
 
-func (a *responseCompleter) waitingRoom(e *ticketv1.Event) {
-	e.WaitingRoom = &ticketv1.WaitingRoom{Active: a.rooms.Round(e.GetEventId()) != 0}
+func setWaitingRoom(rooms *roomstate.Rooms, e *ticketv1.Event) {
+	e.WaitingRoom = &ticketv1.WaitingRoom{Active: rooms.Round(e.GetEventId()) != 0}
 }
 
 func configuredRate(m *vwrv1.VwrStatus, otherwise float64) float64 {

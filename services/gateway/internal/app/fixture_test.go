@@ -28,6 +28,7 @@ import (
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -64,6 +65,7 @@ type fixture struct {
 	ticket  *fakeTicket
 	payment *fakePayment
 	stats   *fakeStats
+	reward  *fakeReward
 
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
@@ -75,10 +77,13 @@ type option func(*app.Config, *app.Services)
 // withoutTier1 is a platform with VWR_ADDR empty.
 func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil }
 
+// withoutRewards is a platform with REWARD_ADDR empty.
+func withoutRewards(_ *app.Config, s *app.Services) { s.Reward = nil }
+
 func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
-		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{},
+		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
 		}},
@@ -123,7 +128,7 @@ func (w *fixture) now() time.Time {
 // serviceCalls returns the calls that reached a service, without the streams.
 func (w *fixture) serviceCalls() []string {
 	var all []string
-	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog} {
+	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog} {
 		all = append(all, r.methods()...)
 	}
 	return all
@@ -159,6 +164,10 @@ func (w *fixture) serve() app.Services {
 		}, written, as),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { paymentv1.RegisterPaymentServiceServer(r, w.payment) }, written, as),
 		Stats:   rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, w.stats) }, written, as),
+		Reward: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			rewardv1.RegisterRewardServiceServer(r, w.reward)
+			rewardv1.RegisterRewardAdminServiceServer(r, w.reward)
+		}, written, as),
 	}
 }
 

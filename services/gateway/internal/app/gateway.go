@@ -116,7 +116,11 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin})
+	public, err := handlers.NewEvents(events, func(e *ticketv1.Event) { setWaitingRoom(g.Rooms, e) })
+	if err != nil {
+		return nil, err
+	}
+	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin, Rewards: s.Reward != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -129,25 +133,30 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 		auth:     &session.Handlers{Tokens: g.tokens, Cookies: cookies, Revoked: g.Revoked, Log: log, Life: cfg.SessionLife, Now: now},
 		rooms:    handlers.NewRooms(g.Rooms, g.tokens, cookies, vwr),
 		line:     handlers.NewLine(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
-		seats:    seats, existence: existence, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 	}
 	if s.Reward != nil {
 		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
 	}
-	g.closers = append(g.closers, seats.Close, e.rooms.Close, e.line.Close)
+	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil
 }
 
 // table joins the hand-written routes and the pass-through routes.
 func (g *Gateway) table(ctx context.Context, e *endpoints) (*edge.Table, error) {
-	completer := &responseCompleter{rooms: g.Rooms, seats: e.seats, existence: e.existence}
+	completer := &responseCompleter{rooms: g.Rooms, seats: e.seats, existence: e.existence, events: e.events}
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
 	}, completer.complete)
 	passed, err := g.services.passThrough(ctx, pass)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range passed {
+		if r.RPC == ticketv1.EventService_GetEvent_FullMethodName {
+			r.Handler, r.FastPath, r.Poll = e.events.Get, true, true
+		}
 	}
 	return edge.NewTable(append(e.routes(), passed...)...)
 }

@@ -1,6 +1,9 @@
 package app_test
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // input has the rules for the input of a route beyond the types of its members, which are in the
 // API reference.
@@ -49,6 +52,42 @@ var (
 		},
 	}
 )
+
+// campaign is a campaign that an operator creates.
+var campaign = input{
+	required: map[string]string{
+		"title": "INVALID_REQUEST", "kind": "INVALID_REQUEST", "opensAt": "INVALID_REQUEST", "closesAt": "INVALID_REQUEST",
+	},
+	bad: []badValue{
+		{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}, // ids are made by the service
+		{member: "title", value: `""`, code: "INVALID_REQUEST"},
+		{member: "title", value: longText, code: "INVALID_REQUEST"},
+		{member: "title", value: `"a\u0000b"`, code: "INVALID_REQUEST"},
+		{member: "kind", value: `"LOTTERY"`, code: "INVALID_REQUEST"},
+		{member: "opensAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
+		{member: "promotionId", value: `"a b"`, code: "INVALID_REQUEST"},
+		{member: "daily", value: `{"value":5}`, code: "INVALID_REQUEST", path: "daily.kind"},
+		{member: "daily", value: `{"kind":"NONE","value":5}`, code: "INVALID_REQUEST", path: "daily.kind"},
+		{member: "daily", value: `{"kind":"POINT","value":0}`, code: "INVALID_REQUEST", path: "daily.value"},
+		{member: "milestones", value: `[{"day":0,"kind":"POINT","value":5}]`, code: "INVALID_REQUEST", path: "milestones[0].day"},
+		{member: "prizes", value: `[{"name":"","kind":"POINT","value":5,"weight":1}]`, code: "INVALID_REQUEST", path: "prizes[0].name"},
+		{member: "prizes", value: `[{"name":"P","kind":"POINT","value":5,"weight":0}]`, code: "INVALID_REQUEST", path: "prizes[0].weight"},
+		{member: "prizes", value: `[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":-1}]`, code: "INVALID_REQUEST", path: "prizes[0].stock"},
+		{member: "drawsPerMember", value: `0`, code: "INVALID_REQUEST"},
+		{member: "drawsPerMember", value: `1001`, code: "INVALID_REQUEST"},
+		{member: "period", value: `"WEEK"`, code: "INVALID_REQUEST"},
+	},
+}
+
+// rewardPages are the queries of the operators' list of rewards.
+func rewardPages() map[string]string {
+	all := maps.Clone(pages)
+	maps.Copy(all, map[string]string{
+		"status=PAID": "INVALID_REQUEST", "memberId=" + strings.Repeat("m", 65): "INVALID_REQUEST",
+		"status=FAILED&eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST",
+	})
+	return all
+}
 
 // inputs has a row for every route that takes JSON, and for routes with query rules of their own.
 var inputs = map[string]input{
@@ -113,4 +152,26 @@ var inputs = map[string]input{
 	}},
 	"VwrAdminService.Advance":    {bad: []badValue{{member: "batchSize", value: `0`, code: "INVALID_REQUEST"}}},
 	"VwrAdminService.Deactivate": {},
+
+	"rewards.attend":                    {},
+	"rewards.draw":                      {},
+	"RewardService.ListMyRewards":       {queries: pages},
+	"RewardAdminService.CreateCampaign": campaign,
+	"RewardAdminService.CancelCampaign": {},
+	"RewardAdminService.ListRewards":    {queries: rewardPages()},
+	"RewardAdminService.RetryReward":    {},
+	"RewardAdminService.RetryRewards": {
+		required: map[string]string{"status": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "status", value: `"SUCCESS"`, code: "INVALID_REQUEST"},
+			{member: "eventId", value: longID, code: "INVALID_REQUEST"},
+		},
+	},
+	"RewardAdminService.CancelReward": {},
+	"RewardAdminService.ResolveReward": {
+		required: map[string]string{"paid": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "externalTransactionId", value: longText, code: "INVALID_REQUEST"}},
+	},
+	"RewardAdminService.PauseProvider":  {},
+	"RewardAdminService.ResumeProvider": {},
 }

@@ -143,8 +143,13 @@ var badIDs = map[string]string{
 	"%7Ba%7D": "INVALID_ID", "a;b": "INVALID_ID", "%C3%A9": "INVALID_ID", "%ff": "INVALID_UTF8", "%00": "INVALID_REQUEST", "%5c": "INVALID_REQUEST",
 }
 
-// badUUIDs are valid event ids, but not UUIDs in canonical form.
-var badUUIDs = []string{"42", strings.ToUpper(requestID), requestID + "0", "%7B" + requestID + "%7D"}
+// badOwnIDs are valid event ids, but no UUIDs in canonical form; those of rewards are numbers.
+func badOwnIDs(param string) []string {
+	if param == "allocation_id" {
+		return []string{requestID, "0x17", "-1", "1234567890123456789", "%D9%A1"}
+	}
+	return []string{"42", strings.ToUpper(requestID), requestID + "0", "%7B" + requestID + "%7D"}
+}
 
 // paths replaces each parameter of the path by bad values.
 func (c attemptBuilder) paths() []attempt {
@@ -162,7 +167,7 @@ func (c attemptBuilder) paths() []attempt {
 			}
 		}
 		if strings.HasSuffix(param, "_id") && param != "event_id" {
-			for _, bad := range badUUIDs {
+			for _, bad := range badOwnIDs(param) {
 				add(param, bad, "INVALID_ID", 0)
 			}
 		}
@@ -170,6 +175,10 @@ func (c attemptBuilder) paths() []attempt {
 			add(param, "Sand_box", "PROVIDER_UNKNOWN", http.StatusNotFound)
 			add(param, strings.Repeat("a", 33), "PROVIDER_UNKNOWN", http.StatusNotFound)
 			add(param, strings.Repeat("a", 129), "INVALID_ID", 0)
+		}
+		if param == "name" {
+			add(param, "POINT", "INVALID_REQUEST", 0)
+			add(param, "cash", "INVALID_REQUEST", 0)
 		}
 	}
 	return out

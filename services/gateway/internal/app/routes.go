@@ -30,6 +30,7 @@ type endpoints struct {
 	webhooks  *handlers.Webhooks
 	rewards   *handlers.Rewards // nil: there are none
 	existence *handlers.EventExistence
+	events    *handlers.Events
 	pages     *web.Pages
 	reference *docs.Reference
 }
@@ -45,7 +46,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 	routes := []*edge.Route{
 		{
 			ID: "auth.me", Method: http.MethodGet, Pattern: "/api/v1/auth/me", Who: edge.User, Handler: e.auth.Me,
-			Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
+			FastPath: true, Poll: true, Answer: &gatewayv1.Session{}, Summary: "Who is signed in, and until when",
 		},
 		{
 			ID: "auth.logout", Method: http.MethodPost, Pattern: "/api/v1/auth/logout", Who: edge.User, Handler: e.auth.Logout,
@@ -144,32 +145,13 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 	}
 }
 
-// rewardRoutes are what members do in campaigns.
-func (e *endpoints) rewardRoutes() []*edge.Route {
-	if e.rewards == nil {
-		return nil
-	}
-	return []*edge.Route{
-		{
-			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Who: edge.User, Handler: e.rewards.Attend,
-			Body: edge.JSONBody(&gatewayv1.Nothing{}), Status: http.StatusCreated, Answer: &rewardv1.Earned{},
-			Summary: "Records today's attendance, the same again when repeated",
-		},
-		{
-			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Who: edge.User, Handler: e.rewards.Draw,
-			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{idempotencyKey}, Status: http.StatusCreated, Answer: &rewardv1.Earned{},
-			Summary: "Draws a prize",
-		},
-	}
-}
-
 // pageRoutes serve browsers. /vwr/ and /queue/ are open, since the others redirect there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	row := func(id, pattern string, who edge.Who, event edge.Source, handler edge.Handler) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Who: who, Event: event, Handler: handler, Page: true, Poll: true}
 	}
 	page := func(name string) edge.Handler { return fromHTTP(e.pages.Page(name)) }
-	return []*edge.Route{
+	routes := []*edge.Route{
 		row("page.events", "/", edge.Public, edge.None, page("events")),
 		row("page.event", "/events/{event_id}", edge.Public, edge.FromPath, eventPage(e.pages, e.existence)),
 		row("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, page("seats")),
@@ -185,6 +167,10 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		row("page.asset", "/assets/{file}", edge.Public, edge.None, fromHTTP(e.pages.Assets)),
 		row("page.health", "/health", edge.Public, edge.None, fromHTTP(http.HandlerFunc(health))),
 	}
+	if e.rewards != nil {
+		routes = append(routes, row("page.campaign", "/rewards/{event_id}", edge.Public, edge.None, page("campaign")))
+	}
+	return routes
 }
 
 // Headers that routes read besides credentials.
@@ -211,7 +197,13 @@ var passThroughDetails = map[string]edge.Details{
 	paymentv1.PaymentService_Confirm_FullMethodName:           {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
 	ticketv1.EventAdminService_CreateEvent_FullMethodName:     {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:        {Headers: []edge.Header{ifMatch}},
-	rewardv1.RewardAdminService_CreateCampaign_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
+	rewardv1.RewardService_GetCampaign_FullMethodName:         {Example: campaignExample},
+	rewardv1.RewardService_GetMyPart_FullMethodName:           {Example: partExample},
+	rewardv1.RewardService_ListMyRewards_FullMethodName:       {Example: rewardsExample},
+	rewardv1.RewardAdminService_CreateCampaign_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}, Example: campaignExample},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName: {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:    {Example: failedExample},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:   {Example: `{"retried": 12}`},
 	rewardv1.RewardAdminService_CancelReward_FullMethodName:   {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_GetSummary_FullMethodName:     {Example: summaryExample},
 }

@@ -77,7 +77,10 @@ func New(cfg Config) (*Dispatcher, error) {
 			return nil, fmt.Errorf("route %s (%s) has no handler", r, r.ID)
 		}
 	}
-	d.regular = otelhttp.NewHandler(http.HandlerFunc(d.serveRegular), "http",
+	if d.regular = http.HandlerFunc(d.serveRegular); !telemetry.Enabled() {
+		return d, nil
+	}
+	d.regular = otelhttp.NewHandler(d.regular, "http",
 		// The trace context of a client is only linked. Its baggage is not read, since it would be
 		// sent on with every call.
 		otelhttp.WithPropagators(propagation.TraceContext{}),

@@ -3,6 +3,7 @@ package docs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,9 @@ func build(generated []byte, routes []*edge.Route) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		describe(op, r)
+		if err := describe(op, r); err != nil {
+			return nil, err
+		}
 		item, _ := served[publicPath(r)].(object)
 		if item == nil {
 			item = object{}
@@ -93,9 +96,12 @@ func operation(paths, definitions object, r *edge.Route) (object, error) {
 }
 
 // describe adds who may call an operation and its responses.
-func describe(op object, r *edge.Route) {
+func describe(op object, r *edge.Route) error {
 	if r.Summary != "" {
 		op["summary"] = r.Summary
+	}
+	if r.Description != "" {
+		op["description"] = r.Description
 	}
 	if h := headers(r); len(h) > 0 {
 		params, _ := op["parameters"].([]any)
@@ -113,10 +119,25 @@ func describe(op object, r *edge.Route) {
 			answer["schema"] = done["schema"]
 		}
 	}
-	op["responses"] = object{
+	if r.Example != "" {
+		var example any
+		if err := json.Unmarshal([]byte(r.Example), &example); err != nil {
+			return fmt.Errorf("openapi: the example of %s: %w", r, err)
+		}
+		answer["examples"] = object{"application/json": example}
+	}
+	responses := object{
 		strconv.Itoa(status): answer,
 		"default":            object{"description": "Refused", "schema": object{"$ref": "#/definitions/Problem"}},
 	}
+	if r.Repeats {
+		repeated := maps.Clone(answer)
+		repeated["description"] = "The same again: an earlier request has done it"
+		delete(repeated, "examples")
+		responses["200"] = repeated
+	}
+	op["responses"] = responses
+	return nil
 }
 
 // headers returns the parameters for the headers that a route reads.

@@ -20,6 +20,7 @@ type Details struct {
 	Status  int
 	Timeout time.Duration
 	Headers []Header
+	Example string
 }
 
 // FromService returns the pass-through routes of a service: the bindings of the google.api.http
@@ -79,6 +80,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 		return nil, fmt.Errorf("%s: the body is %q; strict parsing knows whole bodies only", md.FullName(), rule.GetBody())
 	}
 	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
+	r.Example = details.Example
 	return r, nil
 }
 

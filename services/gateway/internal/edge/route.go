@@ -84,11 +84,14 @@ type Route struct {
 	Timeout time.Duration
 	// Status is the HTTP status of success; 0 = 200.
 	Status int
+	// Repeats: a repeated request has status 200 and the same body, instead of Status.
+	Repeats bool
 	// Answer is the message that a hand-written route responds with, if it is one; for the
 	// documentation.
 	Answer proto.Message
-	// Summary is the line in the API documentation.
-	Summary string
+	// Summary is the line in the API documentation; Description, in Markdown, and Example, a response,
+	// follow it.
+	Summary, Description, Example string
 	// Headers are the headers that the route reads, without the credentials that Who requires; for
 	// the documentation.
 	Headers []Header

@@ -13,6 +13,8 @@ import (
 const (
 	maxParams  = 2
 	paramEvent = "event_id"
+	// paramAllocation is a reward's id, a decimal number.
+	paramAllocation = "allocation_id"
 )
 
 // Table finds the route of a request. It is immutable and safe for concurrent use.
@@ -175,14 +177,21 @@ func PublicName(param string) string {
 	return b.String()
 }
 
-// wellFormed checks the form of a parameter. Ids other than events are UUIDs.
+// wellFormed checks the form of a parameter. Ids other than those of events and rewards are UUIDs.
 func wellFormed(name, value string) bool {
 	switch {
 	case name == paramEvent:
 		return ids.ValidEvent(value)
+	case name == paramAllocation:
+		return validNumber(value)
 	case strings.HasSuffix(name, "_id"):
 		return ids.ValidUUID(value)
 	default: // a provider or a file, which is only looked up by name
 		return len(value) <= 128
 	}
+}
+
+// validNumber reports whether s is a decimal number of up to 18 digits, which fits 64 bits.
+func validNumber(s string) bool {
+	return s != "" && len(s) <= 18 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }

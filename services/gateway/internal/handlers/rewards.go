@@ -7,29 +7,30 @@ import (
 	"google.golang.org/grpc"
 
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rewards serves what members do in campaigns: 201 when it is new, 200 with the same body when it is
-// repeated.
+// Rewards serves what members do in campaigns: 201 when it is new, 200 with the same body when it
+// is repeated.
 type Rewards struct {
 	Service rewardv1.RewardServiceClient
 }
 
 // Attend records today's attendance.
 func (h *Rewards) Attend(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	return earn(w, r, h.Service.Attend, &rewardv1.AttendRequest{EventId: q.Param("event_id")})
+	return earn(w, r, q, h.Service.Attend, &rewardv1.AttendRequest{EventId: q.Param("event_id")})
 }
 
 // Draw draws a prize.
 func (h *Rewards) Draw(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	return earn(w, r, h.Service.Draw, &rewardv1.DrawRequest{EventId: q.Param("event_id")})
+	return earn(w, r, q, h.Service.Draw, &rewardv1.DrawRequest{EventId: q.Param("event_id")})
 }
 
 func earn[R any](
-	w http.ResponseWriter, r *http.Request, call func(context.Context, R, ...grpc.CallOption) (*rewardv1.Earned, error), request R,
+	w http.ResponseWriter, r *http.Request, q *edge.Request, call func(context.Context, R, ...grpc.CallOption) (*rewardv1.Earned, error), request R,
 ) error {
-	earned, err := call(r.Context(), request)
+	earned, err := call(caller.With(r.Context(), q.Caller()), request)
 	if err != nil {
 		return err
 	}

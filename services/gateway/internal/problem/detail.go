@@ -94,4 +94,11 @@ var details = map[string]sentences{
 	"SETTLEMENT_DELAYED":        {"Payments are not taken for a moment. You have not been charged, and your places are still held. Please try again shortly.", "잠시 결제를 받지 않고 있습니다. 결제되지 않았으며 선택하신 자리는 그대로 유지됩니다. 잠시 후 다시 시도해 주세요."},
 	"PROVIDER_UNAVAILABLE":      {"The payment provider does not answer. Please try again shortly.", "결제사가 응답하지 않습니다. 잠시 후 다시 시도해 주세요."},
 	"WEBHOOK_SIGNATURE_INVALID": {"The signature is not valid.", "서명이 유효하지 않습니다."},
+
+	"CAMPAIGN_NOT_FOUND":   {"This campaign does not exist.", "존재하지 않는 캠페인입니다."},
+	"REWARD_NOT_FOUND":     {"This reward does not exist.", "존재하지 않는 리워드입니다."},
+	"NOT_OPEN":             {"You cannot take part at present.", "지금은 참여할 수 없습니다."},
+	"DRAWS_USED_UP":        {"You have used up all your draws.", "추첨 횟수를 모두 사용하셨습니다."},
+	"REWARD_NOT_RETRYABLE": {"Only a reward that has failed can be paid again.", "지급에 실패한 리워드만 다시 지급할 수 있습니다."},
+	"REWARD_NOT_HELD":      {"Only a reward that waits for an operator can be decided on.", "운영자 확인을 기다리는 리워드만 처리할 수 있습니다."},
 }

@@ -133,6 +133,7 @@ func write(w http.ResponseWriter, s *gatewayv1.Session) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }

@@ -29,6 +29,7 @@ type pageData struct {
 	Page     string                       `json:"page"`
 	Lang     string                       `json:"lang"`
 	DevLogin bool                         `json:"devLogin"`
+	Rewards  bool                         `json:"rewards"`
 	Clock    string                       `json:"clock"`
 	Strings  map[string]map[string]string `json:"strings"`
 }
@@ -44,7 +45,7 @@ type frame struct {
 // render renders a page in one variant; refusal is nil except for the error page.
 func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.groups("common", "wait", "sale", name)
+	strings, err := c.groups("common", "wait", "sale", "reward", name)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([
 	}
 	return execute(f.template, map[string]any{
 		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
-		"Data": pageData{Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Clock: f.clock, Strings: strings},
+		"Data": pageData{Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Rewards: f.cfg.Rewards, Clock: f.clock, Strings: strings},
 	})
 }
 

@@ -114,7 +114,7 @@ func TestRobots(t *testing.T) {
 			require.True(t, allowed(robots, path), path)
 		}
 		for _, path := range []string{
-			"/queue/demo", "/vwr/demo", "/checkout/r1", "/my", "/login?returnTo=/my", "/events/demo/seats", "/events/demo/book",
+			"/queue/demo", "/vwr/demo", "/checkout/r1", "/rewards/c1", "/my", "/login?returnTo=/my", "/events/demo/seats", "/events/demo/book",
 			"/api/v1/my/tickets", "/api/v1/stats/events/demo", "/vwr-api/vwr/status/demo",
 		} {
 			require.False(t, allowed(robots, path), path)

@@ -20,6 +20,8 @@ type Config struct {
 	Secure bool
 	// DevLogin shows the development form on /login instead of the link to the identity provider.
 	DevLogin bool
+	// Rewards is set where campaigns and rewards are served.
+	Rewards bool
 }
 
 // Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and

@@ -55,7 +55,7 @@ func serve(t *testing.T, files fs.FS, cfg web.Config) http.Handler {
 	for pattern, page := range map[string]http.Handler{
 		"/{$}": p.Page("events"), "/events/{eventId}": p.Page("event"), "/vwr/{eventId}": p.WaitingRoom, "/queue/{eventId}": p.Page("queue"),
 		"/events/{eventId}/seats": p.Page("seats"), "/events/{eventId}/book": p.Page("book"), "/checkout/{reservationId}": p.Page("checkout"),
-		"/my": p.Page("my"), "/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
+		"/my": p.Page("my"), "/rewards/{eventId}": p.Page("campaign"), "/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
 	} {
 		mux.Handle(pattern, page)
 	}
@@ -84,7 +84,7 @@ func TestPagesUseTheLanguageOfTheVisitor(t *testing.T) {
 	h := serve(t, bundle(), web.Config{DevLogin: true})
 	paths := map[string]string{
 		"/": "events", "/events/e1": "event", "/queue/e1": "queue", "/events/e1/seats": "seats", "/events/e1/book": "book",
-		"/checkout/r1": "checkout", "/my": "my", "/login": "login",
+		"/checkout/r1": "checkout", "/my": "my", "/login": "login", "/rewards/c1": "campaign",
 	}
 	catalogues, err := web.Catalogues()
 	require.NoError(t, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"golang.org/x/sync/errgroup"
+
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -29,7 +31,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, postgres.Session()...)
 	if err != nil {
 		return err
 	}
@@ -40,14 +42,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	database := postgres.New(pool, postgres.Options{Published: relay.Signal})
 	payouts := postgres.NewPayouts(database)
 	a.OnClose("outcomes", payouts.Close)
-	engines := engines{}
-	for kind, url := range map[payout.Kind]string{payout.Point: cfg.PointURL, payout.Coupon: cfg.CouponURL} {
-		client := provider.New(url, provider.Options{Rate: float64(cfg.Rate)})
+	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
+	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
+	var engines engines
+	for kind, client := range map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons} {
 		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
 		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
 		engines = append(engines, engine)
-		a.Go("payouts of "+string(kind), engine.Run)
 	}
+	a.Go("payouts", engines.run)
 	operators := postgres.Operators{Database: database, Changed: engines.wake}
 	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, winners, log)
@@ -68,12 +71,26 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	campaigns := campaign.NewService(postgres.Campaigns{Database: database}, engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators))
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		points.Rekey(next.PointToken)
+		coupons.Rekey(next.CouponToken)
+		return server.Rekey(next.RPC.Accept)
+	})
 	return a.Run(ctx)
 }
 
 // engines pay the rewards, one for each kind.
 type engines []*payout.Engine
+
+// run runs all; as one worker they end together, so that neither claims while the other finishes its
+// calls.
+func (e engines) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, engine := range e {
+		group.Go(func() error { return engine.Run(ctx) })
+	}
+	return group.Wait()
+}
 
 func (e engines) wake() {
 	for _, engine := range e {
@@ -86,10 +103,12 @@ func Outbox() lifecycle.Command[Config] {
 	return outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres })
 }
 
-// Migrate applies the migrations of the database and creates the topic of this service.
+// Migrate applies the migrations of the database and creates the topic of this service. It also
+// creates the topic that is consumed: the service that publishes it may be installed later, and a
+// group without partitions would look like a broken one.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards}, pkgkafka.Topic{Name: events.Requests})
 }

@@ -22,14 +22,3 @@ func (d Day) Before() Day {
 	}
 	return Day(t.AddDate(0, 0, -1).Format(dayFormat))
 }
-
-// reached returns the milestones that a streak has reached, apart from those that are paid once and
-// that the member has reached before.
-func (c *Campaign) reached(streak int, before map[int]bool) (out []Milestone) {
-	for _, m := range c.Milestones {
-		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
-			out = append(out, m)
-		}
-	}
-	return out
-}

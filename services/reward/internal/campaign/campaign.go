@@ -46,6 +46,20 @@ type Milestone struct {
 	Every bool
 }
 
+// reached returns the milestones that a streak has reached, apart from those that are paid once and
+// that the member has reached before.
+func (c *Campaign) reached(streak int, before map[int]bool) (out []Milestone) {
+	for _, m := range c.Milestones {
+		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// KindNone is the kind of a prize that pays nothing.
+const KindNone = "NONE"
+
 // Prize is an outcome of a draw.
 type Prize struct {
 	ID     int64
@@ -102,6 +116,14 @@ func (c *Campaign) Status(now time.Time) Status {
 // Open reports whether members may take part.
 func (c *Campaign) Open(now time.Time) bool {
 	return c.Status(now) == Open
+}
+
+// drawPeriod names the period in which a draw counts.
+func (c *Campaign) drawPeriod(now time.Time) string {
+	if c.Period == PerDay {
+		return string(DayOf(now))
+	}
+	return string(WholeCampaign)
 }
 
 // Limits of a campaign's parts.

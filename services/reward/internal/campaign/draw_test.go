@@ -1,39 +1,96 @@
-package campaign
+package campaign_test
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
 )
 
-// Pearson's test of the draws against the weights.
+// draws is a store of one campaign in which every draw is a member's first.
+type draws struct {
+	campaign.Store
+	campaign.Tx
+
+	of      campaign.Campaign
+	entries int64
+}
+
+func (d *draws) Enter(
+	ctx context.Context, _, _ string, fn func(context.Context, campaign.Tx) (campaign.Earned, error),
+) (campaign.Earned, error) {
+	return fn(ctx, d)
+}
+
+func (d *draws) Campaign() campaign.Campaign { return d.of }
+func (*draws) Now() time.Time                { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }
+
+func (*draws) Existing(context.Context, string, int) (campaign.Earned, bool, error) {
+	return campaign.Earned{}, false, nil
+}
+
+func (*draws) Keep(context.Context, *idempotency.Key, int64) error { return nil }
+
+func (*draws) Entries(context.Context, string) (int, error) { return 0, nil }
+
+func (d *draws) Insert(context.Context, campaign.Entry) (int64, error) {
+	d.entries++
+	return d.entries, nil
+}
+
+func (*draws) Take(context.Context, int64, *campaign.Prize) (bool, error) { return true, nil }
+
+func (*draws) Allocate(context.Context, int64, []campaign.NewAllocation) ([]payout.Allocation, error) {
+	return nil, nil
+}
+
+// Pearson's chi-square test of the draws against the weights. A prize that is gone has none.
 func TestWeightsOfTheDraw(t *testing.T) {
 	t.Parallel()
-	none := int64(0)
-	prizes := []Prize{{Name: "rare", Weight: 1}, {Name: "gone", Weight: 50, Stock: &none}, {Name: "frequent", Weight: 9}, {Name: "blank", Weight: 90}}
-	const draws = 20_000
-	random := rand.New(rand.NewPCG(1, 2))
+	none, points := int64(0), campaign.Reward{Kind: payout.Point, Value: 1}
+	store := &draws{of: campaign.Campaign{
+		EventID: "d", Kind: campaign.Random, DrawsPerMember: 1, Period: campaign.WholeCampaign,
+		OpensAt: (*draws)(nil).Now(), ClosesAt: (*draws)(nil).Now().Add(time.Hour),
+		Prizes: []campaign.Prize{
+			{Name: "rare", Reward: points, Weight: 1}, {Name: "gone", Reward: points, Weight: 50, Stock: &none},
+			{Name: "frequent", Reward: points, Weight: 9}, {Name: "blank", Blank: true, Weight: 90},
+		},
+	}}
+	service := campaign.NewService(store, func() {})
+	service.Seeded(rand.New(rand.NewPCG(1, 2))) //nolint:gosec // a repeatable draw
+	const total = 20_000
 	counts := map[string]int{}
-	for range draws {
-		counts[pick(prizes, random.Int64N).Name]++
+	for range total {
+		e, err := service.Draw(t.Context(), "d", "ann", "")
+		require.NoError(t, err)
+		counts[e.Prize.Name]++
 	}
+	require.Zero(t, counts["gone"])
 	var chi float64
-	for _, p := range prizes {
-		if !p.left() {
-			require.Zero(t, counts[p.Name])
-			continue
-		}
-		want := draws * float64(p.Weight) / 100
-		difference := float64(counts[p.Name]) - want
-		chi += difference * difference / want
+	for name, weight := range map[string]float64{"rare": 1, "frequent": 9, "blank": 90} {
+		want := total * weight / 100
+		chi += (float64(counts[name]) - want) * (float64(counts[name]) - want) / want
 	}
-	t.Logf("draws %v, chi-square %.3f; the limit of p = 0.001 at 2 degrees of freedom is 13.816", counts, chi)
-	require.Less(t, chi, 13.816)
+	p := math.Exp(-chi / 2) // the survival function at 2 degrees of freedom
+	t.Logf("draws %v, chi-square %.3f, p = %.3f", counts, chi, p)
+	require.Greater(t, p, 0.001)
 }
 
 func TestNoPrizeIsLeft(t *testing.T) {
 	t.Parallel()
-	none := int64(0)
-	require.Nil(t, pick([]Prize{{Weight: 1, Stock: &none}}, rand.Int64N))
+	none, now := int64(0), (*draws)(nil).Now()
+	service := campaign.NewService(&draws{of: campaign.Campaign{
+		Kind: campaign.Random, DrawsPerMember: 1, OpensAt: now, ClosesAt: now.Add(time.Hour), Prizes: []campaign.Prize{{Weight: 1, Stock: &none}},
+	}}, func() {})
+	e, err := service.Draw(t.Context(), "d", "ann", "")
+	require.NoError(t, err)
+	require.Nil(t, e.Prize, "the draw counts and wins nothing")
+	require.NotZero(t, e.ID)
 }

@@ -10,6 +10,8 @@ type Part struct {
 	Campaign Campaign
 	// Entries are the latest 400, newest first.
 	Entries []Entry
+	// Earned are the entries that count at present, see Present.
+	Earned []Earned
 	// Milestones are those reached, in days.
 	Milestones []int
 	Now        time.Time
@@ -46,18 +48,28 @@ func (p *Part) DrawsLeft() int {
 		return 0
 	}
 	period, made := p.Campaign.drawPeriod(p.Now), 0
-	for _, e := range p.Entries {
+	for _, e := range p.Entries { // the number of the latest draw: there may be more than are listed
 		if e.Period == period {
-			made++
+			made = max(made, e.DrawNo)
 		}
 	}
 	return max(0, p.Campaign.DrawsPerMember-made)
 }
 
-// drawPeriod names the period in which a draw counts.
-func (c *Campaign) drawPeriod(now time.Time) string {
-	if c.Period == PerDay {
-		return string(DayOf(now))
+// maxPresent is the number of present entries that are shown.
+const maxPresent = 20
+
+// Present returns the entries that count at present, newest first: today's attendance, the draws of
+// the present period, or the wins.
+func (p *Part) Present() (out []Entry) {
+	period := p.Campaign.drawPeriod(p.Now)
+	if p.Campaign.Kind == Attendance {
+		period = string(DayOf(p.Now))
 	}
-	return string(WholeCampaign)
+	for _, e := range p.Entries {
+		if (e.Period == period || p.Campaign.Kind == RequestWinners) && len(out) < maxPresent {
+			out = append(out, e)
+		}
+	}
+	return out
 }

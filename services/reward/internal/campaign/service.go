@@ -131,10 +131,13 @@ func (s *Service) Part(ctx context.Context, eventID, memberID string) (Part, err
 func (s *Service) Attend(ctx context.Context, eventID, memberID string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c, day := tx.Campaign(), DayOf(tx.Now())
+		if c.Kind != Attendance {
+			return Earned{}, ErrNotOpen
+		}
 		if e, found, err := tx.Existing(ctx, string(day), 1); found || err != nil {
 			return e, err
 		}
-		if c.Kind != Attendance || !c.Open(tx.Now()) {
+		if !c.Open(tx.Now()) {
 			return Earned{}, ErrNotOpen
 		}
 		yesterday, _, err := tx.Existing(ctx, string(day.Before()), 1)
@@ -165,17 +168,20 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	return out
 }
 
-// Draw draws a prize. With one draw per member and period a repeated request returns the same entry;
-// with more, each draw needs an idempotency key.
+// Draw draws a prize. With one draw per member and period a repeated request returns the same
+// entry; with more, each draw needs an idempotency key.
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, func(ctx context.Context, tx Tx) (Earned, error) {
 		c := tx.Campaign()
+		if c.Kind != Random {
+			return Earned{}, ErrNotOpen
+		}
 		period := c.drawPeriod(tx.Now())
 		key, repeated, found, err := earlierDraw(ctx, tx, &c, period, memberID, idempotencyKey)
 		if found || err != nil {
 			return repeated, err
 		}
-		if c.Kind != Random || !c.Open(tx.Now()) {
+		if !c.Open(tx.Now()) {
 			return Earned{}, ErrNotOpen
 		}
 		made, err := tx.Entries(ctx, period)
@@ -211,8 +217,8 @@ func earlierDraw(
 	return key, e, found, err
 }
 
-// drawPrize takes a prize by weight. A prize whose last one was just taken leaves the weights, so that
-// the draw is repeated among the others.
+// drawPrize takes a prize by weight. A prize whose last one was just taken leaves the weights, so
+// that the draw is repeated among the others.
 func (s *Service) drawPrize(ctx context.Context, tx Tx, c *Campaign, e Entry) (Earned, error) {
 	prizes := append([]Prize(nil), c.Prizes...)
 	for {

@@ -28,6 +28,10 @@ type Result struct {
 	TransactionID string
 	// Message says why it is not paid, for operators.
 	Message string
+	// Asked is when the look-up that found nothing was sent, by the monotonic clock of this process;
+	// Age is how long ago that was when the outcome is decided.
+	Asked time.Time
+	Age   time.Duration
 }
 
 // Call is a claimed call that has ended.
@@ -38,8 +42,8 @@ type Call struct {
 }
 
 // Decide returns the allocation after a call. a is its present state, which may have changed since
-// the claim; now is the database's clock. ok is false when the result changes nothing: a worker that
-// has lost its lease may only report a payment.
+// the claim; now is the database's clock. ok is false when the result changes nothing: a worker
+// that has lost its lease may only report a payment.
 func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
 	after = a
 	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message
@@ -61,7 +65,7 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 	case Refused, RefusedForGood:
 		after.refused(c.Result.Outcome, now, p)
 	case Absent, Voided:
-		after.absent(c.Result.Outcome, now, p)
+		after.absent(c.Result, now, p)
 	case Unknown, Paid:
 		after.Code = CodeUnknown
 		after.markUnknown(c.Action, a.LastCallAt)
@@ -103,21 +107,26 @@ func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
 
 // absent ends the uncertainty if the answer is final: the key is void, or every call is so old that
 // it would have paid by now. Neither counts once the provider may have forgotten the oldest call.
-func (a *Allocation) absent(o Outcome, now time.Time, p Policy) {
-	if o == Voided {
+func (a *Allocation) absent(r Result, now time.Time, p Policy) {
+	if r.Outcome == Voided {
 		a.VoidedAt = now
 		a.Resends++
 	}
-	settled := a.LastCallAt.Add(p.SettleTime)
+	// LastCallAt is the time of the claim; the call may have begun a CallTimeout later.
+	settled := a.LastCallAt.Add(p.CallTimeout + p.SettleTime)
 	if a.forgotten(now, p) {
 		return
 	}
-	if o != Voided && now.Before(settled) {
+	// The answer is as old as its question: writing it may have taken long.
+	if r.Outcome != Voided && now.Add(-r.Age).Before(settled) {
 		a.Code = CodeUnknown
-		a.retryIn(settled.Sub(now), now)
+		a.retryIn(max(0, settled.Sub(now)), now)
 		return
 	}
 	a.UnknownSince, a.AskFirst = time.Time{}, false
+	if r.Outcome == Voided {
+		a.LastCallAt = time.Time{} // no call is left that may pay: a retry need not ask
+	}
 	if a.RetryCount >= p.MaxAttempts {
 		a.Code = CodeNotPaid
 		return // final

@@ -16,7 +16,7 @@ func ago(d time.Duration) time.Time { return now.Add(-d) }
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 5 * time.Second, Lease: 30 * time.Second, MaxAttempts: 10, RetryMin: 5 * time.Minute, RetryMax: 6 * time.Hour,
-		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour, Voids: true,
+		MaxRecoveries: 5, SettleTime: 15 * time.Minute, KeyRetention: 24 * time.Hour, LookupRetention: 7 * 24 * time.Hour,
 	}
 }
 
@@ -36,6 +36,11 @@ func TestDecide(t *testing.T) {
 	ask := func(o payout.Outcome) payout.Call { c := pay(o); c.Action = payout.Ask; return c }
 	exhausted := func(a *payout.Allocation) { a.RetryCount = 10 }
 	last := func(a *payout.Allocation) { a.RetryCount = 9 }
+	// This call is settled now, and was not when the provider was asked.
+	justSettled := func(a *payout.Allocation) {
+		a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(15*time.Minute+10*time.Second)
+	}
+	askedEarlier := func(d time.Duration) payout.Call { c := ask(payout.Absent); c.Result.Age = d; return c }
 	cancelling := func(a *payout.Allocation) { a.Cancelling = true }
 	unknown := func(a *payout.Allocation) { a.UnknownSince = ago(time.Minute) }
 	settled := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(16*time.Minute) }
@@ -72,6 +77,8 @@ func TestDecide(t *testing.T) {
 		"absent, all calls are settled":      {with(settled), ask(payout.Absent), want{status: payout.Failed, due: true}},
 		"absent, settled, exhausted":         {with(both(settled, exhausted)), ask(payout.Absent), want{status: payout.Failed, retries: 10, code: payout.CodeNotPaid}},
 		"absent, settled, to be cancelled":   {with(both(settled, cancelling)), ask(payout.Absent), want{status: payout.Cancelled}},
+		"absent, asked before it settled":    {with(both(justSettled, cancelling)), askedEarlier(8 * time.Second), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"absent, asked after it settled":     {with(both(justSettled, cancelling)), askedEarlier(4 * time.Second), want{status: payout.Cancelled}},
 		"absent, forgotten":                  {with(forgotten), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
 		"absent, forgotten, to be cancelled": {with(both(forgotten, cancelling)), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
 		"voided":                             {with(unknown), ask(payout.Voided), want{status: payout.Failed, resends: 1, due: true}},

@@ -31,7 +31,7 @@ type Store interface {
 	// Claim takes up to n due allocations of the kind, each under a new version and lease.
 	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
 	// Renew extends the leases of claims that still hold.
-	Renew(ctx context.Context, kind Kind, held []Held, p Policy) error
+	Renew(ctx context.Context, held []Held, p Policy) error
 	// Settle applies Decide to the locked allocation and writes what follows, with its event.
 	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
 	// Release makes claims due again of which nothing was sent.
@@ -46,6 +46,11 @@ const (
 	settleRetry = 200 * time.Millisecond
 	// releaseTimeout bounds the release of unsent claims at shutdown.
 	releaseTimeout = 2 * time.Second
+	// claimMax bounds a claim, and so the time for which its statement holds locks.
+	claimMax = 100
+	// gatherFor is how long a free slot waits for others while more rows are due, since claiming many
+	// rows costs little more than claiming one.
+	gatherFor = 10 * time.Millisecond
 )
 
 // Engine pays the due allocations of one kind. Any number of replicas may run one.
@@ -58,6 +63,8 @@ type Engine struct {
 	wake     chan struct{}
 	log      *slog.Logger
 	work     sync.WaitGroup
+	// checked is when abandoned allocations were last looked for; used by Run only.
+	checked time.Time
 
 	mu   sync.Mutex
 	held map[int64]int64 // version of each claim whose outcome is not written
@@ -65,6 +72,7 @@ type Engine struct {
 
 // NewEngine makes an engine with a number of slots for concurrent calls.
 func NewEngine(kind Kind, store Store, provider Provider, policy Policy, slots int, log *slog.Logger) *Engine {
+	abandonedTotal.WithLabelValues(string(kind)) // starts at 0, so that the first one is an increase
 	return &Engine{
 		kind: kind, store: store, provider: provider, policy: policy, log: log.With("kind", string(kind)),
 		slots: make(chan struct{}, slots), wake: make(chan struct{}, 1), held: make(map[int64]int64),
@@ -79,15 +87,17 @@ func (e *Engine) Wake() {
 	}
 }
 
-// Run pays until ctx ends. Calls that are under way then are finished; Wait waits for them.
+// Run pays until ctx ends, and returns when the calls under way have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var renewing sync.WaitGroup
 	renewing.Go(func() { _ = loop.After(renewals, e.policy.Lease/3, e.renew) })
 	for ctx.Err() == nil {
-		if full := e.round(ctx); !full {
-			e.pause(ctx)
+		if more := e.round(ctx); more {
+			e.awaitSlots(ctx)
+		} else {
+			loop.SleepOrWake(ctx, pollEvery, e.wake)
 		}
 	}
 	e.work.Wait()
@@ -96,42 +106,80 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// round claims as many allocations as may be called now and starts the calls; full reports that
-// there may be more.
-func (e *Engine) round(ctx context.Context) (full bool) {
-	n := min(cap(e.slots)-len(e.slots), e.provider.Admits())
+// round claims as many allocations as may be called now and starts the calls; more reports that
+// others may be due, for which there was no slot.
+func (e *Engine) round(ctx context.Context) (more bool) {
+	free := e.free()
+	n := min(free, e.provider.Admits(), claimMax)
 	if n <= 0 {
-		return false
+		return free == 0
 	}
-	if held, err := e.store.HoldAbandoned(ctx, e.kind, e.policy); err != nil {
-		e.warn(ctx, "abandoned payouts not stopped", err)
+	if !e.holdAbandoned(ctx) {
 		return false
-	} else if held > 0 {
-		abandonedTotal.WithLabelValues(string(e.kind)).Add(float64(held))
-		e.log.ErrorContext(ctx, "payouts stopped: several workers died with them", "count", held)
 	}
 	// The deadline counts from before the claim: the lease begins during it.
 	deadline := time.Now().Add(e.policy.CallTimeout)
-	claims, err := e.store.Claim(ctx, e.kind, n, e.policy)
+	claims, err := e.claim(ctx, n, deadline)
 	if err != nil {
 		e.warn(ctx, "due payouts not claimed", err)
 		return false
 	}
-	failpoint.Hit("payout.after_claim")
+	if len(claims) > 0 {
+		failpoint.Hit("payout.after_claim")
+	}
+	if ctx.Err() != nil {
+		e.release(ctx, claims)
+		return false
+	}
 	for _, c := range claims {
 		e.start(ctx, c, deadline)
 	}
 	return len(claims) == n
 }
 
-// pause waits for the next poll, a wake-up or a free slot.
-func (e *Engine) pause(ctx context.Context) {
-	timer := time.NewTimer(pollEvery)
+// claim is not interrupted at shutdown: claims that were committed and not returned would wait for
+// the end of their lease, and count as calls of unknown outcome.
+func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]Claimed, error) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	return e.store.Claim(ctx, e.kind, n, e.policy)
+}
+
+// holdAbandoned stops allocations with which several workers have died, once per poll.
+func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
+	if time.Since(e.checked) < pollEvery {
+		return true
+	}
+	held, err := e.store.HoldAbandoned(ctx, e.kind, e.policy)
+	if err != nil {
+		e.warn(ctx, "abandoned payouts not stopped", err)
+		return false
+	}
+	e.checked = time.Now()
+	if held > 0 {
+		abandonedTotal.WithLabelValues(string(e.kind)).Add(float64(held))
+		e.log.ErrorContext(ctx, "payouts stopped: several workers died with them", "count", held)
+	}
+	return true
+}
+
+func (e *Engine) free() int { return cap(e.slots) - len(e.slots) }
+
+// awaitSlots waits until the slots of a whole claim are free, or for gatherFor after the first is.
+func (e *Engine) awaitSlots(ctx context.Context) {
+	for ctx.Err() == nil && e.free() == 0 {
+		loop.SleepOrWake(ctx, pollEvery, e.wake)
+	}
+	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-e.wake:
-	case <-timer.C:
+	for e.free() < min(cap(e.slots), claimMax) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-e.wake: // a slot is free
+		}
 	}
 }
 
@@ -156,10 +204,6 @@ func (e *Engine) start(ctx context.Context, c Claimed, deadline time.Time) {
 // handle makes the call and writes its outcome. After the deadline nothing is sent: the lease may
 // have ended, and its next holder decides.
 func (e *Engine) handle(ctx context.Context, c Claimed, deadline time.Time) {
-	if ctx.Err() != nil {
-		e.release(ctx, c)
-		return
-	}
 	// A call that has begun is finished at shutdown, within its deadline.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -183,8 +227,10 @@ func (e *Engine) call(ctx context.Context, c Claimed) (r Result) {
 	if c.Action == Pay {
 		return e.provider.Pay(ctx, c.Allocation)
 	}
+	asked := time.Now()
 	r = e.provider.Lookup(ctx, c.SentKey())
-	if r.Outcome != Absent || !e.policy.Voids {
+	r.Asked = asked
+	if r.Outcome != Absent {
 		return r
 	}
 	if v := e.provider.Void(ctx, c.SentKey()); v.Outcome == Voided || v.Outcome == Paid {
@@ -219,11 +265,19 @@ func (e *Engine) count(ctx context.Context, c Call, applied bool) {
 	}
 }
 
-func (e *Engine) release(ctx context.Context, c Claimed) {
+// release gives back claims of which nothing was sent.
+func (e *Engine) release(ctx context.Context, claims []Claimed) {
+	if len(claims) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := e.store.Release(ctx, []Held{{ID: c.ID, Version: c.Version}}); err != nil {
-		e.warn(ctx, "unsent payout not released; its lease will end", err, "allocation_id", c.ID)
+	held := make([]Held, len(claims))
+	for i, c := range claims {
+		held[i] = Held{ID: c.ID, Version: c.Version}
+	}
+	if err := e.store.Release(ctx, held); err != nil {
+		e.warn(ctx, "unsent payouts not released; their leases will end", err, "count", len(held))
 	}
 }
 
@@ -238,13 +292,13 @@ func (e *Engine) renew(ctx context.Context) {
 	if len(held) == 0 {
 		return
 	}
-	if err := e.store.Renew(ctx, e.kind, held, e.policy); err != nil {
+	if err := e.store.Renew(ctx, held, e.policy); err != nil {
 		e.warn(ctx, "leases not renewed", err)
 	}
 }
 
 func (e *Engine) warn(ctx context.Context, msg string, err error, args ...any) {
 	if ctx.Err() == nil {
-		e.log.WarnContext(ctx, msg, append(args, "error", err)...)
+		e.log.WarnContext(ctx, msg, append(args, "error", err)...) //nolint:sloglint // every caller passes a constant
 	}
 }

@@ -23,8 +23,9 @@ type CallRecord struct {
 	Message         string
 }
 
-// Filter selects allocations: those of a member, or of a campaign in a status, or in a status. They
-// are listed newest first; Before is the cursor, an allocation's id, 0 for the first page.
+// Filter selects allocations: those of a member, of one campaign and status or of all, or those in
+// a status, of one campaign or of all. They are listed newest first; Before is the cursor, an
+// allocation's id, 0 for the first page.
 type Filter struct {
 	MemberID, EventID string
 	Status            Status

@@ -1,6 +1,6 @@
-// Package payout pays rewards: it decides what a provider's answer means for an allocation, and runs
-// the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has it
-// once, CANCELLED that it never will.
+// Package payout pays rewards: it decides what a provider's answer means for an allocation, and
+// runs the calls. An allocation is paid at most once: SUCCESS means that the provider's ledger has
+// it once, CANCELLED that it never will.
 //
 // A call whose outcome is not known is never forgotten. It is repeated under the same key while the
 // provider certainly remembers the key; after that the provider is asked, and only a final answer
@@ -23,6 +23,9 @@ const (
 	Failed     Status = "FAILED"
 	Cancelled  Status = "CANCELLED"
 )
+
+// Statuses lists all.
+func Statuses() []Status { return []Status{Pending, Processing, Success, Failed, Cancelled} }
 
 // Kind of a reward; each is paid by a provider of its own.
 type Kind string
@@ -85,8 +88,8 @@ type Allocation struct {
 	Code, Message    string
 }
 
-// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a new
-// key.
+// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a
+// new key.
 func (a *Allocation) SentKey() string {
 	if a.Resends == 0 {
 		return a.IdempotencyKey
@@ -117,8 +120,6 @@ type Policy struct {
 	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
 	// answers what a call has paid.
 	KeyRetention, LookupRetention time.Duration
-	// Voids reports that the provider can void a key, which makes a later payment impossible.
-	Voids bool
 }
 
 // ResendWithin is the age of the oldest unknown call up to which a call may be repeated: the

@@ -21,9 +21,6 @@ type Campaigns struct{ *Database }
 
 var _ campaign.Store = Campaigns{}
 
-// blank is the kind of a prize that pays nothing.
-const blank = "NONE"
-
 // Create implements campaign.Store.
 func (s Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempotency.Key) (campaign.Campaign, error) {
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -75,7 +72,7 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now
 	for _, p := range c.Prizes {
 		kind := string(p.Reward.Kind)
 		if p.Blank {
-			kind = blank
+			kind = campaign.KindNone
 		}
 		if err := q.InsertPrize(ctx, db.InsertPrizeParams{
 			EventID: c.EventID, Name: p.Name, Kind: kind, Value: p.Reward.Value, Weight: p.Weight, Stock: p.Stock,
@@ -136,7 +133,7 @@ func toCampaign(r db.Campaign) campaign.Campaign {
 
 func toPrize(p db.Prize) campaign.Prize {
 	out := campaign.Prize{
-		ID: p.ID, Name: p.Name, Blank: p.Kind == blank, Reward: campaign.Reward{Value: p.Value}, Weight: p.Weight, Stock: p.Stock, Initial: p.Initial,
+		ID: p.ID, Name: p.Name, Blank: p.Kind == campaign.KindNone, Reward: campaign.Reward{Value: p.Value}, Weight: p.Weight, Stock: p.Stock, Initial: p.Initial,
 	}
 	if !out.Blank {
 		out.Reward.Kind = payout.Kind(p.Kind)

@@ -34,6 +34,9 @@ func (s Campaigns) Enter(
 		earned, err = fn(ctx, e)
 		return err
 	})
+	if err == nil && !earned.Repeated {
+		entered(payout.Pending, len(earned.Rewards))
+	}
 	return earned, err
 }
 
@@ -82,15 +85,9 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 	e := campaign.Earned{Repeated: true, Entry: campaign.Entry{
 		ID: row.ID, EventID: row.EventID, MemberID: row.MemberID, Period: row.Period, DrawNo: int(row.DrawNo), Streak: int(row.Streak), At: row.CreatedAt,
 	}}
-	if row.PrizeID != nil {
-		e.PrizeID = *row.PrizeID
-		for i := range t.campaign.Prizes {
-			if t.campaign.Prizes[i].ID == e.PrizeID {
-				e.Prize = &t.campaign.Prizes[i]
-			}
-		}
-	}
-	rewards, err := t.q.AllocationsOfEntry(ctx, row.ID)
+	e.PrizeID = idOrZero(row.PrizeID)
+	e.Prize = prizeOf(&t.campaign, e.PrizeID)
+	rewards, err := t.q.AllocationsOfEntries(ctx, db.AllocationsOfEntriesParams{MemberID: row.MemberID, EntryIds: []int64{row.ID}})
 	if err != nil {
 		return campaign.Earned{}, false, postgres.Err(err)
 	}
@@ -98,6 +95,23 @@ func (t *entryTx) earned(ctx context.Context, row db.EventEntry, err error) (cam
 		e.Rewards = append(e.Rewards, toAllocation(r, nil))
 	}
 	return e, true, nil
+}
+
+// prizeOf returns a prize of the campaign; nil for 0.
+func prizeOf(c *campaign.Campaign, id int64) *campaign.Prize {
+	for i := range c.Prizes {
+		if c.Prizes[i].ID == id {
+			return &c.Prizes[i]
+		}
+	}
+	return nil
+}
+
+func idOrZero(id *int64) int64 {
+	if id == nil {
+		return 0
+	}
+	return *id
 }
 
 // Entries implements campaign.Tx.
@@ -139,8 +153,8 @@ func (t *entryTx) Take(ctx context.Context, entryID int64, p *campaign.Prize) (b
 	return true, t.q.SetPrize(ctx, db.SetPrizeParams{ID: entryID, PrizeID: &p.ID})
 }
 
-// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a conflict
-// is an error, not a repetition.
+// Allocate implements campaign.Tx. An idempotency key behind a new entry must be new too: a
+// conflict is an error, not a repetition.
 func (t *entryTx) Allocate(ctx context.Context, entryID int64, rewards []campaign.NewAllocation) ([]payout.Allocation, error) {
 	var out []payout.Allocation
 	for _, r := range rewards {
@@ -177,11 +191,36 @@ func (s Campaigns) Part(ctx context.Context, eventID, memberID string) (campaign
 	}
 	p := campaign.Part{Campaign: c, Now: now}
 	for _, r := range rows {
-		p.Entries = append(p.Entries, campaign.Entry{Period: r.Period, DrawNo: int(r.DrawNo), Streak: int(r.Streak)})
+		p.Entries = append(p.Entries, campaign.Entry{
+			ID: r.ID, Period: r.Period, DrawNo: int(r.DrawNo), Streak: int(r.Streak), PrizeID: idOrZero(r.PrizeID),
+		})
 	}
 	for _, day := range reached {
 		p.Milestones = append(p.Milestones, int(day))
 	}
 	slices.Sort(p.Milestones)
-	return p, nil
+	p.Earned, err = s.earned(ctx, memberID, &p)
+	return p, err
+}
+
+// earned loads what the present entries of a part have earned.
+func (s Campaigns) earned(ctx context.Context, member string, p *campaign.Part) ([]campaign.Earned, error) {
+	var ids []int64
+	var out []campaign.Earned
+	for _, e := range p.Present() {
+		ids = append(ids, e.ID)
+		out = append(out, campaign.Earned{Entry: e, Prize: prizeOf(&p.Campaign, e.PrizeID), Repeated: true})
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := s.q.AllocationsOfEntries(ctx, db.AllocationsOfEntriesParams{MemberID: member, EntryIds: ids})
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	for _, r := range rows {
+		i := slices.Index(ids, r.EntryID)
+		out[i].Rewards = append(out[i].Rewards, toAllocation(r, nil))
+	}
+	return out, nil
 }

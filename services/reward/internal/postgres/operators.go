@@ -1,10 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
-	"time"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,9 +15,6 @@ import (
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
-
-// chunk is the number of allocations that one transaction changes: far below the limit of its time.
-const chunk = 1000
 
 // Operators implements payout.Operators.
 type Operators struct {
@@ -38,11 +36,13 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	page := int32(f.Limit) //nolint:gosec // a page
 	switch {
 	case f.MemberID != "":
-		rows, err = s.q.ByMember(ctx, db.ByMemberParams{MemberID: f.MemberID, Before: f.Before, Page: page})
-	case f.EventID != "":
-		rows, err = s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
+		rows, err = s.q.ByMember(ctx, db.ByMemberParams{
+			MemberID: f.MemberID, EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page,
+		})
+	case f.Status != "":
+		rows, err = s.inStatus(ctx, f)
 	default:
-		rows, err = s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
+		rows, err = s.inEveryStatus(ctx, f)
 	}
 	if err != nil {
 		return nil, postgres.Err(err)
@@ -52,6 +52,30 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 		out[i] = toAllocation(r, nil)
 	}
 	return out, nil
+}
+
+// inStatus reads along the index of a campaign and status, or that of a status.
+func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+	page := int32(f.Limit) //nolint:gosec // a page
+	if f.EventID != "" {
+		return s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
+	}
+	return s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
+}
+
+// inEveryStatus merges the pages of all statuses: an index without the status would cost each payout
+// another write.
+func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+	var all []db.EventRewardAllocation
+	for _, f.Status = range payout.Statuses() {
+		rows, err := s.inStatus(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	slices.SortFunc(all, func(a, b db.EventRewardAllocation) int { return cmp.Compare(b.ID, a.ID) })
+	return all[:min(len(all), f.Limit)], nil
 }
 
 // Get implements payout.Operators.
@@ -93,7 +117,7 @@ func (s Operators) Summary(ctx context.Context, eventID string) ([]payout.Totals
 // Retry implements payout.Operators.
 func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
-		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now()})
+		done, err := q.Retry(ctx, db.RetryParams{Ids: ids, Now: s.now(), UnknownTooLong: payout.CodeUnknownTooLong})
 		retried = len(done)
 		return err
 	})
@@ -120,6 +144,7 @@ func (s Operators) RetryAll(ctx context.Context, eventID string) (retried int, e
 
 // Cancel implements payout.Operators.
 func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error {
+	cancelled := 0
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		rows, err := q.Cancel(ctx, db.CancelParams{Ids: ids, Restock: restock, Now: s.now()})
 		if err != nil {
@@ -137,24 +162,18 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 				entries = append(entries, r.EventRewardAllocation.EntryID)
 			}
 		}
+		cancelled = len(changes)
 		if err := giveBack(ctx, q, entries); err != nil {
 			return err
 		}
 		return outbox.Insert(ctx, tx, source, changes...)
 	})
 	if err == nil {
+		entered(payout.Cancelled, cancelled)
 		s.opts.Published()
 		s.Changed()
 	}
 	return err
-}
-
-// giveBack returns the prizes of entries to the stock.
-func giveBack(ctx context.Context, q *db.Queries, entries []int64) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	return q.Restock(ctx, entries)
 }
 
 // CancelCampaign implements payout.Operators.
@@ -201,6 +220,7 @@ func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.
 
 // Resolve implements payout.Operators.
 func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
+	var changes []changed
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		row, err := q.LockHeld(ctx, db.LockHeldParams{ID: id, Now: s.now()})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -213,9 +233,11 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 			return err
 		}
 		a := payout.Resolve(toAllocation(row.EventRewardAllocation, row.CancelledAt), paid, transactionID, row.Now)
-		return writeChanges(ctx, tx, q, []changed{{allocation: a, row: row.EventRewardAllocation, now: row.Now}})
+		changes = []changed{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}}
+		return writeChanges(ctx, tx, q, changes)
 	})
 	if err == nil {
+		countChanges(changes)
 		s.opts.Published()
 	}
 	return err
@@ -240,40 +262,4 @@ func allocationNotFound(err error) error {
 		return payout.ErrNotFound
 	}
 	return postgres.Err(err)
-}
-
-// changed is a locked allocation and what becomes of it.
-type changed struct {
-	allocation payout.Allocation
-	row        db.EventRewardAllocation
-	now        time.Time
-}
-
-// writeChanges updates allocations in the order given, which is that of their ids, with their events;
-// prizes of cancelled ones return to the stock where that was asked for.
-func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
-	var params db.SettleParams
-	var entries []int64
-	var out []outbox.Event
-	for _, c := range changes {
-		a := c.allocation
-		a.Version = c.row.Version + 1
-		addSettled(&params, a)
-		if typ := eventType(a); typ != "" {
-			out = append(out, event(a, typ, c.now))
-		}
-		if a.Status == payout.Cancelled && c.row.Restock {
-			entries = append(entries, c.row.EntryID)
-		}
-	}
-	if len(params.Ids) == 0 {
-		return nil
-	}
-	if err := q.Settle(ctx, params); err != nil {
-		return err
-	}
-	if err := giveBack(ctx, q, entries); err != nil {
-		return err
-	}
-	return outbox.Insert(ctx, tx, source, out...)
 }

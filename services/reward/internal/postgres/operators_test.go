@@ -85,13 +85,15 @@ func TestRetryOfPaidAllocationAsksFirst(t *testing.T) {
 func TestUnknownPastRetentionIsHeldUntilResolved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		cancel, paid bool
-		want         payout.Status
+		cancel, campaign, paid bool
+		want                   payout.Status
 	}{
-		"paid":              {false, true, payout.Success},
-		"unpaid":            {false, false, payout.Failed},
-		"cancelled, unpaid": {true, false, payout.Cancelled},
-		"cancelled, paid":   {true, true, payout.Success},
+		"paid":                       {paid: true, want: payout.Success},
+		"unpaid":                     {want: payout.Failed},
+		"cancelled, unpaid":          {cancel: true, want: payout.Cancelled},
+		"cancelled, paid":            {cancel: true, paid: true, want: payout.Success},
+		"campaign cancelled, unpaid": {campaign: true, want: payout.Cancelled},
+		"campaign cancelled, paid":   {campaign: true, paid: true, want: payout.Success},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,11 +103,24 @@ func TestUnknownPastRetentionIsHeldUntilResolved(t *testing.T) {
 			if tc.cancel {
 				require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
 			}
+			if tc.campaign {
+				require.NoError(t, w.operators().CancelCampaign(t.Context(), "c", false))
+				require.NoError(t, w.operators().CancelMarked(t.Context()))
+			}
 			stop := w.run(t, 1, policy())
 			waittest.Until(t, func() bool { return !w.get(t).HeldAt.IsZero() }, "it is held")
 			stop()
 			require.Equal(t, payout.CodeUnknownTooLong, w.get(t).Code)
+			totals, err := w.operators().Summary(t.Context(), "c")
+			require.NoError(t, err)
+			require.Equal(t, []payout.Totals{{Status: payout.Failed, Allocations: 1, Points: 100, Held: 1, Unknown: 1}}, totals)
+			claims, err := w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+			require.NoError(t, err)
+			require.Empty(t, claims, "nothing is tried until an operator has resolved it")
 			require.Empty(t, w.ledger.All())
+			retried, err := w.operators().Retry(t.Context(), []int64{1})
+			require.NoError(t, err)
+			require.Zero(t, retried, "a retry could only ask what the provider has forgotten")
 			require.NoError(t, w.operators().Resolve(t.Context(), 1, tc.paid, "tx-1"))
 			require.Equal(t, tc.want, w.get(t).Status)
 			require.ErrorIs(t, w.operators().Resolve(t.Context(), 1, true, ""), payout.ErrNotHeld)
@@ -130,8 +145,7 @@ func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	stop = w.run(t, 1, p)
 	waittest.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
 	stop()
-	require.Len(t, w.paidKeys(), 1)
-	require.Contains(t, w.paidKeys()[0], "rand-c-m1-log-1-R")
+	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
 }
 
 // A worker that was stopped past its lease: its late failure is refused, its late success is kept.
@@ -168,7 +182,10 @@ func TestAllocationThatKillsItsWorkersStops(t *testing.T) {
 	store := w.payouts(t)
 	dying := policy()
 	dying.Lease = 0
-	for range dying.MaxRecoveries + 1 {
+	for range dying.MaxRecoveries {
+		held, err := store.HoldAbandoned(t.Context(), payout.Point, dying)
+		require.NoError(t, err)
+		require.Zero(t, held)
 		claims, err := store.Claim(t.Context(), payout.Point, 10, dying)
 		require.NoError(t, err)
 		require.Len(t, claims, 1)
@@ -231,7 +248,8 @@ func TestPausedProviderPaysNothing(t *testing.T) {
 	require.Len(t, claims, 1)
 }
 
-// Winners are rewarded whether they are announced before or after the campaign is created, and once.
+// Winners are rewarded whether they are announced before or after the campaign is created, and
+// once.
 func TestWinnersBeforeAndAfterTheCampaign(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))

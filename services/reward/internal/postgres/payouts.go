@@ -2,24 +2,27 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/outbox"
 	"urr.guru/pkg/postgres"
-	"urr.guru/proto/events"
-	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// settleBatch is the number of outcomes that one transaction writes.
-const settleBatch = 100
+const (
+	// settleBatch is the number of outcomes that one transaction writes; the first waits settleDelay
+	// for others.
+	settleBatch = 100
+	settleDelay = 2 * time.Millisecond
+)
 
 // Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
 // together by the next one.
@@ -40,7 +43,7 @@ type settlement struct {
 // NewPayouts makes the store.
 func NewPayouts(d *Database) *Payouts {
 	p := &Payouts{Database: d}
-	p.settles = batch.NewCoalescer(batch.Config{Max: settleBatch}, p.settleAll)
+	p.settles = batch.NewItems(batch.Config{Max: settleBatch, Delay: settleDelay, Inflight: 2}, p.settleAll)
 	return p
 }
 
@@ -57,6 +60,7 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
+	entered(payout.Processing, len(rows))
 	claims := make([]payout.Claimed, len(rows))
 	for i, r := range rows {
 		claims[i] = payout.Claimed{Action: payout.Action(r.Action), Allocation: payout.Allocation{
@@ -68,7 +72,7 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 }
 
 // Renew implements payout.Store.
-func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, policy payout.Policy) error {
+func (p *Payouts) Renew(ctx context.Context, held []payout.Held, policy payout.Policy) error {
 	ids, versions := columnsOf(held)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
@@ -76,46 +80,100 @@ func (p *Payouts) Renew(ctx context.Context, _ payout.Kind, held []payout.Held, 
 // Release implements payout.Store.
 func (p *Payouts) Release(ctx context.Context, held []payout.Held) error {
 	ids, versions := columnsOf(held)
-	return postgres.Err(p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()}))
+	released, err := p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()})
+	entered(payout.Failed, int(released))
+	return postgres.Err(err)
 }
 
 // HoldAbandoned implements payout.Store.
-func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (int, error) {
-	ids, err := p.q.HoldAbandoned(ctx, db.HoldAbandonedParams{
-		Kind: string(kind), MaxRecoveries: int32(policy.MaxRecoveries), Code: payout.CodeWorkersDied, Now: p.now(), //nolint:gosec // a small setting
+func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy payout.Policy) (held int, err error) {
+	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		rows, err := q.HoldAbandoned(ctx, db.HoldAbandonedParams{
+			Kind: string(kind), MaxRecoveries: int32(policy.MaxRecoveries), Code: payout.CodeWorkersDied, Now: p.now(), //nolint:gosec // a small setting
+		})
+		if err != nil {
+			return err
+		}
+		held = len(rows)
+		out := make([]outbox.Event, len(rows))
+		for i, r := range rows {
+			a := toAllocation(r.EventRewardAllocation, nil)
+			out[i] = event(a, eventType(a), r.Now)
+		}
+		return outbox.Insert(ctx, tx, source, out...)
 	})
-	return len(ids), postgres.Err(err)
+	if err != nil {
+		return 0, err
+	}
+	if held > 0 {
+		entered(payout.Failed, held)
+		p.opts.Published()
+	}
+	return held, nil
 }
 
 // Settle implements payout.Store.
 func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
+	c.Result.TransactionID, c.Result.Message = storable(c.Result.TransactionID), storable(c.Result.Message)
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})
 }
 
-// settleAll decides about locked allocations, in one transaction. Two outcomes of one allocation are
-// decided one after the other.
-func (p *Payouts) settleAll(ctx context.Context, items []settlement) (applied []bool, err error) {
+// maxText bounds what is kept of a provider's text, in bytes.
+const maxText = 1000
+
+// storable returns text as PostgreSQL accepts it: in UTF-8 and without U+0000. A provider may send
+// anything.
+func storable(s string) string {
+	s = s[:min(len(s), maxText)]
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// settleAll writes outcomes in one transaction. If it fails for another reason than an unavailable
+// database, each is written alone, so that one that cannot be written delays no other.
+func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Result[bool], error) {
+	applied, err := p.settleTogether(ctx, items)
+	out := make([]batch.Result[bool], len(items))
+	switch {
+	case err == nil:
+		for i := range out {
+			out[i].Value = applied[i]
+		}
+	case len(items) == 1 || errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil:
+		return nil, err
+	default:
+		for i := range out {
+			if applied, err = p.settleTogether(ctx, items[i:i+1]); err == nil {
+				out[i].Value = applied[0]
+			}
+			out[i].Err = err
+		}
+	}
+	return out, nil
+}
+
+// settleTogether decides about locked allocations, in one transaction. Two outcomes of one
+// allocation are decided one after the other.
+func (p *Payouts) settleTogether(ctx context.Context, items []settlement) (applied []bool, err error) {
+	var changes []changed
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		applied = make([]bool, len(items))
-		return p.decideAll(ctx, tx, q, items, applied)
+		changes, err = p.decideAll(ctx, tx, q, items, applied)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	countChanges(changes)
 	if slices.Contains(applied, true) {
 		p.opts.Published()
 	}
 	return applied, nil
 }
 
-func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) error {
-	ids := make([]int64, len(items))
-	for i, it := range items {
-		ids[i] = it.call.ID
-	}
-	rows, err := q.LockForSettle(ctx, db.LockForSettleParams{Ids: ids, Now: p.now()})
+func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) ([]changed, error) {
+	rows, err := q.LockForSettle(ctx, p.outcomes(items))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	locked := make(map[int64]*lockedAllocation, len(rows))
 	for _, r := range rows {
@@ -126,16 +184,13 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 			applied[i] = a.decide(it)
 		}
 	}
-	if err := p.endCalls(ctx, q, items); err != nil {
-		return err
-	}
 	var changes []changed
 	for _, r := range rows {
 		if l := locked[r.EventRewardAllocation.ID]; l.after != nil {
-			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, now: l.now})
+			changes = append(changes, changed{allocation: *l.after, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
 		}
 	}
-	return writeChanges(ctx, tx, q, changes)
+	return changes, writeChanges(ctx, tx, q, changes)
 }
 
 // lockedAllocation is an allocation whose row is locked, and what has been decided about it.
@@ -145,11 +200,20 @@ type lockedAllocation struct {
 	now    time.Time
 }
 
+// age is the time since t; 0 for the zero time.
+func age(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t)
+}
+
 func (l *lockedAllocation) decide(it settlement) bool {
 	present := l.before
 	if l.after != nil {
 		present = *l.after
 	}
+	it.call.Result.Age = age(it.call.Result.Asked)
 	after, ok := payout.Decide(present, it.call, l.now, it.policy)
 	if ok {
 		l.after = &after
@@ -157,60 +221,13 @@ func (l *lockedAllocation) decide(it settlement) bool {
 	return ok
 }
 
-func addSettled(p *db.SettleParams, a payout.Allocation) {
-	p.Ids, p.Statuses, p.TransactionIds = append(p.Ids, a.ID), append(p.Statuses, string(a.Status)), append(p.TransactionIds, a.TransactionID)
-	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
-	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
-	p.AskFirsts, p.UnknownSinces = append(p.AskFirsts, a.AskFirst), append(p.UnknownSinces, a.UnknownSince)
-	p.VoidedAts, p.HeldAts = append(p.VoidedAts, a.VoidedAt), append(p.HeldAts, a.HeldAt)
-	p.Codes, p.Messages = append(p.Codes, a.Code), append(p.Messages, a.Message)
-}
-
-func (p *Payouts) endCalls(ctx context.Context, q *db.Queries, items []settlement) error {
-	params := db.EndCallsParams{Now: p.now()}
+func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
+	params := db.LockForSettleParams{Now: p.now()}
 	for _, it := range items {
 		params.Ids, params.Versions = append(params.Ids, it.call.ID), append(params.Versions, it.call.Version)
 		params.Outcomes, params.Errors = append(params.Outcomes, string(it.call.Result.Outcome)), append(params.Errors, it.call.Result.Message)
 	}
-	return q.EndCalls(ctx, params)
-}
-
-// eventType is the event that follows a change; "" for attempts that are repeated.
-func eventType(a payout.Allocation) string {
-	switch {
-	case a.Status == payout.Success:
-		return events.RewardPaid
-	case a.Status == payout.Cancelled:
-		return events.RewardCancelled
-	case a.Status == payout.Failed && a.NextRetryAt.IsZero():
-		return events.RewardFailed
-	default:
-		return ""
-	}
-}
-
-func event(a payout.Allocation, typ string, now time.Time) outbox.Event {
-	id := strconv.FormatInt(a.ID, 10)
-	return outbox.Event{Topic: events.Rewards, Key: id, Type: typ, EntityVersion: a.Version, Payload: &eventsv1.RewardEvent{
-		Type: typ, AllocationId: id, EventId: a.EventID, UserId: a.MemberID, RewardKind: string(a.Kind), Value: a.Value,
-		Status: string(a.Status), TransactionId: a.TransactionID, Code: a.Code, Version: a.Version, OccurredAt: timestamppb.New(now),
-	}}
-}
-
-func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payout.Allocation {
-	a := payout.Allocation{
-		ID: r.ID, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
-		Status: payout.Status(r.RewardStatus), IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: fromOptional(r.ProcessedAt),
-		RetryCount: int(r.RetryCount), NextRetryAt: fromOptional(r.NextRetryAt), Version: r.Version, UnknownSince: fromOptional(r.UnknownSince),
-		LastCallAt: fromOptional(r.LastCallAt), AskFirst: r.AskFirst, VoidedAt: fromOptional(r.VoidedAt), HeldAt: fromOptional(r.HeldAt),
-		Reason: r.Reason, CreatedAt: r.CreatedAt, Cancelling: r.CancelRequestedAt != nil || campaignCancelled != nil,
-	}
-	for _, set := range []struct{ to, from *string }{{&a.TransactionID, r.ExternalTransactionID}, {&a.Code, r.ErrorCode}, {&a.Message, r.ErrorMessage}} {
-		if set.from != nil {
-			*set.to = *set.from
-		}
-	}
-	return a
+	return params
 }
 
 func columnsOf(held []payout.Held) (ids, versions []int64) {

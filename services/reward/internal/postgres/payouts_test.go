@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/reward/internal/payout"
@@ -23,12 +25,12 @@ import (
 func policy() payout.Policy {
 	return payout.Policy{
 		CallTimeout: 300 * time.Millisecond, Lease: time.Second, MaxAttempts: 6, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour, Voids: true,
+		MaxRecoveries: 5, SettleTime: time.Second, KeyRetention: time.Hour, LookupRetention: time.Hour,
 	}
 }
 
 // fill inserts n pending allocations of 100 points.
-func fill(t *testing.T, pool *pgxpool.Pool, n int) {
+func fill(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
 		INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at) VALUES ('c', 'Campaign', 'RANDOM', now() - interval '1 h', now() + interval '1 h')
@@ -41,6 +43,16 @@ func fill(t *testing.T, pool *pgxpool.Pool, n int) {
 		INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key)
 		SELECT 'c', member_id, id, 'POINT', 100, 'DRAW', 'rand-c-' || member_id || '-log-' || id FROM entries`, n)
 	require.NoError(t, err)
+}
+
+// open opens a pool as the service does.
+func open(t testing.TB, opts ...pkgpostgres.Option) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
+		append(postgres.Session(), opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 type world struct {
@@ -57,7 +69,7 @@ func newWorld(t *testing.T, faults sandbox.Faults) *world {
 	server := sandbox.NewServer(t.Context(), ledger, faults, slog.New(slog.DiscardHandler))
 	h := httptest.NewServer(server)
 	t.Cleanup(func() { h.Close(); server.Wait(); _ = ledger.Close() })
-	return &world{pool: postgrestest.New(t, postgres.Migrations...), ledger: ledger, server: server, url: h.URL}
+	return &world{pool: open(t), ledger: ledger, server: server, url: h.URL}
 }
 
 // run runs replicas until the test ends or stop is called.
@@ -101,7 +113,8 @@ func TestPayoutsUnderFaults(t *testing.T) {
 	require.Equal(t, 500, w.count(t, `reward_status = 'SUCCESS'`))
 }
 
-// requireLedger compares every allocation with the ledger: SUCCESS is paid once, and nothing else is.
+// requireLedger compares every allocation with the ledger: SUCCESS is paid once, and nothing else
+// is.
 func (w *world) requireLedger(t *testing.T) {
 	t.Helper()
 	paid := map[string]int{}
@@ -118,4 +131,41 @@ func (w *world) requireLedger(t *testing.T) {
 		require.Equal(t, map[string]int{"SUCCESS": 1}[status], paid[member], "%s is %s", member, status)
 	}
 	t.Log(counts)
+}
+
+// PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.
+func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	store := w.payouts(t)
+	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
+	applied, err := store.Settle(t.Context(), payout.Call{
+		ID: 1, Version: claims[0].Version, Action: payout.Pay,
+		Result: payout.Result{Outcome: payout.Refused, Message: "a\x00b\xff" + strings.Repeat("가", 1000)},
+	}, policy())
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, payout.CodeRefused, w.get(t).Code)
+	require.LessOrEqual(t, len(w.get(t).Message), 1010)
+}
+
+// A payout that is held after its workers died publishes REWARD_FAILED. Cancelling it ends it at
+// once, since no call can have paid.
+func TestAbandonedPayoutHasAnEventAndCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, sandbox.Faults{})
+	fill(t, w.pool, 1)
+	w.set(t, `reward_status = 'PROCESSING', lease_until = now() - interval '1 s', recoveries = 5`)
+	held, err := w.payouts(t).HoldAbandoned(t.Context(), payout.Point, policy())
+	require.NoError(t, err)
+	require.Equal(t, 1, held)
+	var typ string
+	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT type FROM outbox`).Scan(&typ))
+	require.Equal(t, "REWARD_FAILED", typ)
+	require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+	require.Equal(t, payout.Cancelled, w.get(t).Status)
+	require.Zero(t, w.get(t).HeldAt)
 }

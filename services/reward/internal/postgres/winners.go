@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/inbox"
 	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
@@ -46,6 +47,9 @@ func (s Winners) Announce(ctx context.Context, eventKey string, w campaign.Winne
 		}
 		return nil
 	})
+	if err == nil {
+		entered(payout.Pending, rewarded)
+	}
 	return rewarded, err
 }
 
@@ -77,6 +81,9 @@ func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, er
 		}
 		return q.SetWinnersCursor(ctx, db.SetWinnersCursorParams{EventID: c.EventID, WinnersAfter: cursor, Done: done, Now: s.now()})
 	})
+	if err == nil {
+		entered(payout.Pending, rewarded)
+	}
 	return rewarded, more, err
 }
 

@@ -1,4 +1,5 @@
-// Package provider is the client of the providers of points and coupons.
+// Package provider is the client of the providers of points and coupons. What a provider must offer
+// is described in PROVIDER.md of this service.
 package provider
 
 import (
@@ -8,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -19,14 +22,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
+	"urr.guru/pkg/config"
 	"urr.guru/services/reward/internal/payout"
 )
 
 // maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 10
 
-// The circuit opens when at least 10 calls, and at least half of all, failed within the last minute,
-// and lets one call through after 5 s.
+// The circuit opens when at least 10 calls, and at least half of all, failed within the last
+// minute, and lets one call through after 5 s.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second
@@ -40,6 +44,7 @@ type Client struct {
 	http    *http.Client
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	limit   *rate.Limiter
+	token   atomic.Pointer[config.Secret]
 }
 
 var _ payout.Provider = (*Client)(nil)
@@ -48,6 +53,10 @@ var _ payout.Provider = (*Client)(nil)
 type Options struct {
 	// Rate is the number of calls per second; 0: no limit.
 	Rate float64
+	// Token is sent with each call as a bearer token; empty: none.
+	Token config.Secret
+	// Circuit is called when the circuit opens or closes; nil: nobody is told.
+	Circuit func(open bool)
 	// OpenFor replaces the 5 s of the open circuit in tests.
 	OpenFor time.Duration
 }
@@ -61,22 +70,37 @@ func New(base string, opts Options) *Client {
 	if opts.OpenFor == 0 {
 		opts.OpenFor = openFor
 	}
-	return &Client{
+	if opts.Circuit == nil {
+		opts.Circuit = func(bool) {}
+	}
+	c := &Client{
 		base:  strings.TrimSuffix(base, "/"),
 		limit: limit,
 		// No timeout here: every call has that of its context.
-		http: &http.Client{Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
-		}},
+		http: &http.Client{
+			Transport: &http.Transport{
+				DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+				MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
+			},
+			// A redirect would send a payment, or the token, to an address that nobody configured.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: opts.OpenFor,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
 				return n.TotalFailures >= minFailures && n.TotalFailures*2 >= n.Requests
 			},
+			// A half-open circuit admits one call at a time, so it counts as open.
+			OnStateChange: func(_ string, _, to gobreaker.State) { opts.Circuit(to != gobreaker.StateClosed) },
 		}),
 	}
+	opts.Circuit(false)
+	c.Rekey(opts.Token)
+	return c
 }
+
+// Rekey replaces the token; calls that have begun keep the former one.
+func (c *Client) Rekey(token config.Secret) { c.token.Store(&token) }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -87,7 +111,7 @@ func (c *Client) Admits() int {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		return 1
+		return 1 - min(1, int(c.breaker.Counts().Requests)) // none while the trial call is under way
 	default:
 		return c.tokens()
 	}
@@ -95,13 +119,10 @@ func (c *Client) Admits() int {
 
 func (c *Client) tokens() int {
 	if c.limit.Limit() == rate.Inf {
-		return maxClaim
+		return math.MaxInt
 	}
-	return min(maxClaim, int(c.limit.Tokens()))
+	return int(c.limit.Tokens())
 }
-
-// maxClaim bounds a claim where no rate does.
-const maxClaim = 100
 
 // Pay implements payout.Provider.
 func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
@@ -175,8 +196,11 @@ func (c *Client) lookup(ctx context.Context, key string) payout.Result {
 		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
 	case status == http.StatusOK:
 		return paid(got)
-	case status == http.StatusNotFound:
+	case status == http.StatusNotFound && got.Key == key:
 		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
+	case status == http.StatusNotFound:
+		// A wrong URL or a proxy answers so too, and would make a paid reward look unpaid.
+		return payout.Result{Outcome: payout.Unknown, Message: "look up: status 404 without the key, not from the provider"}
 	default:
 		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
 	}
@@ -207,6 +231,8 @@ func paid(got answer) payout.Result {
 
 // answer is the provider's answer to every call.
 type answer struct {
+	// Key is required in an answer that there is no payout.
+	Key           string `json:"key"`
 	TransactionID string `json:"transactionId"`
 	Error         string `json:"error"`
 }
@@ -228,6 +254,9 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 		return 0, answer{}, fmt.Errorf("provider request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if token := c.token.Load().Reveal(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	// net/http repeats a request by itself when a kept-alive connection turns out to be closed, but
 	// only one that it may repeat; a POST is none.
 	resp, err := c.http.Do(req)

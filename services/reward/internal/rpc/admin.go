@@ -95,9 +95,6 @@ func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	if in.GetMemberId() == "" && in.GetStatus() == "" {
-		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "status", Message: "must be set unless memberId is"})
-	}
 	f := payout.Filter{MemberID: in.GetMemberId(), EventID: in.GetEventId(), Status: payout.Status(in.GetStatus())}
 	list, next, err := page(ctx, s.payouts, f, in.GetLimit(), in.GetCursor())
 	if err != nil {

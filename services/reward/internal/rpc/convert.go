@@ -12,9 +12,6 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// blank is the kind of a prize that pays nothing.
-const blank = "NONE"
-
 // kindOf is the kind that a provider pays: point, coupon.
 func kindOf(provider string) payout.Kind { return payout.Kind(strings.ToUpper(provider)) }
 
@@ -32,7 +29,7 @@ func toCampaign(in *rewardv1.CreateCampaignRequest) campaign.Campaign {
 		})
 	}
 	for _, p := range in.GetPrizes() {
-		prize := campaign.Prize{Name: p.GetName(), Blank: p.GetKind() == blank, Weight: p.GetWeight(), Stock: p.Stock}
+		prize := campaign.Prize{Name: p.GetName(), Blank: p.GetKind() == campaign.KindNone, Weight: p.GetWeight(), Stock: p.Stock}
 		prize.Reward.Value = p.GetValue()
 		if !prize.Blank {
 			prize.Reward.Kind = payout.Kind(p.GetKind())
@@ -62,7 +59,7 @@ func fromCampaign(c *campaign.Campaign, now time.Time) *rewardv1.Campaign {
 func fromPrize(p *campaign.Prize) *rewardv1.Prize {
 	out := &rewardv1.Prize{Name: p.Name, Kind: string(p.Reward.Kind), Value: p.Reward.Value, Weight: p.Weight, Stock: p.Stock}
 	if p.Blank {
-		out.Kind = blank
+		out.Kind = campaign.KindNone
 	}
 	return out
 }
@@ -76,6 +73,13 @@ func fromEarned(e *campaign.Earned) *rewardv1.Earned {
 	for i := range e.Rewards {
 		out.Rewards = append(out.Rewards, fromReward(&e.Rewards[i]))
 	}
+	return out
+}
+
+func fromAttendance(e *campaign.Earned) *rewardv1.Earned {
+	out := fromEarned(e)
+	streak := int32(e.Streak) //nolint:gosec // days
+	out.Day, out.Streak = &e.Period, &streak
 	return out
 }
 

@@ -44,10 +44,7 @@ func (s *Rewards) Attend(ctx context.Context, in *rewardv1.AttendRequest) (*rewa
 	if err != nil {
 		return nil, err
 	}
-	out := fromEarned(&e)
-	streak := int32(e.Streak) //nolint:gosec // days
-	out.Day, out.Streak = &e.Period, &streak
-	return out, nil
+	return fromAttendance(&e), nil
 }
 
 // Draw implements RewardService.
@@ -78,6 +75,13 @@ func (s *Rewards) GetMyPart(ctx context.Context, in *rewardv1.GetMyPartRequest) 
 	}
 	for _, day := range p.Milestones {
 		out.Milestones = append(out.Milestones, int32(day)) //nolint:gosec // days
+	}
+	for i := range p.Earned {
+		earned := fromEarned
+		if p.Campaign.Kind == campaign.Attendance {
+			earned = fromAttendance
+		}
+		out.Entries = append(out.Entries, earned(&p.Earned[i]))
 	}
 	return out, nil
 }

@@ -90,6 +90,10 @@ func TestAttendance(t *testing.T) {
 	require.Equal(t, int32(2), part.GetStreak())
 	require.Equal(t, []int32{2}, part.GetMilestones())
 	require.Equal(t, "2026-03-08", part.GetToday())
+	require.Len(t, part.GetEntries(), 1, "today's only")
+	require.Equal(t, second.GetEntryId(), part.GetEntries()[0].GetEntryId())
+	require.Equal(t, int32(2), part.GetEntries()[0].GetStreak())
+	require.Len(t, part.GetEntries()[0].GetRewards(), 2)
 
 	c.clock.Advance(30 * 24 * time.Hour)
 	_, err = c.Attend(t.Context(), &rewardv1.AttendRequest{Caller: user(""), EventId: event})
@@ -124,6 +128,10 @@ func TestDraws(t *testing.T) {
 	part, err := c.GetMyPart(t.Context(), &rewardv1.GetMyPartRequest{Caller: user(""), EventId: created.GetEventId()})
 	require.NoError(t, err)
 	require.Zero(t, part.GetDrawsLeft())
+	require.Len(t, part.GetEntries(), 2)
+	require.Equal(t, first.GetEntryId(), part.GetEntries()[1].GetEntryId(), "newest first")
+	require.Equal(t, "points", part.GetEntries()[1].GetPrize().GetName())
+	require.Equal(t, first.GetRewards()[0].GetAllocationId(), part.GetEntries()[1].GetRewards()[0].GetAllocationId())
 }
 
 func TestListsAndOperators(t *testing.T) {
@@ -155,8 +163,34 @@ func TestListsAndOperators(t *testing.T) {
 	list, err := c.admin.ListRewards(t.Context(), &rewardv1.ListRewardsRequest{Caller: operator(""), Status: "PENDING", EventId: created.GetEventId()})
 	require.NoError(t, err)
 	require.Len(t, list.GetItems(), 4)
+	for _, f := range []struct {
+		event, status string
+		want          int
+	}{{"", "", 4}, {created.GetEventId(), "", 4}, {created.GetEventId(), "PENDING", 4}, {"another", "", 0}, {"", "FAILED", 0}} {
+		list, err = c.admin.ListRewards(t.Context(), &rewardv1.ListRewardsRequest{
+			Caller: operator(""), MemberId: "ann", EventId: f.event, Status: f.status,
+		})
+		require.NoError(t, err)
+		require.Len(t, list.GetItems(), f.want, "%+v", f)
+	}
 	_, err = c.admin.CancelReward(t.Context(), &rewardv1.CancelRewardRequest{Caller: operator(""), AllocationId: newest})
 	require.NoError(t, err)
+	for _, event := range []string{"", created.GetEventId()} { // every status, newest first, in pages
+		var ids []string
+		for cursor := ""; ; cursor = list.GetNextCursor() {
+			list, err = c.admin.ListRewards(t.Context(), &rewardv1.ListRewardsRequest{Caller: operator(""), EventId: event, Limit: 3, Cursor: cursor})
+			require.NoError(t, err)
+			for _, r := range list.GetItems() {
+				ids = append(ids, r.GetAllocationId())
+			}
+			if list.GetNextCursor() == "" {
+				break
+			}
+		}
+		require.Equal(t, all, ids)
+	}
+	_, err = c.Draw(t.Context(), &rewardv1.DrawRequest{Caller: user(""), EventId: created.GetEventId()})
+	require.ErrorIs(t, errs.From(err), errs.ErrNotOpen, "nobody draws in a campaign of attendance")
 	detail, err := c.admin.GetReward(t.Context(), &rewardv1.GetRewardRequest{Caller: operator(""), AllocationId: newest})
 	require.NoError(t, err)
 	require.Equal(t, "CANCELLED", detail.GetStatus())

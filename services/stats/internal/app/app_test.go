@@ -33,10 +33,12 @@ import (
 const (
 	reservations = "reservation-events"
 	payments     = "payment-events"
+	rewards      = "reward-events"
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// installation is a database, topics and groups with unique prefixes.
+// installation is a database, topics and groups with unique prefixes. It has no topic of rewards,
+// like a platform without reward.
 type installation struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
@@ -55,7 +57,7 @@ func newInstallation(t *testing.T) *installation {
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
 	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}))
 	t.Cleanup(func() {
-		for _, topic := range []string{reservations, payments} {
+		for _, topic := range []string{reservations, payments, rewards} {
 			kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+topic, w.cfg.Kafka.TopicPrefix+topic+kafka.DLQSuffix)
 		}
 	})
@@ -113,6 +115,30 @@ func payment(kind string, amount int64, at time.Time) *eventsv1.PaymentEvent {
 	return &eventsv1.PaymentEvent{Type: kind, PaymentType: "reservation", EventId: "e", Amount: amount, Currency: "KRW", OccurredAt: timestamppb.New(at)}
 }
 
+func reward(kind string, points int64, at time.Time) *eventsv1.RewardEvent {
+	return &eventsv1.RewardEvent{Type: kind, EventId: "campaign", RewardKind: "POINT", Value: points, OccurredAt: timestamppb.New(at)}
+}
+
+// requireFigures waits until operators get the figures, whenever they changed.
+func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventStats) {
+	t.Helper()
+	req := &statsv1.GetEventStatsForOperatorsRequest{
+		Caller: &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}, EventId: want.GetCounts().GetEventId(),
+	}
+	waittest.NoError(t, func() error {
+		got, err := w.stats.GetEventStatsForOperators(t.Context(), req)
+		if err != nil {
+			return err
+		}
+		diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&statsv1.EventStats{}, "updated_at"),
+			protocmp.IgnoreFields(&statsv1.RewardStats{}, "updated_at"))
+		if diff != "" {
+			return fmt.Errorf("the figures differ: %s", diff)
+		}
+		return nil
+	})
+}
+
 // Published events are counted and served: repeated ones once, many of them in few transactions,
 // unreadable ones as dead letters.
 func TestPublishedEventsAreCounted(t *testing.T) {
@@ -131,20 +157,10 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	}
 	w.serve(t)
 
-	operator := &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
-	want := &statsv1.OperatorEventStats{
+	w.requireFigures(t, &statsv1.OperatorEventStats{
 		Counts:  &statsv1.EventStats{EventId: "e", Created: 1, Confirmed: 1, SeatsSold: 2},
 		Revenue: []*statsv1.Revenue{{Currency: "KRW", Confirmed: 3000, Refunded: 1000, Net: 2000, Payments: 1, Refunds: 1}},
-	}
-	waittest.NoError(t, func() error {
-		got, err := w.stats.GetEventStatsForOperators(t.Context(), &statsv1.GetEventStatsForOperatorsRequest{Caller: operator, EventId: "e"})
-		if err != nil {
-			return err
-		}
-		if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&statsv1.EventStats{}, "updated_at")); diff != "" {
-			return fmt.Errorf("the figures differ: %s", diff)
-		}
-		return nil
+		Rewards: &statsv1.RewardStats{},
 	})
 	waittest.Until(t, func() bool {
 		got, err := w.stats.GetEventStats(t.Context(), &statsv1.GetEventStatsRequest{EventId: "busy"})
@@ -161,5 +177,29 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	w.publish(t, reservations, "bad", []byte(`{`))
 	letter := kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+reservations+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "{", string(letter.Value))
+	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
+}
+
+// A platform may get reward, and with it the topic, while stats runs. Until then the other topics
+// are counted all the same.
+func TestRewardsAreCountedOnceTheirTopicExists(t *testing.T) {
+	t.Parallel()
+	w := newInstallation(t)
+	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+	w.serve(t)
+	w.publish(t, reservations, "r", reservation("campaign", "RESERVATION_CREATED", 1, at))
+	want := &statsv1.OperatorEventStats{Counts: &statsv1.EventStats{EventId: "campaign", Created: 1}, Rewards: &statsv1.RewardStats{}}
+	w.requireFigures(t, want)
+
+	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: rewards}))
+	for range 2 {
+		w.publish(t, rewards, "w", reward("REWARD_PAID", 500, at), reward("REWARD_FAILED", 200, at), reward("REWARD_CANCELLED", 100, at),
+			reward("REWARD_PAID", 300, at.AddDate(0, 0, 1)))
+	}
+	want.Rewards = &statsv1.RewardStats{Paid: 2, Failed: 1, Cancelled: 1, PointsPaid: 800}
+	w.requireFigures(t, want)
+
+	w.publish(t, rewards, "bad", []byte(`{"type":"REWARD_PAID","eventId":"a b"}`))
+	letter := kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+rewards+kafka.DLQSuffix, 1)[0]
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
 }

@@ -19,7 +19,8 @@ var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
-		events.PaymentConfirmed, events.PaymentRefunded:
+		events.PaymentConfirmed, events.PaymentRefunded,
+		events.RewardPaid, events.RewardFailed, events.RewardCancelled:
 		return true
 	default:
 		return false
@@ -36,6 +37,9 @@ const (
 	CauseTransfer   = "TRANSFER"
 )
 
+// KindPoint is the kind of the rewards that are paid in points.
+const KindPoint = "POINT"
+
 // Reservation is one event of a reservation's life.
 type Reservation struct {
 	Type, EventID, Reason string
@@ -50,6 +54,13 @@ type Payment struct {
 	Cause  string
 	Amount int64
 	At     time.Time
+}
+
+// Reward is one event of a reward's life. Value of a reward in points is their number.
+type Reward struct {
+	Type, EventID, Kind string
+	Value               int64
+	At                  time.Time
 }
 
 // Day is the key of counts. Date is midnight UTC of the calendar day in Seoul.
@@ -74,10 +85,17 @@ type Revenue struct {
 	Confirmed, Refunded, Payments, Refunds int64
 }
 
+// RewardCounts are what happened to the rewards of one campaign and day. One that failed or was
+// cancelled may be paid later, and then counts as both.
+type RewardCounts struct {
+	Paid, Failed, Cancelled, PointsPaid int64
+}
+
 // Delta is what a batch of events adds. The zero value is empty and ready.
 type Delta struct {
 	Counts  map[Day]Counts
 	Revenue map[RevenueKey]Revenue
+	Rewards map[Day]RewardCounts
 }
 
 // AddReservation counts one event of a reservation.
@@ -131,9 +149,37 @@ func (d *Delta) AddPayment(p Payment) {
 	d.Revenue[key] = r
 }
 
+// AddReward counts one event of a reward.
+func (d *Delta) AddReward(r Reward) {
+	key := day(r.EventID, r.At)
+	c := d.Rewards[key]
+	switch r.Type {
+	case events.RewardPaid:
+		c.Paid++
+		if r.Kind == KindPoint {
+			c.PointsPaid += r.Value
+		}
+	case events.RewardFailed:
+		c.Failed++
+	case events.RewardCancelled:
+		c.Cancelled++
+	default:
+		return
+	}
+	if d.Rewards == nil {
+		d.Rewards = map[Day]RewardCounts{}
+	}
+	d.Rewards[key] = c
+}
+
 // Days lists the keys of the counts, sorted: batches that run side by side lock rows in one order.
 func (d *Delta) Days() []Day {
 	return slices.SortedFunc(maps.Keys(d.Counts), compareDays)
+}
+
+// RewardDays lists the keys of the rewards, sorted.
+func (d *Delta) RewardDays() []Day {
+	return slices.SortedFunc(maps.Keys(d.Rewards), compareDays)
 }
 
 // RevenueKeys lists the keys of the revenue, sorted.

@@ -106,6 +106,38 @@ func TestPaymentsAdd(t *testing.T) {
 	}
 }
 
+func TestRewardsAdd(t *testing.T) {
+	t.Parallel()
+	type rewards = []figures.Reward
+	for name, tt := range map[string]struct {
+		rewards rewards
+		want    figures.RewardCounts
+	}{
+		"points paid":               {rewards{{Type: "REWARD_PAID", Kind: "POINT", Value: 500}}, figures.RewardCounts{Paid: 1, PointsPaid: 500}},
+		"a coupon paid":             {rewards{{Type: "REWARD_PAID", Kind: "COUPON", Value: 77}}, figures.RewardCounts{Paid: 1}},
+		"failed":                    {rewards{{Type: "REWARD_FAILED", Kind: "POINT", Value: 500}}, figures.RewardCounts{Failed: 1}},
+		"cancelled":                 {rewards{{Type: "REWARD_CANCELLED", Kind: "POINT", Value: 500}}, figures.RewardCounts{Cancelled: 1}},
+		"paid after two failures":   {rewards{{Type: "REWARD_FAILED"}, {Type: "REWARD_FAILED"}, {Type: "REWARD_PAID"}}, figures.RewardCounts{Failed: 2, Paid: 1}},
+		"several, in any order":     {rewards{{Type: "REWARD_PAID", Kind: "POINT", Value: 7}, {Type: "REWARD_CANCELLED"}, {Type: "REWARD_PAID", Kind: "POINT", Value: 8}}, figures.RewardCounts{Paid: 2, Cancelled: 1, PointsPaid: 15}},
+		"a kind of a later release": {rewards{{Type: "REWARD_PAID", Kind: "TICKET", Value: 3}}, figures.RewardCounts{Paid: 1}},
+		"an unknown type":           {rewards{{Type: "REWARD_OF_THE_FUTURE", Kind: "POINT", Value: 1}}, figures.RewardCounts{}},
+		"a type of payment":         {rewards{{Type: "PAYMENT_CONFIRMED", Kind: "POINT", Value: 1}}, figures.RewardCounts{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var want, got figures.Delta
+			if tt.want != (figures.RewardCounts{}) {
+				want.Rewards = map[figures.Day]figures.RewardCounts{november21: tt.want}
+			}
+			for _, r := range tt.rewards {
+				r.EventID, r.At = "e", lateEvening
+				got.AddReward(r)
+			}
+			require.Empty(t, cmp.Diff(want, got))
+		})
+	}
+}
+
 func TestNet(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
@@ -116,7 +148,8 @@ func TestCounted(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]bool{
 		"RESERVATION_CREATED": true, "RESERVATION_CONFIRMED": true, "RESERVATION_CANCELLED": true, "RESERVATION_EXPIRED": true,
-		"RESERVATION_REJECTED": true, "PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
+		"RESERVATION_REJECTED": true, "PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true,
+		"REWARD_PAID": true, "REWARD_FAILED": true, "REWARD_CANCELLED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
 	} {
 		require.Equal(t, want, figures.Counted(kind), kind)
 	}
@@ -138,7 +171,9 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 		var d figures.Delta
 		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: "e", At: tt.at})
 		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
+		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: "e", At: tt.at})
 		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, d.RewardDays()[0].Date.Format(time.DateOnly))
 		require.Equal(t, tt.want, d.RevenueKeys()[0].Date.Format(time.DateOnly))
 	}
 }
@@ -149,17 +184,22 @@ func TestKeysAreSorted(t *testing.T) {
 	var d figures.Delta
 	for _, id := range []string{"c", "a", "b"} {
 		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: id, At: lateEvening})
+		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: id, At: lateEvening})
 		for _, currency := range []string{"USD", "KRW"} {
 			d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: id, Currency: currency, At: lateEvening})
 		}
 	}
-	var days, monies []string
+	var days, rewards, monies []string
 	for _, day := range d.Days() {
 		days = append(days, day.EventID)
+	}
+	for _, day := range d.RewardDays() {
+		rewards = append(rewards, day.EventID)
 	}
 	for _, m := range d.RevenueKeys() {
 		monies = append(monies, m.EventID+" "+m.Currency)
 	}
 	require.Equal(t, []string{"a", "b", "c"}, days)
+	require.Equal(t, days, rewards)
 	require.Equal(t, []string{"a KRW", "a USD", "b KRW", "b USD", "c KRW", "c USD"}, monies)
 }

@@ -8,6 +8,12 @@ type EventCounts struct {
 	UpdatedAt time.Time
 }
 
+// EventRewards are the totals of a campaign's rewards; UpdatedAt is zero without events.
+type EventRewards struct {
+	RewardCounts
+	UpdatedAt time.Time
+}
+
 // EventRevenue is an event's revenue in one currency.
 type EventRevenue struct {
 	Currency string

@@ -1,4 +1,4 @@
-// Package kafka counts the events of the topics of reservations and payments.
+// Package kafka counts the events of the topics of reservations, payments and rewards.
 package kafka
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/ids"
@@ -26,12 +27,14 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
-// NewConsumer makes the consumer that hands every topic to counter.
+// NewConsumer makes the consumer that hands every topic to counter. A platform without reward has
+// no topic of rewards; it is consumed once it exists.
 func NewConsumer(cfg kafka.Config, counter Counter, log *slog.Logger) (*kafka.Consumer, error) {
 	count := func(ctx context.Context, recs []kafka.Record) error {
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
-	return kafka.NewConsumer(cfg, figures.Group, []string{events.Payments, events.Reservations}, kafka.Batch(batchSize, count), log)
+	topics := []string{events.Payments, events.Reservations, events.Rewards}
+	return kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, count), log)
 }
 
 func toRecords(recs []kafka.Record) []figures.Record {
@@ -44,30 +47,49 @@ func toRecords(recs []kafka.Record) []figures.Record {
 	return out
 }
 
-// add decodes one record and adds it to d. Types that are not counted are not checked: they may be
-// newer than this code.
+// add decodes one record and adds it to d.
 func add(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
 		var e eventsv1.ReservationEvent
-		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
+		if counted, err := decode(r, &e); err != nil || !counted {
 			return err
-		}
-		if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
-			return kafka.Poison(fmt.Errorf("reservation event %s: %w", r.EventID, err))
 		}
 		d.AddReservation(toReservation(&e))
 	case events.Payments:
 		var e eventsv1.PaymentEvent
-		if err := kafka.Decode(r, &e); err != nil || !figures.Counted(e.GetType()) {
+		if counted, err := decode(r, &e); err != nil || !counted {
 			return err
 		}
-		if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
-			return kafka.Poison(fmt.Errorf("payment event %s: %w", r.EventID, err))
-		}
 		d.AddPayment(toPayment(&e))
+	case events.Rewards:
+		var e eventsv1.RewardEvent
+		if counted, err := decode(r, &e); err != nil || !counted {
+			return err
+		}
+		d.AddReward(toReward(&e))
 	}
 	return nil
+}
+
+// event is what the events of all topics have.
+type event interface {
+	proto.Message
+	GetType() string
+	GetEventId() string
+	GetOccurredAt() *timestamppb.Timestamp
+}
+
+// decode reads r into e and reports whether its type is counted. Types that are not are not
+// checked: they may be newer than this code.
+func decode(r kafka.Record, e event) (counted bool, err error) {
+	if err := kafka.Decode(r, e); err != nil || !figures.Counted(e.GetType()) {
+		return false, err
+	}
+	if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
+		return false, kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
+	}
+	return true, nil
 }
 
 // wellFormed refuses values that the database would refuse on every attempt, such as a zero byte,
@@ -93,5 +115,11 @@ func toPayment(e *eventsv1.PaymentEvent) figures.Payment {
 	return figures.Payment{
 		Type: e.GetType(), PaymentType: e.GetPaymentType(), EventID: e.GetEventId(), Currency: e.GetCurrency(),
 		Cause: e.GetCause(), Amount: e.GetAmount(), At: e.GetOccurredAt().AsTime(),
+	}
+}
+
+func toReward(e *eventsv1.RewardEvent) figures.Reward {
+	return figures.Reward{
+		Type: e.GetType(), EventID: e.GetEventId(), Kind: e.GetRewardKind(), Value: e.GetValue(), At: e.GetOccurredAt().AsTime(),
 	}
 }

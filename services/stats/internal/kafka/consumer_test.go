@@ -44,6 +44,12 @@ func TestConversion(t *testing.T) {
 		Type: events.PaymentRefunded, PaymentType: figures.PaymentTransfer, EventID: "e", Cause: figures.CauseTransfer, Amount: 110000,
 		Currency: "KRW", At: noon,
 	}, payment))
+	reward := stats.ToReward(&eventsv1.RewardEvent{
+		Type: "REWARD_PAID", EventId: "c", RewardKind: "POINT", Value: 500, Status: "SUCCESS", OccurredAt: timestamppb.New(noon),
+	})
+	require.Empty(t, cmp.Diff(figures.Reward{
+		Type: events.RewardPaid, EventID: "c", Kind: figures.KindPoint, Value: 500, At: noon,
+	}, reward))
 }
 
 // delta is what a record adds.
@@ -72,6 +78,12 @@ func TestAddTo(t *testing.T) {
 			}),
 			want: figures.Delta{Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: 7, Payments: 1}}},
 		},
+		"a reward": {
+			rec: record(t, "reward-events", "r", 0, &eventsv1.RewardEvent{
+				Type: "REWARD_PAID", EventId: "e", RewardKind: "POINT", Value: 500, OccurredAt: timestamppb.New(noon),
+			}),
+			want: figures.Delta{Rewards: map[figures.Day]figures.RewardCounts{day: {Paid: 1, PointsPaid: 500}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,6 +110,9 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 		"a zero byte": record(t, "payment-events", "x", 0, &eventsv1.PaymentEvent{
 			Type: "PAYMENT_REFUNDED", EventId: "e\x00", OccurredAt: timestamppb.New(noon),
 		}),
+		"a reward without a campaign": record(t, "reward-events", "x", 0, &eventsv1.RewardEvent{
+			Type: "REWARD_PAID", OccurredAt: timestamppb.New(noon),
+		}),
 		"too long": record(t, "reservation-events", "x", 0, &eventsv1.ReservationEvent{
 			Type: "RESERVATION_CREATED", EventId: strings.Repeat("e", 65), OccurredAt: timestamppb.New(noon),
 		}),
@@ -114,11 +129,12 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 // A type that is not counted may lack what the counted ones need.
 func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
-	for _, topic := range []string{"reservation-events", "payment-events"} {
+	for _, topic := range []string{"reservation-events", "payment-events", "reward-events"} {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
 		d, err := delta(rec)
 		require.NoError(t, err)
 		require.Empty(t, d.Days())
 		require.Empty(t, d.RevenueKeys())
+		require.Empty(t, d.RewardDays())
 	}
 }

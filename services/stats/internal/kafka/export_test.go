@@ -5,4 +5,5 @@ var (
 	ToRecords     = toRecords
 	ToReservation = toReservation
 	ToPayment     = toPayment
+	ToReward      = toReward
 )

@@ -35,7 +35,7 @@ var _ figures.Store = (*Store)(nil)
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
 // Apply counts a batch once: figures, processed ids and the offset are written in one transaction,
-// so that countingBatch event counts exactly once in spite of crashes.
+// so that each event counts exactly once in spite of crashes.
 func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.uncounted(ctx, tx, b)
@@ -54,6 +54,9 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 			return err
 		}
 		if err := s.addRevenue(ctx, tx, &delta); err != nil {
+			return err
+		}
+		if err := s.addRewards(ctx, tx, &delta); err != nil {
 			return err
 		}
 		err = s.q.SaveOffset(ctx, tx, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
@@ -130,20 +133,60 @@ func (s *Store) addRevenue(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 	return nil
 }
 
+func (s *Store) addRewards(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+	days := d.RewardDays()
+	if len(days) == 0 {
+		return nil
+	}
+	p := db.AddRewardsParams{Now: s.now}
+	for _, day := range days {
+		r := d.Rewards[day]
+		p.EventIds = append(p.EventIds, day.EventID)
+		p.Days = append(p.Days, day.Date)
+		p.Paid = append(p.Paid, r.Paid)
+		p.Failed = append(p.Failed, r.Failed)
+		p.Cancelled = append(p.Cancelled, r.Cancelled)
+		p.PointsPaid = append(p.PointsPaid, r.PointsPaid)
+	}
+	if err := s.q.AddRewards(ctx, tx, p); err != nil {
+		return fmt.Errorf("add rewards: %w", err)
+	}
+	return nil
+}
+
 // EventCounts sums an event's days; zeroes when there are none.
 func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
 	row, err := s.q.EventCounts(ctx, s.pool, eventID)
 	if err != nil {
 		return figures.EventCounts{}, postgres.Err(fmt.Errorf("event counts: %w", err))
 	}
-	out := figures.EventCounts{Counts: figures.Counts{
-		Created: row.Created, Confirmed: row.Confirmed, Cancelled: row.Cancelled,
-		Expired: row.Expired, Rejected: row.Rejected, SeatsSold: row.SeatsSold,
-	}}
-	if row.UpdatedAt.Unix() > 0 {
-		out.UpdatedAt = row.UpdatedAt.In(time.UTC)
+	return figures.EventCounts{
+		Counts: figures.Counts{
+			Created: row.Created, Confirmed: row.Confirmed, Cancelled: row.Cancelled,
+			Expired: row.Expired, Rejected: row.Rejected, SeatsSold: row.SeatsSold,
+		},
+		UpdatedAt: unlessEpoch(row.UpdatedAt),
+	}, nil
+}
+
+// EventRewards sums the days of a campaign's rewards; zeroes when there are none.
+func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error) {
+	row, err := s.q.EventRewards(ctx, s.pool, eventID)
+	if err != nil {
+		return figures.EventRewards{}, postgres.Err(fmt.Errorf("event rewards: %w", err))
 	}
-	return out, nil
+	return figures.EventRewards{
+		RewardCounts: figures.RewardCounts{Paid: row.Paid, Failed: row.Failed, Cancelled: row.Cancelled, PointsPaid: row.PointsPaid},
+		UpdatedAt:    unlessEpoch(row.UpdatedAt),
+	}, nil
+}
+
+// unlessEpoch is t in UTC, or zero for the epoch, the time of figures that nothing has changed.
+func unlessEpoch(t time.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t.In(time.UTC)
 }
 
 // EventRevenue sums an event's revenue, one entry per currency.

@@ -49,6 +49,7 @@ func countingBatch(next int64, ids ...string) figures.Batch {
 		return figures.Delta{
 			Counts:  map[figures.Day]figures.Counts{day: {Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}},
 			Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
+			Rewards: map[figures.Day]figures.RewardCounts{day: {Paid: n, Failed: n, Cancelled: n, PointsPaid: n}},
 		}, nil
 	}
 	return b
@@ -65,6 +66,9 @@ func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	require.NoError(t, err)
 	money := []figures.EventRevenue{{Currency: "KRW", Revenue: figures.Revenue{Confirmed: n, Refunded: n, Payments: n, Refunds: n}}}
 	require.Empty(t, cmp.Diff(money, revenue))
+	rewards, err := store.EventRewards(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(figures.RewardCounts{Paid: n, Failed: n, Cancelled: n, PointsPaid: n}, rewards.RewardCounts))
 }
 
 // offset is how far the one partition of these tests has been counted.
@@ -113,11 +117,42 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 		{Currency: "USD", Revenue: figures.Revenue{Confirmed: 5}},
 	}, revenue))
 
-	rows, err := pool.Query(t.Context(), `SELECT event_id || ' ' || day || ' ' || created FROM event_days ORDER BY 1`)
+	requireRows(t, pool, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"},
+		`SELECT event_id || ' ' || day || ' ' || created FROM event_days ORDER BY 1`)
+}
+
+func TestRewardsAddUpByCampaignAndDay(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	first, second, other := figures.Day{EventID: "c", Date: saturday}, figures.Day{EventID: "c", Date: sunday}, figures.Day{EventID: "d", Date: sunday}
+	require.NoError(t, store.At(noon).Apply(t.Context(), fixedBatch(1, figures.Delta{Rewards: map[figures.Day]figures.RewardCounts{
+		first: {Paid: 1, Failed: 2, Cancelled: 3, PointsPaid: 4}, other: {Paid: 5},
+	}}, "1")))
+	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), fixedBatch(2, figures.Delta{Rewards: map[figures.Day]figures.RewardCounts{
+		first: {Paid: 10, Failed: 20, Cancelled: 30, PointsPaid: 40}, second: {Paid: 100, Failed: 200, Cancelled: 300, PointsPaid: 400},
+	}}, "2")))
+
+	for id, want := range map[string]figures.EventRewards{
+		"c": {RewardCounts: figures.RewardCounts{Paid: 111, Failed: 222, Cancelled: 333, PointsPaid: 444}, UpdatedAt: noon.Add(time.Hour)},
+		"d": {RewardCounts: figures.RewardCounts{Paid: 5}, UpdatedAt: noon},
+		"e": {},
+	} {
+		got, err := store.EventRewards(t.Context(), id)
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got), id)
+	}
+	requireRows(t, pool, []string{"c 2026-11-21 11", "c 2026-11-22 100", "d 2026-11-22 5"},
+		`SELECT event_id || ' ' || day || ' ' || paid FROM reward_days ORDER BY 1`)
+}
+
+// requireRows compares the lines that a query returns.
+func requireRows(t *testing.T, pool *pgxpool.Pool, want []string, query string) {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), query)
 	require.NoError(t, err)
-	days, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	require.Equal(t, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"}, days, "each day has its own row")
+	require.Equal(t, want, got, "each day has its own row")
 }
 
 func TestEachEventCountsOnce(t *testing.T) {
@@ -174,9 +209,10 @@ func TestBatchIsOneTransaction(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), `
 		SELECT count(DISTINCT x), count(*) FROM (
 		    SELECT xmin::text FROM processed_events UNION ALL SELECT xmin::text FROM event_days
-		    UNION ALL SELECT xmin::text FROM revenue_days UNION ALL SELECT xmin::text FROM consumer_offsets) AS written (x)`).
+		    UNION ALL SELECT xmin::text FROM revenue_days UNION ALL SELECT xmin::text FROM reward_days
+		    UNION ALL SELECT xmin::text FROM consumer_offsets) AS written (x)`).
 		Scan(&transactions, &rows))
-	require.Equal(t, 5, rows)
+	require.Equal(t, 6, rows)
 	require.Equal(t, 1, transactions)
 }
 
@@ -214,4 +250,7 @@ func TestUnknownEventHasZeroes(t *testing.T) {
 	revenue, err := store.EventRevenue(t.Context(), "nobody-knows")
 	require.NoError(t, err)
 	require.Empty(t, revenue)
+	rewards, err := store.EventRewards(t.Context(), "nobody-knows")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(figures.EventRewards{}, rewards))
 }

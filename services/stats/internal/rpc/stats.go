@@ -16,6 +16,7 @@ import (
 type Figures interface {
 	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
 	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
+	EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error)
 }
 
 // Stats is the service of urr.stats.v1.
@@ -39,10 +40,10 @@ func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsReq
 	return toCounts(req.GetEventId(), counts), nil
 }
 
-// roleAdmin is the role that may see revenue.
+// roleAdmin is the role that may see revenue and rewards.
 const roleAdmin = "admin"
 
-// GetEventStatsForOperators returns the counts and the revenue.
+// GetEventStatsForOperators returns the counts, the revenue and the rewards.
 func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -55,7 +56,11 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 	if err != nil {
 		return nil, err
 	}
-	out := &statsv1.OperatorEventStats{Counts: toCounts(req.GetEventId(), counts)}
+	rewards, err := s.figures.EventRewards(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	out := &statsv1.OperatorEventStats{Counts: toCounts(req.GetEventId(), counts), Rewards: toRewards(rewards)}
 	for _, r := range revenue {
 		out.Revenue = append(out.Revenue, &statsv1.Revenue{
 			Currency: r.Currency, Confirmed: r.Confirmed, Refunded: r.Refunded, Net: r.Net(), Payments: r.Payments, Refunds: r.Refunds,
@@ -68,6 +73,12 @@ func toCounts(eventID string, c figures.EventCounts) *statsv1.EventStats {
 	return &statsv1.EventStats{
 		EventId: eventID, Created: c.Created, Confirmed: c.Confirmed, Cancelled: c.Cancelled, Expired: c.Expired, Rejected: c.Rejected,
 		SeatsSold: c.SeatsSold, UpdatedAt: toTime(c.UpdatedAt),
+	}
+}
+
+func toRewards(r figures.EventRewards) *statsv1.RewardStats {
+	return &statsv1.RewardStats{
+		Paid: r.Paid, Failed: r.Failed, Cancelled: r.Cancelled, PointsPaid: r.PointsPaid, UpdatedAt: toTime(r.UpdatedAt),
 	}
 }
 

@@ -38,6 +38,13 @@ func (fake) EventRevenue(_ context.Context, eventID string) ([]figures.EventReve
 	return []figures.EventRevenue{{Currency: "KRW", Revenue: figures.Revenue{Confirmed: 10, Refunded: 4, Payments: 2, Refunds: 1}}}, nil
 }
 
+func (fake) EventRewards(_ context.Context, eventID string) (figures.EventRewards, error) {
+	if eventID != "e" {
+		return figures.EventRewards{}, nil
+	}
+	return figures.EventRewards{RewardCounts: figures.RewardCounts{Paid: 5, Failed: 2, Cancelled: 1, PointsPaid: 2500}, UpdatedAt: updated}, nil
+}
+
 func client(t *testing.T) statsv1.StatsServiceClient {
 	t.Helper()
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(fake{})) })
@@ -67,9 +74,11 @@ func TestGetEventStatsForOperators(t *testing.T) {
 	require.NoError(t, err)
 	want := []*statsv1.Revenue{{Currency: "KRW", Confirmed: 10, Refunded: 4, Net: 6, Payments: 2, Refunds: 1}}
 	require.Empty(t, cmp.Diff(want, got.GetRevenue(), protocmp.Transform()))
+	rewards := &statsv1.RewardStats{Paid: 5, Failed: 2, Cancelled: 1, PointsPaid: 2500, UpdatedAt: timestamppb.New(updated)}
+	require.Empty(t, cmp.Diff(rewards, got.GetRewards(), protocmp.Transform()))
 }
 
-func TestMoneyIsForOperators(t *testing.T) {
+func TestMoneyAndRewardsAreForOperators(t *testing.T) {
 	t.Parallel()
 	_, err := client(t).GetEventStatsForOperators(t.Context(), &statsv1.GetEventStatsForOperatorsRequest{
 		Caller: &commonv1.Caller{UserId: "alice"}, EventId: "e",

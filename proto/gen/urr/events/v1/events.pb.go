@@ -515,7 +515,8 @@ type RequestEvent struct {
 	ResultCode string `protobuf:"bytes,7,opt,name=result_code,json=resultCode,proto3" json:"result_code,omitempty"`
 	// FIRST_COME: the place in the order of the queue, a decimal number.
 	QueueSeq string `protobuf:"bytes,8,opt,name=queue_seq,json=queueSeq,proto3" json:"queue_seq,omitempty"`
-	// Grows with every change of the request; consumers skip versions older than the latest they know.
+	// Grows with every change of the request; consumers skip versions older than the latest they
+	// know.
 	Version int64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
 	// Time of the event; it selects the day of the figures.
 	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`

@@ -524,7 +524,7 @@ type Earned struct {
 	Day *string `protobuf:"bytes,2,opt,name=day,proto3,oneof" json:"day,omitempty"`
 	// Attendance: consecutive days, this one included.
 	Streak *int32 `protobuf:"varint,3,opt,name=streak,proto3,oneof" json:"streak,omitempty"`
-	// Draw: absent when all prizes are gone.
+	// Draw: absent when all prizes were gone.
 	Prize   *Prize          `protobuf:"bytes,4,opt,name=prize,proto3" json:"prize,omitempty"`
 	Rewards []*EarnedReward `protobuf:"bytes,5,rep,name=rewards,proto3" json:"rewards,omitempty"`
 	// An earlier call made the entry.
@@ -764,7 +764,10 @@ type MyPart struct {
 	// RANDOM: draws left in the present period.
 	DrawsLeft int32 `protobuf:"varint,4,opt,name=draws_left,json=drawsLeft,proto3" json:"draws_left,omitempty"`
 	// Today in Korea, as 2026-03-07.
-	Today         string `protobuf:"bytes,5,opt,name=today,proto3" json:"today,omitempty"`
+	Today string `protobuf:"bytes,5,opt,name=today,proto3" json:"today,omitempty"`
+	// The caller's entries that count at present, newest first, 20 at most: today's attendance, the
+	// draws of the present period, or the wins. Their rewards have their present status.
+	Entries       []*Earned `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,6 +835,13 @@ func (x *MyPart) GetToday() string {
 		return x.Today
 	}
 	return ""
+}
+
+func (x *MyPart) GetEntries() []*Earned {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
 }
 
 type ListMyRewardsRequest struct {
@@ -2206,7 +2216,7 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\bevent_id\x18\a \x01(\tR\aeventId\"z\n" +
 	"\x10GetMyPartRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x89\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xba\x01\n" +
 	"\x06MyPart\x12\x12\n" +
 	"\x04days\x18\x01 \x03(\tR\x04days\x12\x16\n" +
 	"\x06streak\x18\x02 \x01(\x05R\x06streak\x12\x1e\n" +
@@ -2215,7 +2225,8 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"milestones\x12\x1d\n" +
 	"\n" +
 	"draws_left\x18\x04 \x01(\x05R\tdrawsLeft\x12\x14\n" +
-	"\x05today\x18\x05 \x01(\tR\x05today\"\x87\x01\n" +
+	"\x05today\x18\x05 \x01(\tR\x05today\x12/\n" +
+	"\aentries\x18\x06 \x03(\v2\x15.urr.reward.v1.EarnedR\aentries\"\x87\x01\n" +
 	"\x14ListMyRewardsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1f\n" +
 	"\x05limit\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12\x1f\n" +
@@ -2440,70 +2451,71 @@ var file_urr_reward_v1_reward_proto_depIdxs = []int32{
 	8,  // 8: urr.reward.v1.Earned.rewards:type_name -> urr.reward.v1.EarnedReward
 	30, // 9: urr.reward.v1.EarnedReward.created_at:type_name -> google.protobuf.Timestamp
 	31, // 10: urr.reward.v1.GetMyPartRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 11: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 12: urr.reward.v1.ListMyRewardsResponse.items:type_name -> urr.reward.v1.EarnedReward
-	31, // 13: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 14: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
-	30, // 15: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: urr.reward.v1.CreateCampaignRequest.daily:type_name -> urr.reward.v1.Reward
-	3,  // 17: urr.reward.v1.CreateCampaignRequest.milestones:type_name -> urr.reward.v1.Milestone
-	4,  // 18: urr.reward.v1.CreateCampaignRequest.prizes:type_name -> urr.reward.v1.Prize
-	31, // 19: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 20: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
-	17, // 21: urr.reward.v1.Summary.totals:type_name -> urr.reward.v1.StatusTotals
-	31, // 22: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	21, // 23: urr.reward.v1.ListRewardsResponse.items:type_name -> urr.reward.v1.RewardDetail
-	31, // 24: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 25: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
-	30, // 26: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
-	30, // 27: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
-	30, // 28: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
-	22, // 29: urr.reward.v1.RewardDetail.calls:type_name -> urr.reward.v1.ProviderCall
-	30, // 30: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
-	30, // 31: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 32: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 33: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 34: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 35: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 36: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
-	31, // 37: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 38: urr.reward.v1.RewardService.GetCampaign:input_type -> urr.reward.v1.GetCampaignRequest
-	5,  // 39: urr.reward.v1.RewardService.Attend:input_type -> urr.reward.v1.AttendRequest
-	6,  // 40: urr.reward.v1.RewardService.Draw:input_type -> urr.reward.v1.DrawRequest
-	9,  // 41: urr.reward.v1.RewardService.GetMyPart:input_type -> urr.reward.v1.GetMyPartRequest
-	11, // 42: urr.reward.v1.RewardService.ListMyRewards:input_type -> urr.reward.v1.ListMyRewardsRequest
-	13, // 43: urr.reward.v1.RewardAdminService.CreateCampaign:input_type -> urr.reward.v1.CreateCampaignRequest
-	14, // 44: urr.reward.v1.RewardAdminService.CancelCampaign:input_type -> urr.reward.v1.CancelCampaignRequest
-	15, // 45: urr.reward.v1.RewardAdminService.GetSummary:input_type -> urr.reward.v1.GetSummaryRequest
-	18, // 46: urr.reward.v1.RewardAdminService.ListRewards:input_type -> urr.reward.v1.ListRewardsRequest
-	20, // 47: urr.reward.v1.RewardAdminService.GetReward:input_type -> urr.reward.v1.GetRewardRequest
-	23, // 48: urr.reward.v1.RewardAdminService.RetryReward:input_type -> urr.reward.v1.RetryRewardRequest
-	24, // 49: urr.reward.v1.RewardAdminService.RetryRewards:input_type -> urr.reward.v1.RetryRewardsRequest
-	26, // 50: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
-	27, // 51: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
-	28, // 52: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
-	29, // 53: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
-	1,  // 54: urr.reward.v1.RewardService.GetCampaign:output_type -> urr.reward.v1.Campaign
-	7,  // 55: urr.reward.v1.RewardService.Attend:output_type -> urr.reward.v1.Earned
-	7,  // 56: urr.reward.v1.RewardService.Draw:output_type -> urr.reward.v1.Earned
-	10, // 57: urr.reward.v1.RewardService.GetMyPart:output_type -> urr.reward.v1.MyPart
-	12, // 58: urr.reward.v1.RewardService.ListMyRewards:output_type -> urr.reward.v1.ListMyRewardsResponse
-	1,  // 59: urr.reward.v1.RewardAdminService.CreateCampaign:output_type -> urr.reward.v1.Campaign
-	32, // 60: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
-	16, // 61: urr.reward.v1.RewardAdminService.GetSummary:output_type -> urr.reward.v1.Summary
-	19, // 62: urr.reward.v1.RewardAdminService.ListRewards:output_type -> urr.reward.v1.ListRewardsResponse
-	21, // 63: urr.reward.v1.RewardAdminService.GetReward:output_type -> urr.reward.v1.RewardDetail
-	32, // 64: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
-	25, // 65: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> urr.reward.v1.RetryRewardsResponse
-	32, // 66: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
-	32, // 67: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
-	32, // 68: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
-	32, // 69: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
-	54, // [54:70] is the sub-list for method output_type
-	38, // [38:54] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	7,  // 11: urr.reward.v1.MyPart.entries:type_name -> urr.reward.v1.Earned
+	31, // 12: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 13: urr.reward.v1.ListMyRewardsResponse.items:type_name -> urr.reward.v1.EarnedReward
+	31, // 14: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 15: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
+	30, // 16: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
+	2,  // 17: urr.reward.v1.CreateCampaignRequest.daily:type_name -> urr.reward.v1.Reward
+	3,  // 18: urr.reward.v1.CreateCampaignRequest.milestones:type_name -> urr.reward.v1.Milestone
+	4,  // 19: urr.reward.v1.CreateCampaignRequest.prizes:type_name -> urr.reward.v1.Prize
+	31, // 20: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 21: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
+	17, // 22: urr.reward.v1.Summary.totals:type_name -> urr.reward.v1.StatusTotals
+	31, // 23: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	21, // 24: urr.reward.v1.ListRewardsResponse.items:type_name -> urr.reward.v1.RewardDetail
+	31, // 25: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 26: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
+	30, // 27: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
+	30, // 28: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
+	30, // 29: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
+	22, // 30: urr.reward.v1.RewardDetail.calls:type_name -> urr.reward.v1.ProviderCall
+	30, // 31: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
+	30, // 32: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 33: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 34: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 35: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 36: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 37: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 38: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 39: urr.reward.v1.RewardService.GetCampaign:input_type -> urr.reward.v1.GetCampaignRequest
+	5,  // 40: urr.reward.v1.RewardService.Attend:input_type -> urr.reward.v1.AttendRequest
+	6,  // 41: urr.reward.v1.RewardService.Draw:input_type -> urr.reward.v1.DrawRequest
+	9,  // 42: urr.reward.v1.RewardService.GetMyPart:input_type -> urr.reward.v1.GetMyPartRequest
+	11, // 43: urr.reward.v1.RewardService.ListMyRewards:input_type -> urr.reward.v1.ListMyRewardsRequest
+	13, // 44: urr.reward.v1.RewardAdminService.CreateCampaign:input_type -> urr.reward.v1.CreateCampaignRequest
+	14, // 45: urr.reward.v1.RewardAdminService.CancelCampaign:input_type -> urr.reward.v1.CancelCampaignRequest
+	15, // 46: urr.reward.v1.RewardAdminService.GetSummary:input_type -> urr.reward.v1.GetSummaryRequest
+	18, // 47: urr.reward.v1.RewardAdminService.ListRewards:input_type -> urr.reward.v1.ListRewardsRequest
+	20, // 48: urr.reward.v1.RewardAdminService.GetReward:input_type -> urr.reward.v1.GetRewardRequest
+	23, // 49: urr.reward.v1.RewardAdminService.RetryReward:input_type -> urr.reward.v1.RetryRewardRequest
+	24, // 50: urr.reward.v1.RewardAdminService.RetryRewards:input_type -> urr.reward.v1.RetryRewardsRequest
+	26, // 51: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
+	27, // 52: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
+	28, // 53: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
+	29, // 54: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
+	1,  // 55: urr.reward.v1.RewardService.GetCampaign:output_type -> urr.reward.v1.Campaign
+	7,  // 56: urr.reward.v1.RewardService.Attend:output_type -> urr.reward.v1.Earned
+	7,  // 57: urr.reward.v1.RewardService.Draw:output_type -> urr.reward.v1.Earned
+	10, // 58: urr.reward.v1.RewardService.GetMyPart:output_type -> urr.reward.v1.MyPart
+	12, // 59: urr.reward.v1.RewardService.ListMyRewards:output_type -> urr.reward.v1.ListMyRewardsResponse
+	1,  // 60: urr.reward.v1.RewardAdminService.CreateCampaign:output_type -> urr.reward.v1.Campaign
+	32, // 61: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
+	16, // 62: urr.reward.v1.RewardAdminService.GetSummary:output_type -> urr.reward.v1.Summary
+	19, // 63: urr.reward.v1.RewardAdminService.ListRewards:output_type -> urr.reward.v1.ListRewardsResponse
+	21, // 64: urr.reward.v1.RewardAdminService.GetReward:output_type -> urr.reward.v1.RewardDetail
+	32, // 65: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
+	25, // 66: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> urr.reward.v1.RetryRewardsResponse
+	32, // 67: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
+	32, // 68: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
+	32, // 69: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
+	32, // 70: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
+	55, // [55:71] is the sub-list for method output_type
+	39, // [39:55] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_urr_reward_v1_reward_proto_init() }

@@ -331,8 +331,9 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(ctx context.Context, in *CreateCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
+	// are given back.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(ctx context.Context, in *CancelCampaignRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -340,7 +341,7 @@ type RewardAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*Summary, error)
-	// Rewards of a member, of a campaign and status, or of a status, newest first.
+	// Lists rewards, newest first: all, or those in a status, of a campaign, of a member.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRewards(ctx context.Context, in *ListRewardsRequest, opts ...grpc.CallOption) (*ListRewardsResponse, error)
@@ -502,8 +503,9 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
 	CreateCampaign(context.Context, *CreateCampaignRequest) (*Campaign, error)
-	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as CancelReward
-	// does, in chunks after the answer.
+	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
+	// CancelReward does, in chunks after the answer. The first cancellation decides whether prizes
+	// are given back.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, CAMPAIGN_NOT_FOUND.
 	CancelCampaign(context.Context, *CancelCampaignRequest) (*emptypb.Empty, error)
@@ -511,7 +513,7 @@ type RewardAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetSummary(context.Context, *GetSummaryRequest) (*Summary, error)
-	// Rewards of a member, of a campaign and status, or of a status, newest first.
+	// Lists rewards, newest first: all, or those in a status, of a campaign, of a member.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRewards(context.Context, *ListRewardsRequest) (*ListRewardsResponse, error)

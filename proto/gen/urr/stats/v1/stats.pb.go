@@ -234,7 +234,9 @@ type OperatorEventStats struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Counts *EventStats            `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
 	// One per currency, by its code.
-	Revenue       []*Revenue `protobuf:"bytes,2,rep,name=revenue,proto3" json:"revenue,omitempty"`
+	Revenue []*Revenue `protobuf:"bytes,2,rep,name=revenue,proto3" json:"revenue,omitempty"`
+	// Zeroes for an event that is no reward campaign.
+	Rewards       *RewardStats `protobuf:"bytes,3,opt,name=rewards,proto3" json:"rewards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +285,96 @@ func (x *OperatorEventStats) GetRevenue() []*Revenue {
 	return nil
 }
 
+func (x *OperatorEventStats) GetRewards() *RewardStats {
+	if x != nil {
+		return x.Rewards
+	}
+	return nil
+}
+
+// What has happened to the rewards of a campaign. A reward that failed or was cancelled may be paid
+// later, and then counts twice.
+type RewardStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rewards paid.
+	Paid int64 `protobuf:"varint,1,opt,name=paid,proto3" json:"paid,omitempty"`
+	// How often a reward was given up, or left for an operator to resolve.
+	Failed int64 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Rewards cancelled.
+	Cancelled int64 `protobuf:"varint,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// The sum of the points paid.
+	PointsPaid int64 `protobuf:"varint,4,opt,name=points_paid,json=pointsPaid,proto3" json:"points_paid,omitempty"`
+	// When one of these last changed; absent while all are zero.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RewardStats) Reset() {
+	*x = RewardStats{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RewardStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RewardStats) ProtoMessage() {}
+
+func (x *RewardStats) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RewardStats.ProtoReflect.Descriptor instead.
+func (*RewardStats) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RewardStats) GetPaid() int64 {
+	if x != nil {
+		return x.Paid
+	}
+	return 0
+}
+
+func (x *RewardStats) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *RewardStats) GetCancelled() int64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *RewardStats) GetPointsPaid() int64 {
+	if x != nil {
+		return x.PointsPaid
+	}
+	return 0
+}
+
+func (x *RewardStats) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 // Confirmed reservation and membership payments minus refunds, per currency, in minor units.
 type Revenue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -303,7 +395,7 @@ type Revenue struct {
 
 func (x *Revenue) Reset() {
 	*x = Revenue{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +407,7 @@ func (x *Revenue) String() string {
 func (*Revenue) ProtoMessage() {}
 
 func (x *Revenue) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +420,7 @@ func (x *Revenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revenue.ProtoReflect.Descriptor instead.
 func (*Revenue) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Revenue) GetCurrency() string {
@@ -394,10 +486,19 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x8a\x01\n" +
 	" GetEventStatsForOperatorsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"w\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xac\x01\n" +
 	"\x12OperatorEventStats\x120\n" +
 	"\x06counts\x18\x01 \x01(\v2\x18.urr.stats.v1.EventStatsR\x06counts\x12/\n" +
-	"\arevenue\x18\x02 \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\"\xa7\x01\n" +
+	"\arevenue\x18\x02 \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\x123\n" +
+	"\arewards\x18\x03 \x01(\v2\x19.urr.stats.v1.RewardStatsR\arewards\"\xb3\x01\n" +
+	"\vRewardStats\x12\x12\n" +
+	"\x04paid\x18\x01 \x01(\x03R\x04paid\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\x1c\n" +
+	"\tcancelled\x18\x03 \x01(\x03R\tcancelled\x12\x1f\n" +
+	"\vpoints_paid\x18\x04 \x01(\x03R\n" +
+	"pointsPaid\x129\n" +
+	"\n" +
+	"updated_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xa7\x01\n" +
 	"\aRevenue\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x1c\n" +
 	"\tconfirmed\x18\x02 \x01(\x03R\tconfirmed\x12\x1a\n" +
@@ -425,30 +526,33 @@ func file_urr_stats_v1_stats_proto_rawDescGZIP() []byte {
 	return file_urr_stats_v1_stats_proto_rawDescData
 }
 
-var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_urr_stats_v1_stats_proto_goTypes = []any{
 	(*GetEventStatsRequest)(nil),             // 0: urr.stats.v1.GetEventStatsRequest
 	(*EventStats)(nil),                       // 1: urr.stats.v1.EventStats
 	(*GetEventStatsForOperatorsRequest)(nil), // 2: urr.stats.v1.GetEventStatsForOperatorsRequest
 	(*OperatorEventStats)(nil),               // 3: urr.stats.v1.OperatorEventStats
-	(*Revenue)(nil),                          // 4: urr.stats.v1.Revenue
-	(*timestamppb.Timestamp)(nil),            // 5: google.protobuf.Timestamp
-	(*v1.Caller)(nil),                        // 6: urr.common.v1.Caller
+	(*RewardStats)(nil),                      // 4: urr.stats.v1.RewardStats
+	(*Revenue)(nil),                          // 5: urr.stats.v1.Revenue
+	(*timestamppb.Timestamp)(nil),            // 6: google.protobuf.Timestamp
+	(*v1.Caller)(nil),                        // 7: urr.common.v1.Caller
 }
 var file_urr_stats_v1_stats_proto_depIdxs = []int32{
-	5, // 0: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
-	6, // 1: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	6, // 0: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
+	7, // 1: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
 	1, // 2: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
-	4, // 3: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
-	0, // 4: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
-	2, // 5: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
-	1, // 6: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
-	3, // 7: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 3: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
+	4, // 4: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
+	6, // 5: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
+	0, // 6: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
+	2, // 7: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
+	1, // 8: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
+	3, // 9: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_urr_stats_v1_stats_proto_init() }
@@ -462,7 +566,7 @@ func file_urr_stats_v1_stats_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_stats_v1_stats_proto_rawDesc), len(file_urr_stats_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,11 +33,11 @@ export async function call<T>(method: string, path: string, options: CallOptions
 }
 
 /**
- * Calls with an idempotency key and retries temporary failures: a response may be lost, and without
- * the key a retry would be refused because of the first attempt.
+ * Calls with an idempotency key, by default a new one, and retries temporary failures: a response
+ * may be lost, and without the key a retry would be refused because of the first attempt.
  */
 export async function once<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-  const headers = { ...options.headers, "Idempotency-Key": uuid() };
+  const headers = { "Idempotency-Key": uuid(), ...options.headers };
   for (let failures = 1; ; failures++) {
     try {
       return await call<T>(method, path, { ...options, headers });

@@ -35,6 +35,9 @@ export function startFrame(): void {
   }
 }
 
+/** Whether the page was requested with a session. */
+export const hasSession = (): boolean => document.getElementById("sign-out") !== null;
+
 /** Sets the heading and the title of the page once its subject is known. */
 export function setHeading(text: string): void {
   const heading = document.querySelector("main > h1");

@@ -10,13 +10,17 @@ interface PageData {
   page: string;
   lang: "en" | "ko";
   devLogin: boolean;
+  // Whether campaigns and rewards are served.
+  rewards: boolean;
   clock: string;
   strings: Partial<Catalogue>;
 }
 
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
-/** The sentences of a group in the page: "common", "wait", "sale" and that of the page. */
+/**
+ * The sentences of a group in the page: "common", "wait", "sale", "reward" and that of the page.
+ */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];
   if (!found) throw new Error(`no sentences for ${group}`);
@@ -30,8 +34,8 @@ export function pathPart(n: number): string {
 
 /**
  * The path, or "/" if it may lead to another site: browsers read "\\" as "/", remove tabs and line
- * breaks, and resolve dot segments, so that "/.//host" is the URL "//host". The gateway has the same
- * rule, `edge.OwnPath`; the cases of both are in test/return-paths.json.
+ * breaks, and resolve dot segments, so that "/.//host" is the URL "//host". The gateway has the
+ * same rule, `edge.OwnPath`; the cases of both are in test/return-paths.json.
  */
 export function ownPath(path: string | null | undefined): string {
   if (!path || /[\u0000-\u0020\u007f]/.test(path)) return "/";

@@ -131,3 +131,74 @@ export interface Payment {
   status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDING" | "REFUNDED";
   declineCode?: string;
 }
+
+export type RewardStatus = "PENDING" | "PROCESSING" | "SUCCESS" | "FAILED" | "CANCELLED";
+
+export interface Reward {
+  allocationId: string;
+  kind: "POINT" | "COUPON";
+  // Points, or the number of the coupon.
+  value: number;
+  reason: "DAILY" | "MILESTONE" | "DRAW" | "WINNER";
+  status: RewardStatus;
+  createdAt: string;
+  eventId: string;
+}
+
+export interface Milestone {
+  // Days in a row.
+  day: number;
+  kind: Reward["kind"];
+  value: number;
+  // Paid at each multiple of the day.
+  every: boolean;
+}
+
+export interface Prize {
+  name: string;
+  // NONE is a blank.
+  kind: Reward["kind"] | "NONE";
+  value: number;
+  // What is left; absent: without limit.
+  stock?: number;
+}
+
+export type CampaignStatus = "SCHEDULED" | "OPEN" | "CLOSED" | "CANCELLED";
+
+export interface Campaign {
+  eventId: string;
+  title: string;
+  kind: "ATTENDANCE" | "RANDOM" | "REQUEST_WINNERS";
+  opensAt: string;
+  closesAt: string;
+  status: CampaignStatus;
+  // The reward of each day, or of each winner.
+  daily?: { kind: Reward["kind"]; value: number };
+  milestones: Milestone[];
+  prizes: Prize[];
+  drawsPerMember: number;
+  // What draws are counted by: DAY is a day in Korea.
+  period: "CAMPAIGN" | "DAY";
+}
+
+/** An attendance, a draw or a win. */
+export interface Entry {
+  entryId: string;
+  day?: string;
+  streak?: number;
+  // Absent from a draw when all prizes were gone.
+  prize?: Prize;
+  rewards: Reward[];
+  repeated: boolean;
+}
+
+/** What the visitor has done in a campaign. */
+export interface Part {
+  days: string[];
+  streak: number;
+  milestones: number[];
+  drawsLeft: number;
+  today: string;
+  // Today's attendance, the draws of the period, or the wins; newest first.
+  entries: Entry[];
+}

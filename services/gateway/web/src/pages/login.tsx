@@ -15,6 +15,7 @@ function Reason() {
     [/^\/queue\//, t.toQueue],
     [/^\/events\/[^/]+\/(seats|book)$/, t.toChoice],
     [/^\/checkout\//, t.toCheckout],
+    [/^\/rewards\//, t.toRewards],
     [/^\/my$/, t.toMy],
   ];
   const path = new URL(returnTo, location.origin).pathname;

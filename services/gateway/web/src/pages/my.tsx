@@ -1,18 +1,20 @@
-// The reservations and tickets of the visitor.
+// The reservations, tickets and rewards of the visitor.
 
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
 import { bySeat, groupByReservation } from "../lib/order";
-import { fill, strings } from "../lib/page";
+import { fill, page, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
+import { CampaignName, rewardText, StatusBadge } from "../lib/reward";
 import { start } from "../lib/start";
-import type { Reservation, Ticket } from "../lib/types";
+import type { Reservation, Reward, Ticket } from "../lib/types";
 import { Announce, Failure } from "../lib/ui";
 
 const t = strings("my");
 const common = strings("common");
+const words = strings("reward");
 
 function TicketCard({ ticket }: { ticket: Ticket }) {
   const [copied, setCopied] = useState(false);
@@ -94,6 +96,19 @@ function ReservationCard({ reservation, reload }: { reservation: Reservation; re
   );
 }
 
+function RewardCard({ reward }: { reward: Reward }) {
+  return (
+    <li class="card">
+      <StatusBadge status={reward.status} />
+      <h3>{rewardText(reward)}</h3>
+      <p>{words[reward.reason] ?? reward.reason}</p>
+      <p class="muted">
+        <CampaignName eventId={reward.eventId} /> · {fill(t.earned, { time: formatTime(reward.createdAt) })}
+      </p>
+    </li>
+  );
+}
+
 function My() {
   const [announcement, setAnnouncement] = useState("");
   return (
@@ -124,6 +139,16 @@ function My() {
           )}
         />
       </section>
+      {page.rewards && (
+        <section aria-labelledby="rewards">
+          <h2 id="rewards">{t.rewards}</h2>
+          <Paged<Reward>
+            path="/my/rewards"
+            none={t.noRewards}
+            item={(reward) => <RewardCard key={reward.allocationId} reward={reward} />}
+          />
+        </section>
+      )}
       <Announce text={announcement} />
     </>
   );

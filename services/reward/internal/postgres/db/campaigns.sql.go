@@ -10,12 +10,19 @@ import (
 	"time"
 )
 
-const AllocationsOfEntry = `-- name: AllocationsOfEntry :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE entry_id = $1 ORDER BY id
+const AllocationsOfEntries = `-- name: AllocationsOfEntries :many
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND entry_id = ANY($2::bigint[]) ORDER BY id
 `
 
-func (q *Queries) AllocationsOfEntry(ctx context.Context, entryID int64) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, AllocationsOfEntry, entryID)
+type AllocationsOfEntriesParams struct {
+	MemberID string
+	EntryIds []int64
+}
+
+// AllocationsOfEntries reads along the member's allocations: an index of entries would cost each
+// payout two writes.
+func (q *Queries) AllocationsOfEntries(ctx context.Context, arg AllocationsOfEntriesParams) ([]EventRewardAllocation, error) {
+	rows, err := q.db.Query(ctx, AllocationsOfEntries, arg.MemberID, arg.EntryIds)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +88,7 @@ func (q *Queries) CountEntries(ctx context.Context, arg CountEntriesParams) (int
 }
 
 const EntriesOf = `-- name: EntriesOf :many
-SELECT period, draw_no, streak FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400
+SELECT id, period, draw_no, streak, prize_id FROM event_entry WHERE event_id = $1 AND member_id = $2 ORDER BY period DESC, draw_no DESC LIMIT 400
 `
 
 type EntriesOfParams struct {
@@ -90,9 +97,11 @@ type EntriesOfParams struct {
 }
 
 type EntriesOfRow struct {
-	Period string
-	DrawNo int32
-	Streak int32
+	ID      int64
+	Period  string
+	DrawNo  int32
+	Streak  int32
+	PrizeID *int64
 }
 
 // EntriesOf lists a member's entries in a campaign, newest first.
@@ -105,7 +114,13 @@ func (q *Queries) EntriesOf(ctx context.Context, arg EntriesOfParams) ([]Entries
 	var items []EntriesOfRow
 	for rows.Next() {
 		var i EntriesOfRow
-		if err := rows.Scan(&i.Period, &i.DrawNo, &i.Streak); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Period,
+			&i.DrawNo,
+			&i.Streak,
+			&i.PrizeID,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -463,16 +478,16 @@ func (q *Queries) Prizes(ctx context.Context, eventID string) ([]Prize, error) {
 
 const ReachedMilestones = `-- name: ReachedMilestones :many
 SELECT DISTINCT milestone::int AS day FROM event_reward_allocation
-WHERE member_id = $1 AND event_id = $2 AND milestone IS NOT NULL
+WHERE event_id = $1 AND member_id = $2 AND milestone IS NOT NULL
 `
 
 type ReachedMilestonesParams struct {
-	MemberID string
 	EventID  string
+	MemberID string
 }
 
 func (q *Queries) ReachedMilestones(ctx context.Context, arg ReachedMilestonesParams) ([]int32, error) {
-	rows, err := q.db.Query(ctx, ReachedMilestones, arg.MemberID, arg.EventID)
+	rows, err := q.db.Query(ctx, ReachedMilestones, arg.EventID, arg.MemberID)
 	if err != nil {
 		return nil, err
 	}

@@ -10,29 +10,11 @@ import (
 	"time"
 )
 
-const Backlog = `-- name: Backlog :one
-SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.held_at IS NOT NULL) AS held,
-       coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(d.oldest)) FROM (
-           SELECT (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-                   WHERE a.reward_kind = k.kind AND a.reward_status = s.status AND a.next_retry_at IS NOT NULL) AS oldest
-           FROM (VALUES ('POINT'), ('COUPON')) AS k (kind), (VALUES ('PENDING'), ('FAILED')) AS s (status)) AS d), 0)::float8 AS oldest_due_seconds
-`
-
-type BacklogRow struct {
-	Held             int64
-	OldestDueSeconds float64
-}
-
-// Backlog is measured for the metrics.
-func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, Backlog, now)
-	var i BacklogRow
-	err := row.Scan(&i.Held, &i.OldestDueSeconds)
-	return i, err
-}
-
 const ByEvent = `-- name: ByEvent :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE event_id = $1 AND reward_status = $2 AND id < $3 ORDER BY id DESC LIMIT $4
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (event_id, reward_status, id) < ($1::text, $2::text, $3::bigint)
+  AND event_id >= $1::text AND reward_status >= $2::text
+ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT $4
 `
 
 type ByEventParams struct {
@@ -98,18 +80,32 @@ func (q *Queries) ByEvent(ctx context.Context, arg ByEventParams) ([]EventReward
 }
 
 const ByMember = `-- name: ByMember :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE member_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (member_id, id) < ($1::text, $2::bigint) AND member_id >= $1::text
+  AND $3::text IN ('', event_id) AND $4::text IN ('', reward_status)
+ORDER BY member_id DESC, id DESC LIMIT $5
 `
 
 type ByMemberParams struct {
-	MemberID string
-	Before   int64
-	Page     int32
+	MemberID     string
+	Before       int64
+	EventID      string
+	RewardStatus string
+	Page         int32
 }
 
-// ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+// ByMember lists a member's allocations, newest first, of one campaign and status or of all; the
+// page ends before the id of the cursor. Here and below, two inequalities stand for an equality:
+// the order by id alone is also that of the primary key, along which the planner would skip any
+// number of rows.
 func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewardAllocation, error) {
-	rows, err := q.db.Query(ctx, ByMember, arg.MemberID, arg.Before, arg.Page)
+	rows, err := q.db.Query(ctx, ByMember,
+		arg.MemberID,
+		arg.Before,
+		arg.EventID,
+		arg.RewardStatus,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +154,9 @@ func (q *Queries) ByMember(ctx context.Context, arg ByMemberParams) ([]EventRewa
 }
 
 const ByStatus = `-- name: ByStatus :many
-SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation WHERE reward_status = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, event_id, member_id, entry_id, reward_kind, reward_value, reason, milestone, reward_status, idempotency_key, resends, external_transaction_id, processed_at, retry_count, next_retry_at, error_code, error_message, version, lease_until, unknown_since, last_call_at, ask_first, cancel_requested_at, restock, recoveries, voided_at, held_at, created_at FROM event_reward_allocation
+WHERE (reward_status, id) < ($1::text, $2::bigint) AND reward_status >= $1::text
+ORDER BY reward_status DESC, id DESC LIMIT $3
 `
 
 type ByStatusParams struct {
@@ -217,7 +215,10 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]EventRewa
 }
 
 const CallsOf = `-- name: CallsOf :many
-SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version
+SELECT version, action, sent_at, ended_at, outcome, error FROM (
+    SELECT allocation_id, version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
+) AS latest
+ORDER BY version
 `
 
 type CallsOfRow struct {
@@ -229,6 +230,8 @@ type CallsOfRow struct {
 	Error   *string
 }
 
+// CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is
+// called again and again.
 func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow, error) {
 	rows, err := q.db.Query(ctx, CallsOf, allocationID)
 	if err != nil {
@@ -257,7 +260,8 @@ func (q *Queries) CallsOf(ctx context.Context, allocationID int64) ([]CallsOfRow
 }
 
 const CampaignCancelDone = `-- name: CampaignCancelDone :exec
-UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp()) WHERE event_id = $1
+UPDATE campaigns SET cancel_done_at = coalesce($2::timestamptz, clock_timestamp())
+WHERE event_id = $1 AND cancelled_at < coalesce($2::timestamptz, now()) - interval '10 s'
 `
 
 type CampaignCancelDoneParams struct {
@@ -265,65 +269,27 @@ type CampaignCancelDoneParams struct {
 	Now     *time.Time
 }
 
+// CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not
+// seen its mark: they take 8 s at most.
 func (q *Queries) CampaignCancelDone(ctx context.Context, arg CampaignCancelDoneParams) error {
 	_, err := q.db.Exec(ctx, CampaignCancelDone, arg.EventID, arg.Now)
 	return err
 }
 
-const CampaignsOfPromotion = `-- name: CampaignsOfPromotion :many
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
-`
-
-func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) ([]Campaign, error) {
-	rows, err := q.db.Query(ctx, CampaignsOfPromotion, promotionID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Campaign
-	for rows.Next() {
-		var i Campaign
-		if err := rows.Scan(
-			&i.EventID,
-			&i.Title,
-			&i.Kind,
-			&i.OpensAt,
-			&i.ClosesAt,
-			&i.PromotionID,
-			&i.DailyKind,
-			&i.DailyValue,
-			&i.DrawsPerMember,
-			&i.Period,
-			&i.CancelledAt,
-			&i.CancelRestock,
-			&i.CancelDoneAt,
-			&i.WinnersAfter,
-			&i.WinnersDoneAt,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const Cancel = `-- name: Cancel :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY($3::bigint[]) AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND a.cancel_requested_at IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()), restock = $2::bool,
     reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce($1::timestamptz, now()) END,
+    held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
 RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
@@ -338,8 +304,9 @@ type CancelRow struct {
 	Now                   time.Time
 }
 
-// Cancel cancels allocations of which nothing is under way. The others are marked: their provider is asked, and they end as SUCCESS or
-// CANCELLED. One that is held stays so until an operator resolves it.
+// Cancel cancels allocations of which nothing is under way. The others are marked: their provider
+// is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
+// resolves it.
 func (q *Queries) Cancel(ctx context.Context, arg CancelParams) ([]CancelRow, error) {
 	rows, err := q.db.Query(ctx, Cancel, arg.Now, arg.Restock, arg.Ids)
 	if err != nil {
@@ -421,7 +388,9 @@ func (q *Queries) CancellingCampaigns(ctx context.Context) ([]CancellingCampaign
 
 const FailedIDs = `-- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = 'FAILED' AND id > $2 AND next_retry_at IS NULL ORDER BY id LIMIT $3
+WHERE (event_id, reward_status, id) > ($1::text, 'FAILED', $2::bigint)
+  AND event_id <= $1::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $3
 `
 
 type FailedIDsParams struct {
@@ -430,7 +399,8 @@ type FailedIDsParams struct {
 	Chunk   int32
 }
 
-// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
+// FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
+// that are held wait for an operator who looks at each.
 func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, FailedIDs, arg.EventID, arg.After, arg.Chunk)
 	if err != nil {
@@ -452,7 +422,8 @@ func (q *Queries) FailedIDs(ctx context.Context, arg FailedIDsParams) ([]int64, 
 }
 
 const GetAllocation = `-- name: GetAllocation :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id WHERE a.id = $1
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+FROM event_reward_allocation AS a WHERE a.id = $1
 `
 
 type GetAllocationRow struct {
@@ -498,32 +469,12 @@ func (q *Queries) GetAllocation(ctx context.Context, id int64) (GetAllocationRow
 	return i, err
 }
 
-const InsertWinner = `-- name: InsertWinner :exec
-INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
-`
-
-type InsertWinnerParams struct {
-	RequestID   string
-	PromotionID string
-	MemberID    string
-	AnnouncedAt time.Time
-}
-
-// InsertWinner keeps an announced winner; a repeated announcement changes nothing.
-func (q *Queries) InsertWinner(ctx context.Context, arg InsertWinnerParams) error {
-	_, err := q.db.Exec(ctx, InsertWinner,
-		arg.RequestID,
-		arg.PromotionID,
-		arg.MemberID,
-		arg.AnnouncedAt,
-	)
-	return err
-}
-
 const LockHeld = `-- name: LockHeld :one
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE OF a
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
+WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE
 `
 
 type LockHeldParams struct {
@@ -534,6 +485,7 @@ type LockHeldParams struct {
 type LockHeldRow struct {
 	EventRewardAllocation EventRewardAllocation
 	CancelledAt           *time.Time
+	CancelRestock         bool
 	Now                   time.Time
 }
 
@@ -571,63 +523,15 @@ func (q *Queries) LockHeld(ctx context.Context, arg LockHeldParams) (LockHeldRow
 		&i.EventRewardAllocation.HeldAt,
 		&i.EventRewardAllocation.CreatedAt,
 		&i.CancelledAt,
+		&i.CancelRestock,
 		&i.Now,
 	)
 	return i, err
 }
 
-const LockPromotion = `-- name: LockPromotion :exec
-SELECT pg_advisory_xact_lock(hashtextextended('winners:' || $1::text, 0))
-`
-
-func (q *Queries) LockPromotion(ctx context.Context, promotionID string) error {
-	_, err := q.db.Exec(ctx, LockPromotion, promotionID)
-	return err
-}
-
-const LockPromotionShared = `-- name: LockPromotionShared :exec
-SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || $1::text, 0))
-`
-
-// LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored, so that each winner meets each campaign.
-func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) error {
-	_, err := q.db.Exec(ctx, LockPromotionShared, promotionID)
-	return err
-}
-
-const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, created_at FROM campaigns
-WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR UPDATE SKIP LOCKED
-`
-
-// LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
-func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
-	row := q.db.QueryRow(ctx, LockUnfinishedWinners)
-	var i Campaign
-	err := row.Scan(
-		&i.EventID,
-		&i.Title,
-		&i.Kind,
-		&i.OpensAt,
-		&i.ClosesAt,
-		&i.PromotionID,
-		&i.DailyKind,
-		&i.DailyValue,
-		&i.DrawsPerMember,
-		&i.Period,
-		&i.CancelledAt,
-		&i.CancelRestock,
-		&i.CancelDoneAt,
-		&i.WinnersAfter,
-		&i.WinnersDoneAt,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
 const MarkCampaignCancelled = `-- name: MarkCampaignCancelled :execrows
-UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, $2::timestamptz, clock_timestamp()), cancel_restock = cancel_restock OR $3::bool
+UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, $2::timestamptz, clock_timestamp()),
+    cancel_restock = CASE WHEN cancelled_at IS NULL THEN $3::bool ELSE cancel_restock END
 WHERE event_id = $1
 `
 
@@ -637,6 +541,7 @@ type MarkCampaignCancelledParams struct {
 	Restock bool
 }
 
+// MarkCampaignCancelled: the first cancellation decides about the stock.
 func (q *Queries) MarkCampaignCancelled(ctx context.Context, arg MarkCampaignCancelledParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MarkCampaignCancelled, arg.EventID, arg.Now, arg.Restock)
 	if err != nil {
@@ -684,25 +589,29 @@ func (q *Queries) ResumeProvider(ctx context.Context, name string) error {
 
 const Retry = `-- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-    WHERE a.id = ANY($2::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL AND c.cancelled_at IS NULL
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at, a.held_at, a.error_code FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce($1::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT f.id FROM chosen AS f
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> $2::text)
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id
 `
 
 type RetryParams struct {
-	Now *time.Time
-	Ids []int64
+	Now            *time.Time
+	UnknownTooLong string
+	Ids            []int64
 }
 
-// Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
+// Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
+// which would read its index. The provider is asked first: an earlier call may have paid after all.
 func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.Ids)
+	rows, err := q.db.Query(ctx, Retry, arg.Now, arg.UnknownTooLong, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
@@ -719,70 +628,6 @@ func (q *Queries) Retry(ctx context.Context, arg RetryParams) ([]int64, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const RewardWinners = `-- name: RewardWinners :execrows
-WITH entries AS (
-    INSERT INTO event_entry (event_id, member_id, period, created_at)
-    SELECT $1, w.member_id, w.request_id, coalesce($5::timestamptz, now())
-    FROM (SELECT unnest($6::text[]) AS request_id, unnest($7::text[]) AS member_id) AS w
-    ON CONFLICT DO NOTHING
-    RETURNING id, member_id, period
-)
-INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, next_retry_at, created_at)
-SELECT $1, e.member_id, e.id, $2, $3, 'WINNER', $4::text || e.member_id || '-' || e.period,
-       coalesce($5::timestamptz, now()), coalesce($5::timestamptz, now())
-FROM entries AS e
-`
-
-type RewardWinnersParams struct {
-	EventID    string
-	Kind       string
-	Value      int64
-	KeyPrefix  string
-	Now        *time.Time
-	RequestIds []string
-	MemberIds  []string
-}
-
-// RewardWinners makes an entry and an allocation for each winner that has none.
-func (q *Queries) RewardWinners(ctx context.Context, arg RewardWinnersParams) (int64, error) {
-	result, err := q.db.Exec(ctx, RewardWinners,
-		arg.EventID,
-		arg.Kind,
-		arg.Value,
-		arg.KeyPrefix,
-		arg.Now,
-		arg.RequestIds,
-		arg.MemberIds,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const SetWinnersCursor = `-- name: SetWinnersCursor :exec
-UPDATE campaigns SET winners_after = $2,
-    winners_done_at = CASE WHEN $3::bool THEN coalesce($4::timestamptz, clock_timestamp()) END
-WHERE event_id = $1
-`
-
-type SetWinnersCursorParams struct {
-	EventID      string
-	WinnersAfter string
-	Done         bool
-	Now          *time.Time
-}
-
-func (q *Queries) SetWinnersCursor(ctx context.Context, arg SetWinnersCursorParams) error {
-	_, err := q.db.Exec(ctx, SetWinnersCursor,
-		arg.EventID,
-		arg.WinnersAfter,
-		arg.Done,
-		arg.Now,
-	)
-	return err
 }
 
 const Summary = `-- name: Summary :many
@@ -828,7 +673,9 @@ func (q *Queries) Summary(ctx context.Context, eventID string) ([]SummaryRow, er
 
 const UncancelledIDs = `-- name: UncancelledIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > $3 ORDER BY id LIMIT $4
+WHERE (event_id, reward_status, id) > ($1::text, $2::text, $3::bigint)
+  AND event_id <= $1::text AND reward_status <= $2::text AND cancel_requested_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT $4
 `
 
 type UncancelledIDsParams struct {
@@ -857,41 +704,6 @@ func (q *Queries) UncancelledIDs(ctx context.Context, arg UncancelledIDsParams) 
 			return nil, err
 		}
 		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const WinnersAfter = `-- name: WinnersAfter :many
-SELECT request_id, member_id FROM winners WHERE promotion_id = $1 AND request_id > $2 ORDER BY request_id LIMIT $3
-`
-
-type WinnersAfterParams struct {
-	PromotionID string
-	After       string
-	Chunk       int32
-}
-
-type WinnersAfterRow struct {
-	RequestID string
-	MemberID  string
-}
-
-func (q *Queries) WinnersAfter(ctx context.Context, arg WinnersAfterParams) ([]WinnersAfterRow, error) {
-	rows, err := q.db.Query(ctx, WinnersAfter, arg.PromotionID, arg.After, arg.Chunk)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WinnersAfterRow
-	for rows.Next() {
-		var i WinnersAfterRow
-		if err := rows.Scan(&i.RequestID, &i.MemberID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

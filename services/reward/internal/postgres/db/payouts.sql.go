@@ -12,45 +12,45 @@ import (
 
 const Claim = `-- name: Claim :many
 WITH lapsed AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $1 AND a.recoveries < $2::int
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at,
+           CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END AS unknown_since
+    FROM event_reward_allocation AS a
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $1 AND a.recoveries + 1 < $2::int
       AND a.lease_until < coalesce($3::timestamptz, now())
     ORDER BY a.id LIMIT $4 FOR UPDATE SKIP LOCKED
 ), fresh AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at, a.unknown_since
+    FROM event_reward_allocation AS a
     WHERE a.reward_status = 'PENDING' AND a.reward_kind = $1 AND a.next_retry_at <= coalesce($3::timestamptz, now())
     ORDER BY a.next_retry_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ), again AS MATERIALIZED (
-    SELECT a.id, a.reward_status FROM event_reward_allocation AS a
+    SELECT a.id, a.event_id, a.reward_status, a.retry_count, a.ask_first, a.cancel_requested_at, a.unknown_since
+    FROM event_reward_allocation AS a
     WHERE a.reward_status = 'FAILED' AND a.reward_kind = $1 AND a.next_retry_at <= coalesce($3::timestamptz, now())
     ORDER BY a.next_retry_at LIMIT $4 FOR UPDATE SKIP LOCKED
 ), picked AS (
-    SELECT due.id, due.reward_status FROM (
-        SELECT id, reward_status, row_number() OVER () AS n FROM lapsed
-        UNION ALL SELECT id, reward_status, row_number() OVER () FROM fresh
-        UNION ALL SELECT id, reward_status, row_number() OVER () FROM again
+    SELECT due.id, due.event_id, due.reward_status, due.retry_count, due.ask_first, due.cancel_requested_at, due.unknown_since, due.n FROM (
+        SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () AS n FROM lapsed
+        UNION ALL SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () FROM fresh
+        UNION ALL SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, row_number() OVER () FROM again
     ) AS due
     WHERE NOT EXISTS (SELECT FROM paused_providers AS paused WHERE paused.name = $1)
-    ORDER BY due.n LIMIT $4
+    ORDER BY due.n, random() LIMIT $4
 ), chosen AS (
-    SELECT p.id, p.reward_status, unknown.since,
-           CASE WHEN a.ask_first OR a.cancel_requested_at IS NOT NULL OR c.cancelled_at IS NOT NULL
-                  OR (unknown.since IS NOT NULL AND a.retry_count >= $5::int)
-                  OR unknown.since < coalesce($3::timestamptz, clock_timestamp()) - make_interval(secs => $6)
+    SELECT p.id, p.reward_status, p.unknown_since,
+           CASE WHEN p.ask_first OR p.cancel_requested_at IS NOT NULL
+                  OR (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = p.event_id) IS NOT NULL
+                  OR (p.unknown_since IS NOT NULL AND p.retry_count >= $5::int)
+                  OR p.unknown_since < coalesce($3::timestamptz, clock_timestamp()) - make_interval(secs => $6)
                 THEN 'ASK' ELSE 'PAY' END AS action
-    FROM picked AS p
-    JOIN event_reward_allocation AS a ON a.id = p.id
-    JOIN campaigns AS c ON c.event_id = a.event_id
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN p.reward_status = 'PROCESSING' THEN coalesce(a.unknown_since, a.last_call_at) ELSE a.unknown_since END AS since
-    ) AS unknown
+    FROM (SELECT id, event_id, reward_status, retry_count, ask_first, cancel_requested_at, unknown_since, n FROM picked LIMIT 100) AS p
 ), claimed AS (
     UPDATE event_reward_allocation AS a
-    SET reward_status = 'PROCESSING', version = a.version + 1, unknown_since = chosen.since,
+    SET reward_status = 'PROCESSING', version = a.version + 1, unknown_since = chosen.unknown_since,
         lease_until = coalesce($3::timestamptz, clock_timestamp()) + make_interval(secs => $7),
         recoveries = a.recoveries + CASE WHEN chosen.reward_status = 'PROCESSING' THEN 1 ELSE 0 END,
         last_call_at = CASE WHEN chosen.action = 'PAY' THEN coalesce($3::timestamptz, clock_timestamp()) ELSE a.last_call_at END
-    FROM chosen WHERE a.id = chosen.id
+    FROM chosen WHERE a.id = chosen.id AND a.id = ANY(ARRAY(SELECT o.id FROM chosen AS o))
     RETURNING a.id, a.version, a.event_id, a.member_id, a.reward_kind, a.reward_value, a.idempotency_key, a.resends, a.last_call_at, chosen.action
 ), calls AS (
     INSERT INTO reward_call (allocation_id, version, action, sent_at)
@@ -82,8 +82,12 @@ type ClaimRow struct {
 	Action         string
 }
 
-// Claim takes due allocations of a kind under a new version and lease, and decides by the database's clock whether each is paid or asked
-// about. Each of the three groups gets a third of the slots first, so that none delays the others.
+// Claim takes due allocations of a kind under a new version and lease, and decides by the
+// database's clock whether each is paid or asked about. Each of the three groups gets a third of
+// the slots first, so that none delays the others. Whatever decides is read by the statement that
+// locks the row: the snapshot of the others may be older. The call of a lapsed row was an ASK if
+// ask_first is set, which only an outcome clears; any other may have paid. The constant limit tells
+// the planner that few rows are chosen of however many.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error) {
 	rows, err := q.db.Query(ctx, Claim,
 		arg.Kind,
@@ -123,49 +127,19 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error
 	return items, nil
 }
 
-const EndCalls = `-- name: EndCalls :exec
-UPDATE reward_call AS c
-SET ended_at = coalesce($1::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
-FROM (
-    SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version,
-           unnest($4::text[]) AS outcome, unnest($5::text[]) AS error
-) AS e
-WHERE c.allocation_id = e.id AND c.version = e.version
-`
-
-type EndCallsParams struct {
-	Now      *time.Time
-	Ids      []int64
-	Versions []int64
-	Outcomes []string
-	Errors   []string
-}
-
-// EndCalls records the outcomes of calls.
-func (q *Queries) EndCalls(ctx context.Context, arg EndCallsParams) error {
-	_, err := q.db.Exec(ctx, EndCalls,
-		arg.Now,
-		arg.Ids,
-		arg.Versions,
-		arg.Outcomes,
-		arg.Errors,
-	)
-	return err
-}
-
 const HoldAbandoned = `-- name: HoldAbandoned :many
 WITH lapsed AS MATERIALIZED (
     SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $3 AND a.recoveries >= $4::int
+    WHERE a.reward_status = 'PROCESSING' AND a.reward_kind = $3 AND a.recoveries + 1 >= $4::int
       AND a.lease_until < coalesce($1::timestamptz, now())
     ORDER BY a.id LIMIT 100 FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL, next_retry_at = NULL,
-    unknown_since = coalesce(a.unknown_since, a.last_call_at),
+    unknown_since = CASE WHEN a.ask_first THEN a.unknown_since ELSE coalesce(a.unknown_since, a.last_call_at) END,
     held_at = coalesce($1::timestamptz, clock_timestamp()), error_code = $2::text, error_message = ''
-FROM lapsed WHERE a.id = lapsed.id
-RETURNING a.id
+WHERE a.id = ANY(ARRAY(SELECT lapsed.id FROM lapsed))
+RETURNING a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
 type HoldAbandonedParams struct {
@@ -175,8 +149,14 @@ type HoldAbandonedParams struct {
 	MaxRecoveries int32
 }
 
-// HoldAbandoned stops allocations whose workers died too often.
-func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]int64, error) {
+type HoldAbandonedRow struct {
+	EventRewardAllocation EventRewardAllocation
+	Now                   time.Time
+}
+
+// HoldAbandoned stops allocations with which too many workers died: those of earlier leases, and
+// that of the lease that has ended. For unknown_since see Claim.
+func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([]HoldAbandonedRow, error) {
 	rows, err := q.db.Query(ctx, HoldAbandoned,
 		arg.Now,
 		arg.Code,
@@ -187,13 +167,43 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []HoldAbandonedRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i HoldAbandonedRow
+		if err := rows.Scan(
+			&i.EventRewardAllocation.ID,
+			&i.EventRewardAllocation.EventID,
+			&i.EventRewardAllocation.MemberID,
+			&i.EventRewardAllocation.EntryID,
+			&i.EventRewardAllocation.RewardKind,
+			&i.EventRewardAllocation.RewardValue,
+			&i.EventRewardAllocation.Reason,
+			&i.EventRewardAllocation.Milestone,
+			&i.EventRewardAllocation.RewardStatus,
+			&i.EventRewardAllocation.IdempotencyKey,
+			&i.EventRewardAllocation.Resends,
+			&i.EventRewardAllocation.ExternalTransactionID,
+			&i.EventRewardAllocation.ProcessedAt,
+			&i.EventRewardAllocation.RetryCount,
+			&i.EventRewardAllocation.NextRetryAt,
+			&i.EventRewardAllocation.ErrorCode,
+			&i.EventRewardAllocation.ErrorMessage,
+			&i.EventRewardAllocation.Version,
+			&i.EventRewardAllocation.LeaseUntil,
+			&i.EventRewardAllocation.UnknownSince,
+			&i.EventRewardAllocation.LastCallAt,
+			&i.EventRewardAllocation.AskFirst,
+			&i.EventRewardAllocation.CancelRequestedAt,
+			&i.EventRewardAllocation.Restock,
+			&i.EventRewardAllocation.Recoveries,
+			&i.EventRewardAllocation.VoidedAt,
+			&i.EventRewardAllocation.HeldAt,
+			&i.EventRewardAllocation.CreatedAt,
+			&i.Now,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -202,25 +212,46 @@ func (q *Queries) HoldAbandoned(ctx context.Context, arg HoldAbandonedParams) ([
 }
 
 const LockForSettle = `-- name: LockForSettle :many
-SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, c.cancelled_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
+WITH ended AS (
+    UPDATE reward_call AS c
+    SET ended_at = coalesce($1::timestamptz, clock_timestamp()), outcome = e.outcome, error = nullif(e.error, '')
+    FROM (
+        SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version,
+               unnest($4::text[]) AS outcome, unnest($5::text[]) AS error
+    ) AS e
+    WHERE c.allocation_id = e.id AND c.version = e.version AND c.allocation_id = ANY($2::bigint[])
+)
+SELECT a.id, a.event_id, a.member_id, a.entry_id, a.reward_kind, a.reward_value, a.reason, a.milestone, a.reward_status, a.idempotency_key, a.resends, a.external_transaction_id, a.processed_at, a.retry_count, a.next_retry_at, a.error_code, a.error_message, a.version, a.lease_until, a.unknown_since, a.last_call_at, a.ask_first, a.cancel_requested_at, a.restock, a.recoveries, a.voided_at, a.held_at, a.created_at, (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
 WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE OF a
 `
 
 type LockForSettleParams struct {
-	Now *time.Time
-	Ids []int64
+	Now      *time.Time
+	Ids      []int64
+	Versions []int64
+	Outcomes []string
+	Errors   []string
 }
 
 type LockForSettleRow struct {
 	EventRewardAllocation EventRewardAllocation
 	CancelledAt           *time.Time
+	CancelRestock         bool
 	Now                   time.Time
 }
 
-// LockForSettle locks allocations in the order of their ids.
+// LockForSettle locks allocations in the order of their ids, and records the outcomes of the calls.
 func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([]LockForSettleRow, error) {
-	rows, err := q.db.Query(ctx, LockForSettle, arg.Now, arg.Ids)
+	rows, err := q.db.Query(ctx, LockForSettle,
+		arg.Now,
+		arg.Ids,
+		arg.Versions,
+		arg.Outcomes,
+		arg.Errors,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +289,7 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 			&i.EventRewardAllocation.HeldAt,
 			&i.EventRewardAllocation.CreatedAt,
 			&i.CancelledAt,
+			&i.CancelRestock,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -270,17 +302,18 @@ func (q *Queries) LockForSettle(ctx context.Context, arg LockForSettleParams) ([
 	return items, nil
 }
 
-const Release = `-- name: Release :exec
+const Release = `-- name: Release :execrows
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($2::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET reward_status = 'FAILED', version = a.version + 1, lease_until = NULL,
     next_retry_at = coalesce($1::timestamptz, now())
-FROM held WHERE a.id = held.id
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type ReleaseParams struct {
@@ -290,21 +323,25 @@ type ReleaseParams struct {
 }
 
 // Release makes allocations due again that were claimed and not sent.
-func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
-	_, err := q.db.Exec(ctx, Release, arg.Now, arg.Ids, arg.Versions)
-	return err
+func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, Release, arg.Now, arg.Ids, arg.Versions)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const Renew = `-- name: Renew :exec
 WITH held AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON a.id = h.id AND a.version = h.version
-    WHERE a.reward_status = 'PROCESSING'
-    ORDER BY a.id FOR UPDATE OF a SKIP LOCKED
+    SELECT a.id, a.version, a.reward_status FROM event_reward_allocation AS a
+    WHERE a.id = ANY($3::bigint[]) ORDER BY a.id FOR UPDATE SKIP LOCKED
 )
 UPDATE event_reward_allocation AS a
 SET lease_until = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $2)
-FROM held WHERE a.id = held.id
+WHERE a.id = ANY(ARRAY(
+    SELECT l.id FROM held AS l
+    JOIN (SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS version) AS h ON h.id = l.id AND h.version = l.version
+    WHERE l.reward_status = 'PROCESSING'))
 `
 
 type RenewParams struct {
@@ -330,16 +367,18 @@ UPDATE event_reward_allocation AS a
 SET reward_status = o.status, version = a.version + 1, lease_until = NULL, recoveries = 0,
     external_transaction_id = nullif(o.transaction_id, ''), processed_at = nullif(o.processed_at, '0001-01-01Z'),
     next_retry_at = nullif(o.next_retry_at, '0001-01-01Z'), retry_count = o.retry_count, resends = o.resends, ask_first = o.ask_first,
-    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), voided_at = nullif(o.voided_at, '0001-01-01Z'),
+    unknown_since = nullif(o.unknown_since, '0001-01-01Z'), last_call_at = nullif(o.last_call_at, '0001-01-01Z'),
+    voided_at = nullif(o.voided_at, '0001-01-01Z'),
     held_at = nullif(o.held_at, '0001-01-01Z'), error_code = nullif(o.code, ''), error_message = nullif(o.message, '')
 FROM (
     SELECT unnest($1::bigint[]) AS id, unnest($2::text[]) AS status, unnest($3::text[]) AS transaction_id,
            unnest($4::timestamptz[]) AS processed_at, unnest($5::timestamptz[]) AS next_retry_at,
            unnest($6::int[]) AS retry_count, unnest($7::int[]) AS resends, unnest($8::bool[]) AS ask_first,
-           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS voided_at,
-           unnest($11::timestamptz[]) AS held_at, unnest($12::text[]) AS code, unnest($13::text[]) AS message
+           unnest($9::timestamptz[]) AS unknown_since, unnest($10::timestamptz[]) AS last_call_at,
+           unnest($11::timestamptz[]) AS voided_at,
+           unnest($12::timestamptz[]) AS held_at, unnest($13::text[]) AS code, unnest($14::text[]) AS message
 ) AS o
-WHERE a.id = o.id
+WHERE a.id = o.id AND a.id = ANY($1::bigint[])
 `
 
 type SettleParams struct {
@@ -352,6 +391,7 @@ type SettleParams struct {
 	Resends        []int32
 	AskFirsts      []bool
 	UnknownSinces  []time.Time
+	LastCallAts    []time.Time
 	VoidedAts      []time.Time
 	HeldAts        []time.Time
 	Codes          []string
@@ -370,6 +410,7 @@ func (q *Queries) Settle(ctx context.Context, arg SettleParams) error {
 		arg.Resends,
 		arg.AskFirsts,
 		arg.UnknownSinces,
+		arg.LastCallAts,
 		arg.VoidedAts,
 		arg.HeldAts,
 		arg.Codes,

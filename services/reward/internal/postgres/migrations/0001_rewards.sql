@@ -17,7 +17,8 @@ CREATE TABLE campaigns (
     cancelled_at     timestamptz,
     cancel_restock   boolean     NOT NULL DEFAULT false,
     cancel_done_at   timestamptz,
-    -- REQUEST_WINNERS: the last of the earlier winners that has been rewarded, and when all of them were.
+    -- REQUEST_WINNERS: the last of the earlier winners that has been rewarded, and when all of them
+    -- were.
     winners_after    text        NOT NULL DEFAULT '',
     winners_done_at  timestamptz,
     created_at       timestamptz NOT NULL DEFAULT now(),
@@ -58,7 +59,8 @@ CREATE TABLE event_entry (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_id   text        NOT NULL REFERENCES campaigns,
     member_id  text        NOT NULL,
-    -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN; winners: the request's id.
+    -- ATTENDANCE and draws per day: the day in Korea, as 2026-03-07; other draws: CAMPAIGN;
+    -- winners: the request's id.
     period     text        NOT NULL,
     draw_no    integer     NOT NULL DEFAULT 1,
     -- ATTENDANCE: consecutive days, this one included.
@@ -117,15 +119,18 @@ CREATE TABLE event_reward_allocation (
 CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
     WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
-CREATE INDEX reward_held ON event_reward_allocation (id) WHERE held_at IS NOT NULL;
-CREATE INDEX reward_entry ON event_reward_allocation (entry_id);
+CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
+CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
+CREATE INDEX reward_milestones ON event_reward_allocation (event_id, member_id, milestone) WHERE milestone IS NOT NULL;
 CREATE INDEX reward_member ON event_reward_allocation (member_id, id);
 CREATE INDEX reward_event ON event_reward_allocation (event_id, reward_status, id);
 CREATE INDEX reward_status ON event_reward_allocation (reward_status, id);
 
--- Every call to a provider; inserted by the claim, before the call.
+-- Every call to a provider; inserted by the claim, before the call. allocation_id has no foreign
+-- key: the claim reads it from the row that it has locked, rows are never deleted, and the check
+-- takes a fifth of the claim's time.
 CREATE TABLE reward_call (
-    allocation_id bigint      NOT NULL REFERENCES event_reward_allocation,
+    allocation_id bigint      NOT NULL,
     version       bigint      NOT NULL,
     action        text        NOT NULL CHECK (action IN ('PAY', 'ASK')),
     sent_at       timestamptz NOT NULL,
@@ -149,6 +154,19 @@ CREATE TABLE paused_providers (
     name      text        PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- PostgreSQL assumes at least ten pages for a table that was never vacuumed or analyzed, and
+-- prefers an index. Once a small table has been vacuumed, reading all of it looks cheaper, and such
+-- a plan stays cached while a campaign fills the table.
+ALTER TABLE campaigns SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE prizes SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE event_entry SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE reward_call SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+ALTER TABLE winners SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+-- Each payout leaves two dead entries in the indexes of the queue, at their front, where every
+-- claim reads. A share of all rows would let them grow with the number of finished rows.
+ALTER TABLE event_reward_allocation SET (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_threshold = 10000, autovacuum_vacuum_scale_factor = 0.01);
 
 -- +goose Down
 DROP TABLE paused_providers;

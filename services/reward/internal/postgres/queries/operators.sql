@@ -1,20 +1,37 @@
 -- GetAllocation returns one allocation with whether its campaign is cancelled.
 -- name: GetAllocation :one
-SELECT sqlc.embed(a), c.cancelled_at FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id WHERE a.id = $1;
+SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at
+FROM event_reward_allocation AS a WHERE a.id = $1;
 
+-- CallsOf lists the latest 200 calls, oldest first: while a provider is overloaded an allocation is
+-- called again and again.
 -- name: CallsOf :many
-SELECT version, action, sent_at, ended_at, outcome, error FROM reward_call WHERE allocation_id = $1 ORDER BY version;
+SELECT version, action, sent_at, ended_at, outcome, error FROM (
+    SELECT * FROM reward_call WHERE allocation_id = $1 ORDER BY version DESC LIMIT 200
+) AS latest
+ORDER BY version;
 
--- ByMember lists a member's allocations, newest first; the page ends before the id of the cursor.
+-- ByMember lists a member's allocations, newest first, of one campaign and status or of all; the
+-- page ends before the id of the cursor. Here and below, two inequalities stand for an equality:
+-- the order by id alone is also that of the primary key, along which the planner would skip any
+-- number of rows.
 -- name: ByMember :many
-SELECT * FROM event_reward_allocation WHERE member_id = $1 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (member_id, id) < (@member_id::text, @before::bigint) AND member_id >= @member_id::text
+  AND @event_id::text IN ('', event_id) AND @reward_status::text IN ('', reward_status)
+ORDER BY member_id DESC, id DESC LIMIT @page;
 
 -- ByEvent lists the allocations of a campaign and status.
 -- name: ByEvent :many
-SELECT * FROM event_reward_allocation WHERE event_id = $1 AND reward_status = $2 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (event_id, reward_status, id) < (@event_id::text, @reward_status::text, @before::bigint)
+  AND event_id >= @event_id::text AND reward_status >= @reward_status::text
+ORDER BY event_id DESC, reward_status DESC, id DESC LIMIT @page;
 
 -- name: ByStatus :many
-SELECT * FROM event_reward_allocation WHERE reward_status = $1 AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM event_reward_allocation
+WHERE (reward_status, id) < (@reward_status::text, @before::bigint) AND reward_status >= @reward_status::text
+ORDER BY reward_status DESC, id DESC LIMIT @page;
 
 -- Summary counts a campaign's allocations.
 -- name: Summary :many
@@ -22,21 +39,23 @@ SELECT reward_status, count(*) AS allocations, coalesce(sum(reward_value) FILTER
        count(*) FILTER (WHERE held_at IS NOT NULL) AS held, count(*) FILTER (WHERE unknown_since IS NOT NULL) AS unknown
 FROM event_reward_allocation WHERE event_id = $1 GROUP BY reward_status ORDER BY reward_status;
 
--- Cancel cancels allocations of which nothing is under way. The others are marked: their provider is asked, and they end as SUCCESS or
--- CANCELLED. One that is held stays so until an operator resolves it.
+-- Cancel cancels allocations of which nothing is under way. The others are marked: their provider
+-- is asked, and they end as SUCCESS or CANCELLED. One that is held stays so until an operator
+-- resolves it.
 -- name: Cancel :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND a.cancel_requested_at IS NULL
-    ORDER BY a.id FOR UPDATE
+    SELECT a.id, a.reward_status, a.cancel_requested_at FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET cancel_requested_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), restock = @restock::bool,
     reward_status = CASE WHEN a.reward_status = 'PROCESSING' OR a.unknown_since IS NOT NULL THEN a.reward_status ELSE 'CANCELLED' END,
     next_retry_at = CASE WHEN a.reward_status = 'PROCESSING' OR a.held_at IS NOT NULL THEN a.next_retry_at
                          WHEN a.unknown_since IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+    held_at = CASE WHEN a.unknown_since IS NOT NULL THEN a.held_at END,
     version = a.version + CASE WHEN a.reward_status = 'PROCESSING' THEN 0 ELSE 1 END
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT c.id FROM chosen AS c WHERE c.reward_status IN ('PENDING', 'PROCESSING', 'FAILED') AND c.cancel_requested_at IS NULL))
 RETURNING sqlc.embed(a), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
 -- Restock gives the prizes of cancelled entries back.
@@ -47,32 +66,42 @@ WITH back AS MATERIALIZED (
 )
 UPDATE prizes AS p SET stock = p.stock + back.n FROM back WHERE p.id = back.id;
 
--- Retry makes failed allocations due. The provider is asked first: an earlier call may have paid after all.
+-- Retry makes failed allocations due; as in Cancel, the status is no condition of the first part,
+-- which would read its index. The provider is asked first: an earlier call may have paid after all.
 -- name: Retry :many
 WITH chosen AS MATERIALIZED (
-    SELECT a.id FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-    WHERE a.id = ANY(@ids::bigint[]) AND a.reward_status = 'FAILED' AND a.cancel_requested_at IS NULL AND c.cancelled_at IS NULL
-    ORDER BY a.id FOR UPDATE OF a
+    SELECT a.id, a.event_id, a.reward_status, a.cancel_requested_at, a.held_at, a.error_code FROM event_reward_allocation AS a
+    WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id FOR UPDATE
 )
 UPDATE event_reward_allocation AS a
 SET next_retry_at = coalesce(sqlc.narg('now')::timestamptz, now()), retry_count = 0, recoveries = 0, ask_first = a.last_call_at IS NOT NULL,
     held_at = NULL, version = a.version + 1
-FROM chosen WHERE a.id = chosen.id
+WHERE a.id = ANY(ARRAY(
+    SELECT f.id FROM chosen AS f
+    WHERE f.reward_status = 'FAILED' AND f.cancel_requested_at IS NULL AND (f.held_at IS NULL OR f.error_code <> @unknown_too_long::text)
+      AND (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = f.event_id) IS NULL))
 RETURNING a.id;
 
--- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks.
+-- FailedIDs lists allocations of a campaign that have failed for good, for a retry in chunks. Those
+-- that are held wait for an operator who looks at each.
 -- name: FailedIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = 'FAILED' AND id > @after AND next_retry_at IS NULL ORDER BY id LIMIT @chunk;
+WHERE (event_id, reward_status, id) > (@event_id::text, 'FAILED', @after::bigint)
+  AND event_id <= @event_id::text AND reward_status <= 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT @chunk;
 
 -- LockHeld locks an allocation that is held.
 -- name: LockHeld :one
-SELECT sqlc.embed(a), c.cancelled_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
-FROM event_reward_allocation AS a JOIN campaigns AS c ON c.event_id = a.event_id
-WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE OF a;
+SELECT sqlc.embed(a), (SELECT c.cancelled_at FROM campaigns AS c WHERE c.event_id = a.event_id) AS cancelled_at,
+       (SELECT r.cancel_restock FROM campaigns AS r WHERE r.event_id = a.event_id) AS cancel_restock,
+       coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
+FROM event_reward_allocation AS a
+WHERE a.id = $1 AND a.held_at IS NOT NULL FOR UPDATE;
 
+-- MarkCampaignCancelled: the first cancellation decides about the stock.
 -- name: MarkCampaignCancelled :execrows
-UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, sqlc.narg('now')::timestamptz, clock_timestamp()), cancel_restock = cancel_restock OR @restock::bool
+UPDATE campaigns SET cancelled_at = coalesce(cancelled_at, sqlc.narg('now')::timestamptz, clock_timestamp()),
+    cancel_restock = CASE WHEN cancelled_at IS NULL THEN @restock::bool ELSE cancel_restock END
 WHERE event_id = $1;
 
 -- name: CancellingCampaigns :many
@@ -81,63 +110,18 @@ SELECT event_id, cancel_restock FROM campaigns WHERE cancelled_at IS NOT NULL AN
 -- UncancelledIDs lists a chunk of a cancelled campaign's allocations that are not cancelled yet.
 -- name: UncancelledIDs :many
 SELECT id FROM event_reward_allocation
-WHERE event_id = $1 AND reward_status = $2 AND cancel_requested_at IS NULL AND id > @after ORDER BY id LIMIT @chunk;
+WHERE (event_id, reward_status, id) > (@event_id::text, @reward_status::text, @after::bigint)
+  AND event_id <= @event_id::text AND reward_status <= @reward_status::text AND cancel_requested_at IS NULL
+ORDER BY event_id, reward_status, id LIMIT @chunk;
 
+-- CampaignCancelDone ends the cancellation of a campaign once no transaction can run that has not
+-- seen its mark: they take 8 s at most.
 -- name: CampaignCancelDone :exec
-UPDATE campaigns SET cancel_done_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) WHERE event_id = $1;
+UPDATE campaigns SET cancel_done_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+WHERE event_id = $1 AND cancelled_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '10 s';
 
 -- name: PauseProvider :exec
 INSERT INTO paused_providers (name, paused_at) VALUES ($1, coalesce(sqlc.narg('now')::timestamptz, now())) ON CONFLICT DO NOTHING;
 
 -- name: ResumeProvider :exec
 DELETE FROM paused_providers WHERE name = $1;
-
--- Backlog is measured for the metrics.
--- name: Backlog :one
-SELECT (SELECT count(*) FROM event_reward_allocation AS h WHERE h.held_at IS NOT NULL) AS held,
-       coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(d.oldest)) FROM (
-           SELECT (SELECT min(a.next_retry_at) FROM event_reward_allocation AS a
-                   WHERE a.reward_kind = k.kind AND a.reward_status = s.status AND a.next_retry_at IS NOT NULL) AS oldest
-           FROM (VALUES ('POINT'), ('COUPON')) AS k (kind), (VALUES ('PENDING'), ('FAILED')) AS s (status)) AS d), 0)::float8 AS oldest_due_seconds;
-
--- LockPromotion excludes the creation of campaigns of a promotion while winners of it are stored, so that each winner meets each campaign.
--- name: LockPromotionShared :exec
-SELECT pg_advisory_xact_lock_shared(hashtextextended('winners:' || @promotion_id::text, 0));
-
--- name: LockPromotion :exec
-SELECT pg_advisory_xact_lock(hashtextextended('winners:' || @promotion_id::text, 0));
-
--- InsertWinner keeps an announced winner; a repeated announcement changes nothing.
--- name: InsertWinner :exec
-INSERT INTO winners (request_id, promotion_id, member_id, announced_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
-
--- name: CampaignsOfPromotion :many
-SELECT * FROM campaigns WHERE promotion_id = @promotion_id::text AND cancelled_at IS NULL ORDER BY event_id;
-
--- LockUnfinishedWinners locks a campaign whose promotion had winners before it was created.
--- name: LockUnfinishedWinners :one
-SELECT * FROM campaigns
-WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
-ORDER BY event_id LIMIT 1 FOR UPDATE SKIP LOCKED;
-
--- name: WinnersAfter :many
-SELECT request_id, member_id FROM winners WHERE promotion_id = @promotion_id AND request_id > @after ORDER BY request_id LIMIT @chunk;
-
--- name: SetWinnersCursor :exec
-UPDATE campaigns SET winners_after = $2,
-    winners_done_at = CASE WHEN @done::bool THEN coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) END
-WHERE event_id = $1;
-
--- RewardWinners makes an entry and an allocation for each winner that has none.
--- name: RewardWinners :execrows
-WITH entries AS (
-    INSERT INTO event_entry (event_id, member_id, period, created_at)
-    SELECT @event_id, w.member_id, w.request_id, coalesce(sqlc.narg('now')::timestamptz, now())
-    FROM (SELECT unnest(@request_ids::text[]) AS request_id, unnest(@member_ids::text[]) AS member_id) AS w
-    ON CONFLICT DO NOTHING
-    RETURNING id, member_id, period
-)
-INSERT INTO event_reward_allocation (event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, next_retry_at, created_at)
-SELECT @event_id, e.member_id, e.id, @kind, @value, 'WINNER', @key_prefix::text || e.member_id || '-' || e.period,
-       coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now())
-FROM entries AS e;

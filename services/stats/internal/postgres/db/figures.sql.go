@@ -88,6 +88,41 @@ func (q *Queries) AddRevenue(ctx context.Context, db DBTX, arg AddRevenueParams)
 	return err
 }
 
+const addRewards = `-- name: AddRewards :exec
+INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid, updated_at)
+SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
+       unnest($5::bigint[]), unnest($6::bigint[]), coalesce($7::timestamptz, now())
+ON CONFLICT (event_id, day) DO UPDATE SET
+    paid        = reward_days.paid + excluded.paid,
+    failed      = reward_days.failed + excluded.failed,
+    cancelled   = reward_days.cancelled + excluded.cancelled,
+    points_paid = reward_days.points_paid + excluded.points_paid,
+    updated_at  = excluded.updated_at
+`
+
+type AddRewardsParams struct {
+	EventIds   []string
+	Days       []time.Time
+	Paid       []int64
+	Failed     []int64
+	Cancelled  []int64
+	PointsPaid []int64
+	Now        *time.Time
+}
+
+func (q *Queries) AddRewards(ctx context.Context, db DBTX, arg AddRewardsParams) error {
+	_, err := db.Exec(ctx, addRewards,
+		arg.EventIds,
+		arg.Days,
+		arg.Paid,
+		arg.Failed,
+		arg.Cancelled,
+		arg.PointsPaid,
+		arg.Now,
+	)
+	return err
+}
+
 const eventCounts = `-- name: EventCounts :one
 SELECT coalesce(sum(created), 0)::bigint AS created, coalesce(sum(confirmed), 0)::bigint AS confirmed,
        coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(expired), 0)::bigint AS expired,
@@ -161,6 +196,35 @@ func (q *Queries) EventRevenue(ctx context.Context, db DBTX, eventID string) ([]
 		return nil, err
 	}
 	return items, nil
+}
+
+const eventRewards = `-- name: EventRewards :one
+SELECT coalesce(sum(paid), 0)::bigint AS paid, coalesce(sum(failed), 0)::bigint AS failed,
+       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(points_paid), 0)::bigint AS points_paid,
+       coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
+FROM reward_days WHERE event_id = $1
+`
+
+type EventRewardsRow struct {
+	Paid       int64
+	Failed     int64
+	Cancelled  int64
+	PointsPaid int64
+	UpdatedAt  time.Time
+}
+
+// As EventCounts.
+func (q *Queries) EventRewards(ctx context.Context, db DBTX, eventID string) (EventRewardsRow, error) {
+	row := db.QueryRow(ctx, eventRewards, eventID)
+	var i EventRewardsRow
+	err := row.Scan(
+		&i.Paid,
+		&i.Failed,
+		&i.Cancelled,
+		&i.PointsPaid,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const nextOffset = `-- name: NextOffset :one

@@ -35,3 +35,13 @@ type RevenueDay struct {
 	Payments  int64
 	Refunds   int64
 }
+
+type RewardDay struct {
+	EventID    string
+	Day        time.Time
+	Paid       int64
+	Failed     int64
+	Cancelled  int64
+	PointsPaid int64
+	UpdatedAt  time.Time
+}

@@ -24,6 +24,17 @@ ON CONFLICT (event_id, day, currency) DO UPDATE SET
     payments  = revenue_days.payments + excluded.payments,
     refunds   = revenue_days.refunds + excluded.refunds;
 
+-- name: AddRewards :exec
+INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid, updated_at)
+SELECT unnest(@event_ids::text[]), unnest(@days::date[]), unnest(@paid::bigint[]), unnest(@failed::bigint[]),
+       unnest(@cancelled::bigint[]), unnest(@points_paid::bigint[]), coalesce(sqlc.narg('now')::timestamptz, now())
+ON CONFLICT (event_id, day) DO UPDATE SET
+    paid        = reward_days.paid + excluded.paid,
+    failed      = reward_days.failed + excluded.failed,
+    cancelled   = reward_days.cancelled + excluded.cancelled,
+    points_paid = reward_days.points_paid + excluded.points_paid,
+    updated_at  = excluded.updated_at;
+
 -- name: NextOffset :one
 SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = @topic AND partition = @partition), 0)::bigint;
 
@@ -44,3 +55,10 @@ SELECT currency, sum(confirmed)::bigint AS confirmed, sum(refunded)::bigint AS r
        sum(payments)::bigint AS payments, sum(refunds)::bigint AS refunds
 FROM revenue_days WHERE event_id = @event_id
 GROUP BY currency ORDER BY currency;
+
+-- name: EventRewards :one
+-- As EventCounts.
+SELECT coalesce(sum(paid), 0)::bigint AS paid, coalesce(sum(failed), 0)::bigint AS failed,
+       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(points_paid), 0)::bigint AS points_paid,
+       coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
+FROM reward_days WHERE event_id = @event_id;

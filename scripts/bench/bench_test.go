@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRoundsAlternateAndTheFirstOnlyWarmsUp(t *testing.T) {
+	t.Parallel()
+	var order string
+	figure := func(name string, values ...float64) side {
+		return func(context.Context) (float64, map[string]float64, error) {
+			order += name
+			v := values[0]
+			values = values[1:]
+			return v, map[string]float64{"part": v / 2}, nil
+		}
+	}
+	rounds, err := measure(t.Context(), 3, figure("s", 100, 10, 20, 40), figure("b", 100, 5, 20, 10))
+	require.NoError(t, err)
+	require.Equal(t, "sb"+"bs"+"sb"+"bs", order)
+	r := summarize(Result{Name: "row", Must: 0.5}, rounds)
+	require.InDelta(t, 20, r.Value, 0)
+	require.InDelta(t, 10, r.Baseline, 0)
+	require.InDelta(t, 0.5, r.Ratio, 0, "the median of the rounds' ratios")
+	require.InDelta(t, 10, r.Parts["part"], 0)
+	require.True(t, r.OK())
+	require.Len(t, r.Raw, 3)
+}
+
+func TestSlowerNamesRowsThatAreMuchSlower(t *testing.T) {
+	t.Parallel()
+	before := []Result{{Name: "same", Ratio: 0.5}, {Name: "slower", Ratio: 0.5}, {Name: "gone", Ratio: 1}}
+	now := []Result{{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}}
+	require.Equal(t, []string{"slower: 0.39, before 0.50"}, Slower(now, before))
+}
+
+func TestCPUTimeCountsWork(t *testing.T) {
+	t.Parallel()
+	before, err := cpuTime(os.Getpid())
+	require.NoError(t, err)
+	for after := before; after-before < 10*time.Millisecond; { // it ends only if work is counted
+		bytes.Repeat([]byte("x"), 1<<20)
+		after, err = cpuTime(os.Getpid())
+		require.NoError(t, err)
+	}
+	_, err = cpuTime(1 << 30)
+	require.ErrorContains(t, err, "does not run")
+}
+
+func TestBareServerRepeatsTheResponse(t *testing.T) {
+	t.Parallel()
+	in, control := io.Pipe()
+	out, printed := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- ServeBare(t.Context(), in, printed) }()
+	go func() { _, _ = io.WriteString(control, `{"header": {"X-One": ["1"]}, "body": "e30="}`+"\n") }()
+	addr := make([]byte, 64)
+	n, err := out.Read(addr)
+	require.NoError(t, err)
+
+	l, err := connect(t.Context(), strings.TrimSpace(string(addr[:n])), 2, [][]byte{[]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")})
+	require.NoError(t, err)
+	require.NoError(t, l.send(t.Context(), 5))
+	require.Equal(t, 5, l.conns[0].next+l.conns[1].next)
+	require.Equal(t, "{}", l.conns[0].body.String())
+	require.NoError(t, l.close())
+	require.NoError(t, control.Close())
+	require.NoError(t, <-ended)
+}
+
+func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
+	t.Parallel()
+	in, control := io.Pipe()
+	require.NoError(t, control.Close())
+	require.ErrorContains(t, ServeBare(t.Context(), in, io.Discard), "read the response to repeat")
+	_, err := connect(t.Context(), "127.0.0.1:1", 1, nil)
+	require.ErrorContains(t, err, "connect")
+}
+
+func TestUnknownRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), Options{Rows: []string{"serving", "nothing"}})
+	require.ErrorContains(t, err, `no row "nothing"; the rows are serving, tier1_check`)
+}

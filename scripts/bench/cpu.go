@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// cpuTime is the CPU time, of user and system, that a process's threads have used. schedstat counts
+// nanoseconds; stat counts hundredths of a second, too coarse for a round.
+func cpuTime(pid int) (time.Duration, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("find the threads of process %d: %w", pid, err)
+	}
+	if len(threads) == 0 {
+		return 0, fmt.Errorf("process %d does not run", pid)
+	}
+	var sum time.Duration
+	for _, path := range threads {
+		raw, err := os.ReadFile(path)
+		if os.IsNotExist(err) {
+			continue // the thread has just ended
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read CPU time: %w", err)
+		}
+		first, _, _ := strings.Cut(string(raw), " ")
+		ns, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read CPU time: %s: %w", path, err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum, nil
+}
+
+// redisCPU is the CPU time that a Redis server has used.
+func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
+	info, err := rdb.InfoMap(ctx, "cpu").Result()
+	if err != nil {
+		return 0, fmt.Errorf("read Redis's CPU time: %w", err)
+	}
+	var sum float64
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		s, err := strconv.ParseFloat(info["CPU"][name], 64)
+		if err != nil {
+			return 0, fmt.Errorf("read Redis's CPU time: %w", err)
+		}
+		sum += s
+	}
+	return time.Duration(sum * float64(time.Second)), nil
+}
+
+// meter reads the CPU time of the processes of a path.
+type meter func(context.Context) (map[string]time.Duration, error)
+
+// spent runs do and returns what each process used meanwhile, per request, in µs.
+func (m meter) spent(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
+	before, err := m(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	after, err := m(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]float64{}
+	for name := range after {
+		used[name] = float64((after[name] - before[name]).Nanoseconds()) / 1000 / float64(requests)
+	}
+	return used, nil
+}

@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"urr.guru/scripts/platform"
+)
+
+const (
+	// users of the HTTP rows, all signed in and waiting in both tiers. With fewer, each of them would
+	// poll more often than the gateway's limits allow.
+	users = 1500
+	// requestsPerRound gives rounds of about a second.
+	requestsPerRound = 4500
+
+	room = "bench-room" // an event whose waiting room admits hardly anybody
+	line = "bench-line" // an event without a waiting room, whose line admits nobody
+)
+
+// poll is a request that the pages repeat.
+type poll struct {
+	name, what  string
+	path        func(visitor) string
+	connections int
+	services    []string
+	must, aim   float64
+}
+
+// visitor is a signed-in browser.
+type visitor struct {
+	address, cookies      string
+	requestID, roomTicket string
+	lineTicket            string
+}
+
+// polls are the rows of requests over HTTP.
+func polls() []poll {
+	fixed := func(path string) func(visitor) string { return func(visitor) string { return path } }
+	return []poll{
+		{
+			name: "serving", what: "GET /vwr-api/vwr/serving/{event}, the poll of tier 1", path: fixed("/vwr-api/vwr/serving/" + room),
+			connections: 32, services: []string{platform.Gateway}, must: 0.80, aim: 0.90,
+		},
+		{
+			name: "tier1_check", what: "GET /vwr-api/vwr/check/{event}/{request} of visitors who wait",
+			path:        func(v visitor) string { return "/vwr-api/vwr/check/" + room + "/" + v.requestID },
+			connections: 32, services: []string{platform.Gateway}, must: 0.72, aim: 0.85,
+		},
+		{
+			name: "queue_status_256", what: "GET /api/v1/queue/status/{event} of visitors who wait, 256 connections", path: fixed("/api/v1/queue/status/" + line),
+			connections: 256, services: []string{platform.Gateway, platform.Queue}, must: 0.40, aim: 0.50,
+		},
+		{
+			name: "queue_status_32", what: "the same, 32 connections", path: fixed("/api/v1/queue/status/" + line),
+			connections: 32, services: []string{platform.Gateway, platform.Queue}, must: 0.22, aim: 0.30,
+		},
+		{
+			name: "event", what: "GET /api/v1/events/{event}", path: fixed("/api/v1/events/" + line),
+			connections: 32, services: []string{platform.Gateway, platform.Ticket}, must: 0.60, aim: 0.80,
+		},
+		{
+			name: "me", what: "GET /api/v1/auth/me", path: fixed("/api/v1/auth/me"),
+			connections: 32, services: []string{platform.Gateway}, must: 0.60, aim: 0.75,
+		},
+	}
+}
+
+// row measures a poll beside a server that writes the same response.
+func (p poll) row(ctx context.Context, w *world, rounds int) (r Result, err error) {
+	var requests [][]byte
+	for _, v := range w.visitors {
+		requests = append(requests, v.request(p.path(v)))
+	}
+	subject, err := connect(ctx, w.platform.Service(platform.Gateway).Addr(0), p.connections, requests)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, subject.close()) }()
+	answer, err := w.record(ctx, p.path(w.visitors[0]), w.visitors[0])
+	if err != nil {
+		return Result{}, err
+	}
+	server, err := startBare(ctx, answer)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
+	plain, err := connect(ctx, server.addr, p.connections, requests)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, plain.close()) }()
+
+	all, err := measure(ctx, rounds, w.side(p.services, subject), bareSide(server, plain))
+	if err != nil {
+		return Result{}, err
+	}
+	return summarize(Result{
+		Name: p.name, What: p.what, Besides: "a net/http handler that writes the same response", Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
+	}, all), nil
+}
+
+// side measures the services of a path. Redis is a part of its own, which does not count: the
+// baseline has no store.
+func (w *world) side(services []string, l *load) side {
+	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
+		times := map[string]time.Duration{}
+		for _, name := range services {
+			for i := range w.platform.Service(name).Replicas() {
+				t, err := cpuTime(w.platform.Service(name).PID(i))
+				if err != nil {
+					return nil, err
+				}
+				times[name] += t
+			}
+		}
+		t, err := redisCPU(ctx, w.platform.Redis())
+		times["redis"] = t
+		return times, err
+	})
+	return func(ctx context.Context) (float64, map[string]float64, error) {
+		parts, err := m.spent(ctx, requestsPerRound, func() error { return l.send(ctx, requestsPerRound) })
+		var sum float64
+		for _, name := range services {
+			sum += parts[name]
+		}
+		return sum, parts, err
+	}
+}
+
+func bareSide(server *bareServer, l *load) side {
+	m := meter(func(context.Context) (map[string]time.Duration, error) {
+		t, err := cpuTime(server.pid)
+		return map[string]time.Duration{"bare": t}, err
+	})
+	return func(ctx context.Context) (float64, map[string]float64, error) {
+		parts, err := m.spent(ctx, requestsPerRound, func() error { return l.send(ctx, requestsPerRound) })
+		return parts["bare"], parts, err
+	}
+}
+
+// request is a browser's request, as a proxy forwards it.
+func (v visitor) request(path string) []byte {
+	header := []string{
+		"GET " + path + " HTTP/1.1", "Host: localhost", "Connection: keep-alive",
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+		"Accept: application/json", "Accept-Encoding: gzip, deflate, br", "Accept-Language: ko-KR,ko;q=0.9,en;q=0.8",
+		"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Referer: http://localhost/queue/" + line,
+		"X-Forwarded-For: " + v.address, "Cookie: " + v.cookies, "X-Vwr-Ticket: " + v.roomTicket, "X-Queue-Ticket: " + v.lineTicket,
+	}
+	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
+}
+
+// record asks the gateway once and keeps the response.
+func (w *world) record(ctx context.Context, path string, v visitor) (recorded, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.platform.Service(platform.Gateway).Addr(0)+path, http.NoBody)
+	if err != nil {
+		return recorded{}, err
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(v.request(path))), "\r\n")[1:] {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	req.Header.Del("Accept-Encoding")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return recorded{}, fmt.Errorf("ask for the response: %w", err)
+	}
+	body, err := readAll(res)
+	if err != nil {
+		return recorded{}, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return recorded{}, fmt.Errorf("%s: %s: %s", path, res.Status, body)
+	}
+	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
+		res.Header.Del(name)
+	}
+	return recorded{Header: res.Header, Body: body}, nil
+}

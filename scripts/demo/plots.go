@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"image/color"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"urr.guru/scripts/crowd"
+)
+
+// Figure is one plot of a report.
+type Figure struct {
+	Title, Text string
+	SVG         template.HTML
+}
+
+// Color is the colour of a line.
+type Color color.RGBA
+
+// Colours of lines.
+var (
+	Blue   = Color{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
+	Orange = Color{R: 0xd9, G: 0x6c, B: 0x06, A: 0xff}
+	Red    = Color{R: 0xb0, G: 0x1e, B: 0x2e, A: 0xff}
+	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
+)
+
+// Line is a value of the samples S over the time of the run.
+type Line[S any] struct {
+	Name   string
+	Color  Color
+	Dashed bool
+	Value  func(S) float64
+}
+
+// Timeline draws lines over the seconds of the run.
+func Timeline[S any](title, text string, samples []S, seconds func(S) float64, lines ...Line[S]) (Figure, error) {
+	p := plot.New()
+	p.X.Label.Text = "seconds"
+	p.Y.Min = 0
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	for _, l := range lines {
+		points := make(plotter.XYs, len(samples))
+		for i, s := range samples {
+			points[i] = plotter.XY{X: seconds(s), Y: l.Value(s)}
+		}
+		curve, err := plotter.NewLine(points)
+		if err != nil {
+			return Figure{}, fmt.Errorf("plot %s: %w", title, err)
+		}
+		curve.Color = color.RGBA(l.Color)
+		curve.Width = vg.Points(1.5)
+		if l.Dashed {
+			curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+		}
+		p.Add(curve)
+		p.Legend.Add(l.Name, curve)
+	}
+	p.Y.Max *= 1.2 // room for the legend above the curves
+	return render(p, title, text)
+}
+
+// Latencies draws one box per step of the journey.
+func Latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
+	p := plot.New()
+	p.Y.Label.Text = "milliseconds"
+	p.Y.Min = 0
+	p.Add(plotter.NewGrid())
+	var names []string
+	for i, s := range steps {
+		box, err := plotter.NewBoxPlot(vg.Points(18), float64(i), plotter.Values(rec.Latencies(s.Step)))
+		if err != nil {
+			return Figure{}, fmt.Errorf("plot latencies: %w", err)
+		}
+		box.FillColor = color.RGBA{R: 0xcf, G: 0xdf, B: 0xf5, A: 0xff}
+		box.Outside = nil // outliers would compress the boxes; the table has the p99
+		box.GlyphStyle.Radius = 0
+		p.Add(box)
+		p.Y.Max = min(p.Y.Max, 4*maxP50(steps)+1)
+		names = append(names, string(s.Step))
+	}
+	p.NominalX(names...)
+	p.X.Tick.Label.Rotation = 0.6
+	p.X.Tick.Label.XAlign = draw.XRight
+	return render(p, "Latency per step",
+		"Milliseconds as the visitors' browsers saw them: the box spans the quartiles, the line is the median, the whiskers 1.5 times the box.")
+}
+
+func maxP50(steps []crowd.Summary) float64 {
+	m := 0.0
+	for _, s := range steps {
+		m = max(m, s.P50)
+	}
+	return m
+}
+
+func render(p *plot.Plot, title, text string) (Figure, error) {
+	canvas := vgsvg.New(24*vg.Centimeter, 9*vg.Centimeter)
+	p.Draw(draw.New(canvas))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return Figure{}, fmt.Errorf("plot %s: %w", title, err)
+	}
+	svg := b.String()
+	if at := strings.Index(svg, "<svg"); at > 0 {
+		svg = svg[at:] // embedded in HTML, SVG has no XML declaration
+	}
+	return Figure{Title: title, Text: text, SVG: template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers and our own names
+}

@@ -1,0 +1,75 @@
+package e2e_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+	"urr.guru/scripts/rewards"
+)
+
+// secondReward is the second replica of reward in a run.
+type secondReward struct{ service *harness.Service }
+
+func (r secondReward) Start(context.Context) error {
+	if !r.service.Running(1) {
+		r.service.Start(1)
+	}
+	return nil
+}
+
+func (r secondReward) Kill() error {
+	r.service.Kill(1)
+	return nil
+}
+
+// Stop leaves the replica to the harness.
+func (secondReward) Stop() error { return nil }
+
+// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it
+// is done.
+func TestRewardsDemo(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{
+		Services: []string{platform.Sandbox, platform.Reward, platform.Gateway}, Replicas: map[string]int{platform.Reward: 2},
+		Env: map[string][]string{
+			platform.Gateway: {"VWR_ADDR="}, // without tier 1
+			platform.Reward: {
+				"REWARD_CALL_TIMEOUT=1s", "REWARD_LEASE=2s", "REWARD_RETRY_MIN=100ms", "REWARD_RETRY_MAX=500ms", "REWARD_SETTLE_TIME=2s",
+			},
+		},
+	})
+	recorder := crowd.NewRecorder()
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), recorder)
+	t.Cleanup(api.Close)
+	reward := p.Service(platform.Reward)
+	d := rewards.New(
+		rewards.Options{Members: 60, Prizes: 6, Limit: time.Hour, Slow: 100 * time.Millisecond, Seed: 7},
+		rewards.Platform{
+			API: api, Recorder: recorder, Provider: p.Wiring().RewardProviderURL(), DB: p.DB(platform.Reward),
+			Replica: secondReward{reward}, Reconcile: func(ctx context.Context) (string, int) { return reward.Command(ctx, "reconcile") },
+		})
+	require.NoError(t, d.Play(t.Context()))
+	v, findings, err := d.Judge(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "demo-rewards ok: members=60 paid_twice=0 unpaid=0 overdrawn=0 differences=0", v.Line(), findings)
+	require.NoError(t, d.Report(t.Context(), v, findings, filepath.Join(t.TempDir(), "report")))
+
+	for _, step := range []struct{ damage, line string }{
+		{"paid_twice", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=0 overdrawn=0 differences=1"},
+		{"overdrawn", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=1 overdrawn=1 differences=1"},
+		{"unpaid", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=2 overdrawn=1 differences=3"},
+	} {
+		require.NoError(t, d.Damage(t.Context(), step.damage))
+		v, findings, err := d.Judge(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, step.line, v.Line(), findings)
+		require.NotEmpty(t, findings)
+	}
+}

@@ -1,0 +1,201 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+	"urr.guru/services/reward/sandbox"
+)
+
+// rewardDetail is a reward as operators see it.
+type rewardDetail struct {
+	AllocationID, MemberID, Status, ErrorCode, ExternalTransactionID string
+	Calls                                                            []struct{ Action, Outcome string }
+}
+
+// awaitReward polls a reward until it has a status.
+func awaitReward(p *harness.Platform, id, status string) (d rewardDetail) {
+	operator := p.Operator()
+	p.Eventually(func(ctx context.Context) error {
+		a, err := operator.Call(ctx, http.MethodGet, "/api/v1/admin/rewards/"+id, nil)
+		d = rewardDetail{}
+		if err := errors.Join(err, a.Decode(&d)); err != nil {
+			return err
+		}
+		if d.Status != status {
+			return fmt.Errorf("the reward %s is still %s: %s", id, d.Status, a.Body)
+		}
+		return nil
+	})
+	return d
+}
+
+// desk is an operator with a campaign of draws, on a platform of which the provider obeys the test.
+type desk struct {
+	t        *testing.T
+	p        *harness.Platform
+	operator *harness.Client
+	event    string
+}
+
+func openDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, p: harness.Start(t, harness.Options{
+		Services: []string{platform.Sandbox, platform.Reward, platform.Gateway},
+		// A refusal is final, and a reward whose calls are unknown waits for an operator after 3 s.
+		Env: map[string][]string{
+			platform.Gateway: {"VWR_ADDR="},
+			platform.Reward: {
+				"REWARD_MAX_ATTEMPTS=1", "REWARD_CALL_TIMEOUT=1s", "REWARD_LEASE=12s", "REWARD_SETTLE_TIME=1s", "REWARD_RETRY_MIN=50ms",
+				"REWARD_RETRY_MAX=200ms", "REWARD_KEY_RETENTION=3s", "REWARD_LOOKUP_RETENTION=3s",
+			},
+		},
+	})}
+	d.operator = d.p.Operator()
+	var created struct{ EventID string }
+	a := d.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", map[string]any{
+		"title": "Draw", "kind": "RANDOM", "opensAt": time.Now().Add(-time.Hour), "closesAt": time.Now().Add(time.Hour),
+		"prizes": []map[string]any{{"name": "P", "kind": "POINT", "value": 5, "weight": 1, "stock": 10}},
+	}, &created)
+	require.Equal(t, http.StatusCreated, a.Status)
+	d.event = created.EventID
+	return d
+}
+
+// act sends an operator's request and requires its status.
+func (d *desk) act(status int, path string, body any) {
+	d.t.Helper()
+	a, err := d.operator.Call(d.t.Context(), http.MethodPost, "/api/v1/admin/rewards"+path, body)
+	require.NoError(d.t, err)
+	require.Equal(d.t, status, a.Status, "%s: %s", path, a.Body)
+}
+
+// draw draws for a new member and returns the id of the reward.
+func (d *desk) draw() (reward, member string) {
+	d.t.Helper()
+	member = "member-" + uuid.NewString()[:8]
+	var drawn struct {
+		Rewards []struct{ AllocationID string }
+	}
+	d.p.Client(member).Must(d.t.Context(), http.MethodPost, "/api/v1/rewards/"+d.event+"/draw", map[string]any{}, &drawn)
+	require.Len(d.t, drawn.Rewards, 1)
+	return drawn.Rewards[0].AllocationID, member
+}
+
+// list returns the ids of the rewards that an operator finds, page by page.
+func (d *desk) list(query string) (ids []string) {
+	d.t.Helper()
+	for cursor := ""; ; {
+		var page struct {
+			Items      []rewardDetail
+			NextCursor string
+		}
+		d.operator.Must(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards?limit=2&"+query+"&cursor="+cursor, nil, &page)
+		for _, r := range page.Items {
+			ids = append(ids, r.AllocationID)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return ids
+		}
+	}
+}
+
+func (d *desk) stock() (left int) {
+	d.t.Helper()
+	var c struct{ Prizes []struct{ Stock int } }
+	d.p.Visitor().Must(d.t.Context(), http.MethodGet, "/api/v1/rewards/"+d.event, nil, &c)
+	return c.Prizes[0].Stock
+}
+
+// TestOperatorsOfRewards uses each of the operators' routes of rewards through the gateway: refused
+// rewards are found and paid, one whose outcome is unknown is resolved, a paused one is cancelled
+// with its prize given back, and the rest with the campaign. The summary counts each reward once.
+func TestOperatorsOfRewards(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.p.SetRewardFaults(sandbox.Faults{RefusedForGood: 1})
+	first, member := d.draw()
+	second, _ := d.draw()
+	third, _ := d.draw()
+	for _, id := range []string{first, second, third} {
+		require.Equal(t, "REFUSED", awaitReward(d.p, id, "FAILED").ErrorCode)
+	}
+	require.Equal(t, []string{third, second, first}, d.list("status=FAILED&eventId="+d.event), "newest first, over two pages")
+	require.Equal(t, []string{first}, d.list("memberId="+member))
+	require.Empty(t, d.list("memberId="+member+"&status=SUCCESS"))
+
+	d.p.SetRewardFaults(sandbox.Faults{})
+	d.act(http.StatusNoContent, "/"+first+"/retry", map[string]any{})
+	paid := awaitReward(d.p, first, "SUCCESS")
+	require.NotEmpty(t, paid.ExternalTransactionID)
+	require.Equal(t, []string{first}, d.list("memberId="+member+"&status=SUCCESS"))
+	d.act(http.StatusConflict, "/"+first+"/retry", map[string]any{})
+	d.act(http.StatusOK, "/retry", map[string]any{"status": "FAILED", "eventId": d.event})
+	awaitReward(d.p, second, "SUCCESS")
+	awaitReward(d.p, third, "SUCCESS")
+
+	held := d.hold()
+	d.act(http.StatusNoContent, "/"+held+"/resolve", map[string]any{"paid": true, "externalTransactionId": "by-hand"})
+	require.Equal(t, "by-hand", awaitReward(d.p, held, "SUCCESS").ExternalTransactionID)
+	d.act(http.StatusConflict, "/"+held+"/resolve", map[string]any{"paid": false})
+
+	d.act(http.StatusNoContent, "/providers/point/pause", map[string]any{})
+	waiting, _ := d.draw()
+	last, _ := d.draw()
+	require.Equal(t, 4, d.stock())
+	d.act(http.StatusAccepted, "/"+waiting+"/cancel", map[string]any{"restock": true})
+	awaitReward(d.p, waiting, "CANCELLED")
+	require.Equal(t, 5, d.stock(), "the prize is given back")
+	d.act(http.StatusAccepted, "/events/"+d.event+"/cancel", map[string]any{})
+	awaitReward(d.p, last, "CANCELLED")
+	require.Equal(t, 5, d.stock(), "nobody asked for it")
+	d.act(http.StatusNoContent, "/providers/point/resume", map[string]any{})
+	d.requireSummary(map[string]int{"SUCCESS": 4, "CANCELLED": 2})
+}
+
+// hold draws a reward while the provider answers nothing but 503, until it waits for an operator.
+func (d *desk) hold() string {
+	d.t.Helper()
+	d.p.SetRewardFaults(sandbox.Faults{Down: true})
+	id, _ := d.draw()
+	d.p.Eventually(func(ctx context.Context) error {
+		var held struct{ HeldAt *time.Time }
+		a, err := d.operator.Call(ctx, http.MethodGet, "/api/v1/admin/rewards/"+id, nil)
+		if err := errors.Join(err, a.Decode(&held)); err != nil {
+			return err
+		}
+		if held.HeldAt == nil {
+			return fmt.Errorf("not held yet: %s", a.Body)
+		}
+		return nil
+	})
+	d.p.SetRewardFaults(sandbox.Faults{})
+	return id
+}
+
+func (d *desk) requireSummary(want map[string]int) {
+	d.t.Helper()
+	var summary struct {
+		Totals []struct {
+			Status                         string
+			Rewards, Points, Held, Unknown int
+		}
+	}
+	d.operator.Must(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards/events/"+d.event+"/summary", nil, &summary)
+	got := map[string]int{}
+	for _, s := range summary.Totals {
+		got[s.Status] = s.Rewards
+		require.Equal(d.t, 5*s.Rewards, s.Points)
+		require.Zero(d.t, s.Held+s.Unknown, s.Status)
+	}
+	require.Equal(d.t, want, got)
+}

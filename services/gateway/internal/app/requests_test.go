@@ -1,0 +1,60 @@
+package app_test
+
+import (
+	"strings"
+
+	"urr.guru/services/gateway/internal/edge"
+)
+
+// target fills the pattern's parameters.
+func target(r *edge.Route, event string) string {
+	segs := strings.Split(r.Pattern, "/")
+	for i, s := range segs {
+		switch {
+		case s == "{event_id}":
+			segs[i] = event
+		case s == "{provider}":
+			segs[i] = "sandbox"
+		case s == "{file}":
+			segs[i] = "none.js"
+		case s == "{allocation_id}":
+			segs[i] = "23"
+		case s == "{name}":
+			segs[i] = "point"
+		case strings.HasPrefix(s, "{"):
+			segs[i] = requestID
+		}
+	}
+	return strings.Join(segs, "/")
+}
+
+// bodyFor returns a valid body for every route that takes one.
+func bodyFor(r *edge.Route, event string) string {
+	sale := `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
+		"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
+	switch r.ID {
+	case "auth.dev-login":
+		return `{"userId":"alice"}`
+	case "sessions.revoke":
+		return `{"userId":"nobody"}`
+	case "seats.reserve":
+		return `{"eventId":"` + event + `","seatIds":["A-1-1"]}`
+	case "reservations.best":
+		return `{"eventId":"` + event + `","section":"A","quantity":2}`
+	case "EventAdminService.CreateEvent", "EventAdminService.PutEvent":
+		return sale
+	case "QueueAdminService.SetThreshold":
+		return `{"threshold":100}`
+	case "PaymentService.Prepare":
+		return `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
+	case "RewardAdminService.CreateCampaign":
+		return `{"title":"March","kind":"ATTENDANCE","opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z","daily":{"kind":"POINT","value":10}}`
+	case "RewardAdminService.RetryRewards":
+		return `{"status":"FAILED","eventId":"` + event + `"}`
+	case "RewardAdminService.ResolveReward":
+		return `{"paid":true,"externalTransactionId":"t-1"}`
+	case "PaymentService.Confirm":
+		return `{"orderId":"o-1","paymentKey":"ok-1","amount":55000}`
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/reward/internal/payout"
+	"urr.guru/services/reward/internal/postgres"
+)
+
+// Rows of a round: enough for a second of each side.
+const (
+	engineRows   = 10_000
+	baselineRows = 1_000
+)
+
+// BenchmarkRewardClaim measures the engine, which claims and settles in batches of 100, relative to
+// one worker that claims and settles one row per transaction. The provider answers at once. Both
+// leave the same rows in all tables. Rounds alternate between the two; it reports the medians over
+// the rounds and the median ratio, which should be at least 10.
+//
+//	go test ./internal/postgres -run '^$' -bench RewardClaim -benchtime 7x
+func BenchmarkRewardClaim(b *testing.B) {
+	pool := open(b)
+	var batched, single, ratio []float64
+	for i := 0; b.Loop(); i++ {
+		var rate [2]float64
+		for k := range rate {
+			if k = (k + i) % len(rate); k == 0 {
+				rate[k] = perSecond(b, pool, engineRows, func() { payAll(b, pool) })
+			} else {
+				rate[k] = perSecond(b, pool, baselineRows, func() { payOneByOne(b, pool) })
+			}
+		}
+		batched, single, ratio = append(batched, rate[0]), append(single, rate[1]), append(ratio, rate[0]/rate[1])
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(batched), "rows/s")
+	b.ReportMetric(median(single), "single-rows/s")
+	b.ReportMetric(median(ratio), "of-single")
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// perSecond returns how many rows per second pay settles.
+func perSecond(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
+	b.Helper()
+	_, err := pool.Exec(b.Context(), `TRUNCATE outbox, reward_call, event_reward_allocation, event_entry`)
+	require.NoError(b, err)
+	fill(b, pool, rows)
+	began := time.Now()
+	pay()
+	took := time.Since(began)
+	for condition, table := range map[string]string{
+		`reward_status = 'SUCCESS'`: "event_reward_allocation", `outcome = 'PAID'`: "reward_call", `type = 'REWARD_PAID'`: "outbox",
+	} {
+		var n int
+		require.NoError(b, pool.QueryRow(b.Context(), fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s`, table, condition)).Scan(&n))
+		require.Equal(b, rows, n, table)
+	}
+	return float64(rows) / took.Seconds()
+}
+
+// payAll runs the engine until nothing is left.
+func payAll(b *testing.B, pool *pgxpool.Pool) {
+	b.Helper()
+	store := postgres.NewPayouts(postgres.New(pool, postgres.Options{}))
+	ctx, cancel := context.WithCancel(b.Context())
+	provider := &instant{left: engineRows, done: cancel}
+	p := policy()
+	p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second
+	require.NoError(b, payout.NewEngine(payout.Point, store, provider, p, 200, slog.New(slog.DiscardHandler)).Run(ctx))
+	require.NoError(b, store.Close(b.Context()))
+}
+
+// instant is a provider that pays without delay.
+type instant struct {
+	left int64
+	paid atomic.Int64
+	done func() // called with the last payment
+}
+
+var _ payout.Provider = (*instant)(nil)
+
+func (p *instant) Pay(_ context.Context, a payout.Allocation) payout.Result {
+	if p.paid.Add(1) == p.left {
+		p.done()
+	}
+	return payout.Result{Outcome: payout.Paid, TransactionID: "tx-" + a.SentKey()}
+}
+
+func (*instant) Lookup(context.Context, string) payout.Result {
+	return payout.Result{Outcome: payout.Unknown}
+}
+func (*instant) Void(context.Context, string) payout.Result {
+	return payout.Result{Outcome: payout.Unknown}
+}
+func (*instant) Admits() int { return 100 }
+
+const (
+	claimOne = `
+		WITH claimed AS (
+			UPDATE event_reward_allocation
+			SET reward_status = 'PROCESSING', version = version + 1, lease_until = now() + interval '30 s', last_call_at = now()
+			WHERE id = (SELECT id FROM event_reward_allocation
+			            WHERE reward_kind = 'POINT' AND reward_status = 'PENDING' AND next_retry_at <= now()
+			            ORDER BY next_retry_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+			RETURNING id, version, member_id, idempotency_key
+		), call AS (
+			INSERT INTO reward_call (allocation_id, version, action, sent_at) SELECT id, version, 'PAY', now() FROM claimed
+		)
+		SELECT id, version, member_id, idempotency_key FROM claimed`
+	settleOne = `
+		UPDATE event_reward_allocation
+		SET reward_status = 'SUCCESS', version = version + 1, lease_until = NULL, next_retry_at = NULL, external_transaction_id = $3, processed_at = now()
+		WHERE id = $1 AND version = $2 AND reward_status = 'PROCESSING'`
+	endOne = `UPDATE reward_call SET ended_at = now(), outcome = 'PAID' WHERE allocation_id = $1 AND version = $2`
+)
+
+// payOneByOne is the baseline: one worker, a transaction for each claim and for each outcome.
+func payOneByOne(b *testing.B, pool *pgxpool.Pool) {
+	b.Helper()
+	for {
+		var id, version int64
+		var member, key string
+		err := pool.QueryRow(b.Context(), claimOne).Scan(&id, &version, &member, &key)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return
+		}
+		require.NoError(b, err)
+		require.NoError(b, pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(b.Context(), settleOne, id, version, "tx-"+key); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(b.Context(), endOne, id, version); err != nil {
+				return err
+			}
+			allocation := fmt.Sprint(id)
+			return outbox.Insert(b.Context(), tx, "reward", outbox.Event{
+				Topic: events.Rewards, Key: allocation, Type: events.RewardPaid, EntityVersion: version + 1, Payload: &eventsv1.RewardEvent{
+					Type: events.RewardPaid, AllocationId: allocation, EventId: "c", UserId: member, RewardKind: "POINT", Value: 100,
+					Status: "SUCCESS", TransactionId: "tx-" + key, Version: version + 1, OccurredAt: timestamppb.Now(),
+				},
+			})
+		}))
+	}
+}

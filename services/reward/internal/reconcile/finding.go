@@ -1,0 +1,82 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind of a finding, as it is printed.
+type Kind string
+
+// The findings. All but Undecided are differences.
+const (
+	// PaidNotSuccess: the ledger has paid an allocation that is PENDING or FAILED.
+	PaidNotSuccess Kind = "paid_not_success"
+	// SuccessNotPaid: an allocation is SUCCESS, and the ledger has no entry of it.
+	SuccessNotPaid Kind = "success_not_paid"
+	// CancelledPaid: an allocation is CANCELLED, and the ledger has paid it.
+	CancelledPaid Kind = "cancelled_paid"
+	// PaidTwice: the ledger has another entry of an allocation, under its key or one of its -R keys.
+	PaidTwice Kind = "paid_twice"
+	// OtherMember, OtherKind and OtherValue: the ledger has paid something else than was allocated.
+	OtherMember Kind = "other_member"
+	OtherKind   Kind = "other_kind"
+	OtherValue  Kind = "other_value"
+	// UnknownEntry: no allocation has the key of an entry.
+	UnknownEntry Kind = "unknown_entry"
+	// Undecided: the service does not know yet what has become of an allocation, or it was settled
+	// after the ledger was read.
+	Undecided Kind = "undecided"
+)
+
+// kinds returns all kinds in the order of the last line.
+func kinds() []Kind {
+	return []Kind{PaidTwice, PaidNotSuccess, SuccessNotPaid, CancelledPaid, OtherMember, OtherKind, OtherValue, UnknownEntry, Undecided}
+}
+
+// Finding is a difference between the ledger and the tables, or an allocation that is undecided.
+type Finding struct {
+	Kind Kind
+	// AllocationID is 0 for UnknownEntry.
+	AllocationID int64
+	// Key is that of the entry, or of the allocation where there is no entry.
+	Key string
+	// Text says what each side has.
+	Text string
+}
+
+// String returns the finding in one line.
+func (f Finding) String() string {
+	if f.AllocationID == 0 {
+		return fmt.Sprintf("%s: key %q: %s", f.Kind, f.Key, f.Text)
+	}
+	return fmt.Sprintf("%s: allocation %d, key %q: %s", f.Kind, f.AllocationID, f.Key, f.Text)
+}
+
+// Counts is the result of a comparison.
+type Counts struct {
+	// Entries of the ledger and Allocations that were compared.
+	Entries, Allocations int64
+	Findings             map[Kind]int64
+}
+
+// Differences is the number of findings that are not Undecided.
+func (c *Counts) Differences() (n int64) {
+	for kind, count := range c.Findings {
+		if kind != Undecided {
+			n += count
+		}
+	}
+	return n
+}
+
+// String returns the counts in one line.
+func (c *Counts) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "reconcile: entries=%d allocations=%d", c.Entries, c.Allocations)
+	for _, kind := range kinds() {
+		fmt.Fprintf(&b, " %s=%d", kind, c.Findings[kind])
+	}
+	fmt.Fprintf(&b, " differences=%d", c.Differences())
+	return b.String()
+}

@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"urr.guru/services/reward/internal/payout"
+)
+
+// Entry is a payout in a provider's ledger, one line of JSON.
+type Entry struct {
+	// Key is the idempotency key that was sent.
+	Key      string `json:"key"`
+	MemberID string `json:"memberId"`
+	// Kind may be absent in a ledger that is compared with one kind.
+	Kind  payout.Kind `json:"kind"`
+	Value int64       `json:"value"`
+	// TransactionID is the provider's.
+	TransactionID string `json:"transactionId"`
+}
+
+// maxLine bounds a line of a ledger.
+const maxLine = 64 << 10
+
+// Read reads a ledger of one JSON object per line, in any order. It stops at the first line that is
+// not an entry: a part of a ledger proves nothing.
+func Read(r io.Reader) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxLine)
+		n := 0
+		for lines.Scan() {
+			n++
+			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+				continue
+			}
+			e, err := parse(lines.Bytes())
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("ledger, line %d: %w", n, err))
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Entry{}, fmt.Errorf("ledger, after line %d: %w", n, err))
+		}
+	}
+}
+
+func parse(line []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Entry{}, err
+	}
+	switch {
+	case e.Key == "" || e.MemberID == "" || e.TransactionID == "":
+		return Entry{}, errors.New("key, memberId and transactionId are required")
+	case e.Kind != "" && e.Kind != payout.Point && e.Kind != payout.Coupon:
+		return Entry{}, fmt.Errorf("kind %q: must be POINT, COUPON or absent", e.Kind)
+	default:
+		return e, nil
+	}
+}
+
+// Limits of a ledger's server.
+const (
+	headerTimeout = 30 * time.Second
+	stallTimeout  = time.Minute
+)
+
+// Open opens a ledger: a file, "-" for stdin, or a URL.
+func Open(ctx context.Context, source string) (io.ReadCloser, error) {
+	switch {
+	case source == "-":
+		return io.NopCloser(os.Stdin), nil
+	case strings.HasPrefix(source, "http://"), strings.HasPrefix(source, "https://"):
+		return get(ctx, source)
+	default:
+		file, err := os.Open(source)
+		if err != nil {
+			return nil, fmt.Errorf("open ledger: %w", err)
+		}
+		return file, nil
+	}
+}
+
+// get requests a ledger. Its body has no time limit as a whole, since a ledger may be long and is
+// read as fast as the tables answer; the server may not be silent for longer than stallTimeout.
+func get(ctx context.Context, url string) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	transport := &http.Transport{ResponseHeaderTimeout: headerTimeout, Proxy: http.ProxyFromEnvironment}
+	resp, err := (&http.Client{Transport: transport}).Do(req) //nolint:bodyclose // closed by body
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	body := &body{ReadCloser: resp.Body, cancel: func() { cancel(); transport.CloseIdleConnections() }}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("ledger: GET %s: status %d", url, resp.StatusCode), body.Close())
+	}
+	return body, nil
+}
+
+// body is a response's body whose server may not be silent for too long.
+type body struct {
+	io.ReadCloser
+
+	cancel func()
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	stalled := time.AfterFunc(stallTimeout, b.cancel)
+	defer stalled.Stop()
+	return b.ReadCloser.Read(p)
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.cancel()
+	return b.ReadCloser.Close()
+}

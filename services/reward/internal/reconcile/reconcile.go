@@ -1,0 +1,255 @@
+// Package reconcile compares the ledger of a provider with the allocations, in both directions:
+// every entry with its allocation, then every allocation that is SUCCESS with the entries that were
+// seen.
+//
+// Both sides are read in pages. Between the two passes only a bit per paid allocation is kept, so
+// that the size of the ledger does not matter. The service may run meanwhile: an entry is read
+// before its allocation, and an allocation that was settled after the ledger was read is undecided.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"urr.guru/services/reward/internal/payout"
+)
+
+// Store reads the allocations. Of each it fills id, member, kind, value, status, key, resends,
+// ProcessedAt and UnknownSince.
+type Store interface {
+	// Now returns the clock of ProcessedAt.
+	Now(ctx context.Context) (time.Time, error)
+	// ByKeys returns the allocations with some of the idempotency keys.
+	ByKeys(ctx context.Context, keys []string) ([]payout.Allocation, error)
+	// Page returns up to limit allocations after an id, in the order of their ids.
+	Page(ctx context.Context, after int64, limit int) ([]payout.Allocation, error)
+}
+
+// Sizes of the pages.
+const (
+	ledgerPage = 500
+	tablePage  = 5000
+)
+
+// Options of a comparison.
+type Options struct {
+	// Kinds that are compared; entries and allocations of others are skipped.
+	Kinds []payout.Kind
+	// AsOf is a time by the store's clock: the ledger has every payout that was made before it. Zero:
+	// the time before Run opens the ledger.
+	AsOf time.Time
+	// Report receives each finding; an error ends the comparison.
+	Report func(Finding) error
+}
+
+// Run compares with the ledger at source, which Open opens.
+func Run(ctx context.Context, store Store, source string, opts Options) (Counts, error) {
+	if opts.AsOf.IsZero() {
+		now, err := store.Now(ctx)
+		if err != nil {
+			return Counts{}, err
+		}
+		opts.AsOf = now
+	}
+	ledger, err := Open(ctx, source)
+	if err != nil {
+		return Counts{}, err
+	}
+	counts, err := compare(ctx, store, Read(ledger), opts)
+	return counts, errors.Join(err, ledger.Close())
+}
+
+// compare reads the whole ledger, then all allocations. An error means that nothing was proved.
+func compare(ctx context.Context, store Store, ledger iter.Seq2[Entry, error], opts Options) (Counts, error) {
+	c := &comparison{Options: opts, store: store, seen: idSet{}, counts: Counts{Findings: map[Kind]int64{}}}
+	page := make([]Entry, 0, ledgerPage)
+	for entry, err := range ledger {
+		if err != nil {
+			return c.counts, err
+		}
+		if entry.Kind == "" {
+			if len(c.Kinds) != 1 {
+				return c.counts, fmt.Errorf("ledger: the entry of key %q has no kind, and more than one kind is compared", entry.Key)
+			}
+			entry.Kind = c.Kinds[0]
+		}
+		if page = append(page, entry); len(page) == ledgerPage {
+			if err := c.entries(ctx, page); err != nil {
+				return c.counts, err
+			}
+			page = page[:0]
+		}
+	}
+	if err := c.entries(ctx, page); err != nil {
+		return c.counts, err
+	}
+	return c.counts, c.tables(ctx)
+}
+
+type comparison struct {
+	Options
+
+	store  Store
+	seen   idSet // allocations that the ledger has paid
+	counts Counts
+}
+
+func (c *comparison) find(kind Kind, id int64, key, format string, args ...any) error {
+	c.counts.Findings[kind]++
+	return c.Report(Finding{Kind: kind, AllocationID: id, Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+// entries compares a page of the ledger with its allocations, which are read after the page.
+func (c *comparison) entries(ctx context.Context, page []Entry) error {
+	if len(page) == 0 {
+		return nil
+	}
+	var keys []string
+	for _, e := range page {
+		keys = append(keys, e.Key)
+		if base, _, ok := cutResend(e.Key); ok {
+			keys = append(keys, base)
+		}
+	}
+	allocations, err := c.store.ByKeys(ctx, keys)
+	if err != nil {
+		return err
+	}
+	byKey := make(map[string]*payout.Allocation, len(allocations))
+	for i := range allocations {
+		byKey[allocations[i].IdempotencyKey] = &allocations[i]
+	}
+	for _, e := range page {
+		if err := c.entry(e, allocationOf(byKey, e.Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutResend splits a key that follows a voided one into the key of its allocation and its number.
+func cutResend(key string) (base string, n int, ok bool) {
+	at := strings.LastIndex(key, "-R")
+	if at < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(key[at+len("-R"):])
+	return key[:at], n, err == nil && n > 0
+}
+
+// allocationOf returns the allocation that a key was sent for; nil when there is none. A key that
+// an allocation has itself is its own, even when it looks like one after a void.
+func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Allocation {
+	if a := byKey[key]; a != nil {
+		return a
+	}
+	base, n, ok := cutResend(key)
+	if a := byKey[base]; ok && a != nil && n <= a.Resends {
+		return a
+	}
+	return nil
+}
+
+func (c *comparison) entry(e Entry, a *payout.Allocation) error {
+	known := e.Kind
+	if a != nil && !slices.Contains(c.Kinds, known) {
+		known = a.Kind // an entry of another kind belongs here if its allocation does
+	}
+	if !slices.Contains(c.Kinds, known) {
+		return nil
+	}
+	c.counts.Entries++
+	if a == nil {
+		return c.find(UnknownEntry, 0, e.Key, "the ledger has paid %s to member %q (transaction %q), and no allocation has this key", amount(e.Kind, e.Value), e.MemberID, e.TransactionID)
+	}
+	if err := c.contents(e, a); err != nil {
+		return err
+	}
+	return c.status(e, a)
+}
+
+// contents compares what was paid with what was allocated.
+func (c *comparison) contents(e Entry, a *payout.Allocation) error {
+	if e.MemberID != a.MemberID {
+		if err := c.find(OtherMember, a.ID, e.Key, "the ledger has paid member %q (transaction %q), the allocation is of member %q", e.MemberID, e.TransactionID, a.MemberID); err != nil {
+			return err
+		}
+	}
+	if e.Kind != a.Kind {
+		if err := c.find(OtherKind, a.ID, e.Key, "the ledger has paid a %s (transaction %q), the allocation is a %s", e.Kind, e.TransactionID, a.Kind); err != nil {
+			return err
+		}
+	}
+	if e.Value != a.Value {
+		return c.find(OtherValue, a.ID, e.Key, "the ledger has paid %s (transaction %q), the allocation is of %s", amount(e.Kind, e.Value), e.TransactionID, amount(a.Kind, a.Value))
+	}
+	return nil
+}
+
+func (c *comparison) status(e Entry, a *payout.Allocation) error {
+	switch {
+	case !c.seen.add(a.ID):
+		return c.find(PaidTwice, a.ID, e.Key, "the ledger has paid it once more as transaction %q; it is %s", e.TransactionID, a.Status)
+	case a.Status == payout.Success, undecided(a):
+		return nil
+	case a.Status == payout.Cancelled:
+		return c.find(CancelledPaid, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is CANCELLED", e.TransactionID)
+	default:
+		return c.find(PaidNotSuccess, a.ID, e.Key, "the ledger has paid it as transaction %q, and it is %s", e.TransactionID, a.Status)
+	}
+}
+
+// undecided reports whether a call of the allocation is under way, or may have paid.
+func undecided(a *payout.Allocation) bool {
+	return a.Status == payout.Processing || a.Status == payout.Failed && !a.UnknownSince.IsZero()
+}
+
+// tables compares the allocations with the entries that were seen.
+func (c *comparison) tables(ctx context.Context) error {
+	for after := int64(0); ; {
+		page, err := c.store.Page(ctx, after, tablePage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := c.allocation(&page[i]); err != nil {
+				return err
+			}
+			after = page[i].ID
+		}
+		if len(page) < tablePage {
+			return nil
+		}
+	}
+}
+
+func (c *comparison) allocation(a *payout.Allocation) error {
+	if !slices.Contains(c.Kinds, a.Kind) {
+		return nil
+	}
+	c.counts.Allocations++
+	seen := c.seen.has(a.ID)
+	switch {
+	case undecided(a):
+		return c.find(Undecided, a.ID, a.IdempotencyKey, "it is %s, and a call may have paid it; the ledger has paid it: %t", a.Status, seen)
+	case a.Status != payout.Success || seen:
+		return nil
+	case !a.ProcessedAt.Before(c.AsOf):
+		return c.find(Undecided, a.ID, a.IdempotencyKey, "it became SUCCESS at %s, after the ledger was read", a.ProcessedAt.UTC().Format(time.RFC3339Nano))
+	default:
+		return c.find(SuccessNotPaid, a.ID, a.IdempotencyKey, "it is SUCCESS, and the ledger has not paid it")
+	}
+}
+
+func amount(kind payout.Kind, value int64) string {
+	if kind == payout.Coupon {
+		return fmt.Sprintf("coupon %d", value)
+	}
+	return fmt.Sprintf("%d points", value)
+}
