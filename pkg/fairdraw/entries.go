@@ -1,0 +1,133 @@
+package fairdraw
+
+import (
+	"bytes"
+	"container/heap"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/google/uuid"
+)
+
+const entrySize = len(uuid.UUID{})
+
+// ErrUnsorted means that entries are not in strictly ascending order of their bytes, or not a whole
+// number of 16-byte ids.
+var ErrUnsorted = errors.New("fairdraw: entries are not sorted")
+
+// Entries are request ids of 16 bytes each, in strictly ascending order: the published file.
+type Entries []byte
+
+// ParseEntries checks the order. It fails with ErrUnsorted.
+func ParseEntries(b []byte) (Entries, error) {
+	if len(b)%entrySize != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not a multiple of %d", ErrUnsorted, len(b), entrySize)
+	}
+	for i := entrySize; i < len(b); i += entrySize {
+		if bytes.Compare(b[i-entrySize:i], b[i:i+entrySize]) >= 0 {
+			return nil, fmt.Errorf("%w: entry %d is twice or out of order", ErrUnsorted, i/entrySize)
+		}
+	}
+	return b, nil
+}
+
+// Len is the number of entries.
+func (e Entries) Len() int { return len(e) / entrySize }
+
+// At is the entry at a position from 0.
+func (e Entries) At(i int) uuid.UUID { return uuid.UUID(e[i*entrySize:]) }
+
+// Find is the position of an id; found is false when it is not among the entries.
+func (e Entries) Find(id uuid.UUID) (i int, found bool) {
+	return sort.Find(e.Len(), func(i int) int { return bytes.Compare(id[:], e[i*entrySize:(i+1)*entrySize]) })
+}
+
+// Root is the Merkle root of the entries.
+func (e Entries) Root() Hash {
+	var tree Tree
+	for i := range e.Len() {
+		tree.Add(EntryLeaf(e.At(i)))
+	}
+	return tree.Root()
+}
+
+// Pages reads one partition of sorted entries page by page, such as the pages of a query; an empty
+// page is the end. Pages need not outlive the next call.
+type Pages func() (Entries, error)
+
+// Merge merges sorted partitions into one sorted sequence and calls each for every entry. It keeps
+// one page per partition. It fails with the error of a partition or of each, and with ErrUnsorted
+// when the merged sequence is not strictly ascending.
+func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
+	var h mergeHeap
+	for _, next := range partitions {
+		c := &cursor{next: next}
+		more, err := c.advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			h = append(h, c)
+		}
+	}
+	heap.Init(&h)
+	var last uuid.UUID
+	for first := true; len(h) > 0; first = false {
+		c := h[0]
+		id := uuid.UUID(c.page)
+		if !first && bytes.Compare(last[:], id[:]) >= 0 {
+			return fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
+		}
+		if err := each(id); err != nil {
+			return err
+		}
+		last = id
+		more, err := c.advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			heap.Fix(&h, 0)
+		} else {
+			heap.Pop(&h)
+		}
+	}
+	return nil
+}
+
+// cursor is a partition's current page, from the current entry on.
+type cursor struct {
+	next Pages
+	page Entries
+}
+
+// advance moves to the next entry; it reports false at the end of the partition.
+func (c *cursor) advance() (bool, error) {
+	if len(c.page) > entrySize {
+		c.page = c.page[entrySize:]
+		return true, nil
+	}
+	var err error
+	if c.page, err = c.next(); err != nil {
+		return false, err
+	}
+	if len(c.page)%entrySize != 0 {
+		return false, fmt.Errorf("%w: a page has %d bytes", ErrUnsorted, len(c.page))
+	}
+	return len(c.page) > 0, nil
+}
+
+type mergeHeap []*cursor
+
+func (h mergeHeap) Len() int { return len(h) }
+func (h mergeHeap) Less(i, j int) bool {
+	return bytes.Compare(h[i].page[:entrySize], h[j].page[:entrySize]) < 0
+}
+func (h mergeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *mergeHeap) Push(x any)   { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // heap of cursors
+func (h *mergeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
