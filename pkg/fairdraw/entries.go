@@ -2,7 +2,7 @@ package fairdraw
 
 import (
 	"bytes"
-	"container/heap"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sort"
@@ -60,9 +60,9 @@ type Pages func() (Entries, error)
 // one page per partition. It fails with the error of a partition or of each, and with ErrUnsorted
 // when the merged sequence is not strictly ascending.
 func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
-	var h mergeHeap
+	var h cursors
 	for _, next := range partitions {
-		c := &cursor{next: next}
+		c := cursor{next: next}
 		more, err := c.advance()
 		if err != nil {
 			return err
@@ -71,63 +71,82 @@ func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 			h = append(h, c)
 		}
 	}
-	heap.Init(&h)
-	var last uuid.UUID
+	for i := len(h) / 2; i >= 0; i-- {
+		h.sink(i)
+	}
+	var last cursor
 	for first := true; len(h) > 0; first = false {
-		c := h[0]
+		c := &h[0]
 		id := uuid.UUID(c.page)
-		if !first && bytes.Compare(last[:], id[:]) >= 0 {
+		if !first && !last.before(c) {
 			return fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
 		}
 		if err := each(id); err != nil {
 			return err
 		}
-		last = id
+		last.high, last.low = c.high, c.low
 		more, err := c.advance()
 		if err != nil {
 			return err
 		}
-		if more {
-			heap.Fix(&h, 0)
-		} else {
-			heap.Pop(&h)
+		if !more {
+			h[0] = h[len(h)-1]
+			h = h[:len(h)-1]
 		}
+		h.sink(0)
 	}
 	return nil
 }
 
-// cursor is a partition's current page, from the current entry on.
+// cursor is a partition's current page, from the current entry on, with that entry as two numbers.
 type cursor struct {
-	next Pages
-	page Entries
+	high, low uint64
+	page      Entries
+	next      Pages
 }
 
 // advance moves to the next entry; it reports false at the end of the partition.
 func (c *cursor) advance() (bool, error) {
 	if len(c.page) > entrySize {
 		c.page = c.page[entrySize:]
-		return true, nil
+	} else {
+		var err error
+		if c.page, err = c.next(); err != nil {
+			return false, err
+		}
+		if len(c.page)%entrySize != 0 {
+			return false, fmt.Errorf("%w: a page has %d bytes", ErrUnsorted, len(c.page))
+		}
+		if len(c.page) == 0 {
+			return false, nil
+		}
 	}
-	var err error
-	if c.page, err = c.next(); err != nil {
-		return false, err
-	}
-	if len(c.page)%entrySize != 0 {
-		return false, fmt.Errorf("%w: a page has %d bytes", ErrUnsorted, len(c.page))
-	}
-	return len(c.page) > 0, nil
+	c.high, c.low = binary.BigEndian.Uint64(c.page), binary.BigEndian.Uint64(c.page[8:])
+	return true, nil
 }
 
-type mergeHeap []*cursor
-
-func (h mergeHeap) Len() int { return len(h) }
-func (h mergeHeap) Less(i, j int) bool {
-	return bytes.Compare(h[i].page[:entrySize], h[j].page[:entrySize]) < 0
+func (c *cursor) before(other *cursor) bool {
+	return c.high < other.high || (c.high == other.high && c.low < other.low)
 }
-func (h mergeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *mergeHeap) Push(x any)   { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // heap of cursors
-func (h *mergeHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+
+// cursors is a binary heap with the smallest entry on top. The top is replaced once per entry, which
+// is much slower with container/heap.
+type cursors []cursor
+
+// sink moves the cursor at i down to its place.
+func (h cursors) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if right := child + 1; right < len(h) && h[right].before(&h[child]) {
+			child = right
+		}
+		if !h[child].before(&h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
 }

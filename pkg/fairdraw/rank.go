@@ -33,11 +33,16 @@ type ranker struct {
 
 func newRanker(key Hash) *ranker { return &ranker{mac: hmac.New(sha256.New, key[:])} }
 
-func (r *ranker) rank(id uuid.UUID) ranked {
-	r.in = id
+// sum leaves the HMAC of an id in out.
+func (r *ranker) sum(id []byte) {
+	copy(r.in[:], id)
 	r.mac.Reset()
 	r.mac.Write(r.in[:])
 	r.mac.Sum(r.out[:0])
+}
+
+func (r *ranker) rank(id uuid.UUID) ranked {
+	r.sum(id[:])
 	return ranked{mac: r.out, id: id}
 }
 
@@ -48,11 +53,16 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	best := make(worstFirst, 0, n)
 	r := newRanker(key)
 	for i := range entries.Len() {
-		x := r.rank(entries.At(i))
-		switch {
-		case len(best) < n:
-			heap.Push(&best, x)
-		case n > 0 && compare(&x, &best[0]) < 0:
+		r.sum(entries[i*entrySize : (i+1)*entrySize])
+		if len(best) < n {
+			heap.Push(&best, ranked{mac: r.out, id: entries.At(i)})
+			continue
+		}
+		// Nearly all are worse than the worst of the best.
+		if n == 0 || bytes.Compare(r.out[:], best[0].mac[:]) > 0 {
+			continue
+		}
+		if x := (ranked{mac: r.out, id: entries.At(i)}); compare(&x, &best[0]) < 0 {
 			best[0] = x
 			heap.Fix(&best, 0)
 		}
