@@ -1,6 +1,7 @@
 package fairdraw
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
@@ -113,6 +114,8 @@ func (c *Commitment) Validate() error {
 		return errors.New("fairdraw: a shuffle has no winners")
 	case c.CutoffAt < 1 || c.AnnouncedAt > maxMillis || c.AnnouncedAt < c.CutoffAt:
 		return errors.New("fairdraw: cutoffAt and announcedAt must be times in ms, in this order")
+	case weakKey(c.SigningKey):
+		return errors.New("fairdraw: signingKey must be the encoding of a point of large order")
 	case c.SeedKID == "" || len(c.SeedKID) > 32:
 		return errors.New("fairdraw: seedKid must have 1–32 characters")
 	case c.Beacon == nil && c.Round != 0:
@@ -133,6 +136,25 @@ func (c *Commitment) Validate() error {
 		return fmt.Errorf("fairdraw: the round must be %d", c.round(1))
 	}
 	return nil
+}
+
+// weakKey reports whether an Ed25519 public key is a point of small order, whose owner could deny
+// every signature since others can make some, or is not the canonical encoding of its point.
+func weakKey(key Hash) bool {
+	key[31] &= 0x7f // the sign of x
+	// y is a number below 2^255-19, little-endian.
+	if key[31] == 0x7f && key[0] >= 0xed && bytes.Count(key[1:31], []byte{0xff}) == 30 {
+		return true
+	}
+	switch key.String() {
+	case "0000000000000000000000000000000000000000000000000000000000000000", // order 4
+		"0100000000000000000000000000000000000000000000000000000000000000", // order 1
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f": // order 2
+		return true
+	}
+	return false
 }
 
 // Cutoff is CutoffAt as a time.

@@ -1,6 +1,7 @@
 package fairdraw_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"strings"
@@ -60,6 +61,9 @@ func TestCommitmentRefuses(t *testing.T) {
 		"no cutoff":              func(c *fairdraw.Commitment) { c.CutoffAt = 0 },
 		"announced too early":    func(c *fairdraw.Commitment) { c.AnnouncedAt = c.CutoffAt + 719_999 },
 		"announced too late":     func(c *fairdraw.Commitment) { c.AnnouncedAt = 253402300800000 },
+		"signing key 0":          func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{} },
+		"signing key 1, negated": func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{0: 1, 31: 0x80} },
+		"signing key too large":  func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash(bytes.Repeat([]byte{0xff}, 32)) },
 		"no kid":                 func(c *fairdraw.Commitment) { c.SeedKID = "" },
 		"scheme":                 func(c *fairdraw.Commitment) { c.Beacon.Scheme = "pedersen-bls-chained" },
 		"chain hash":             func(c *fairdraw.Commitment) { c.Beacon.ChainHash = "AB" },

@@ -58,9 +58,13 @@ func flipped(s string) string {
 	return s[:len(s)-1] + "0"
 }
 
-// tamperings of draws and shuffles alike.
-func tamperings() []tampering {
-	return slices.Concat(tamperedTerms(), tamperedStatements(), tamperedEntries(), tamperedResults())
+// tamperings of a draw, or of a shuffle.
+func tamperings(algorithm string) []tampering {
+	both := slices.Concat(tamperedTerms(), tamperedStatements(), tamperedEntries(), tamperedResults())
+	if algorithm == fairdraw.AlgorithmDraw {
+		return append(both, tamperedWinners()...)
+	}
+	return append(both, tamperedOrders()...)
 }
 
 func tamperedTerms() []tampering {
@@ -228,10 +232,34 @@ func tamperedResults() []tampering {
 	}
 }
 
-func tamperedDraws() []tampering {
-	return append(tamperings(), []tampering{
+func tamperedWinners() []tampering {
+	return []tampering{
 		{"changed N", fairdraw.CommitmentChanged, func(t testing.TB, d *draw, _ *fairdraw.Options) {
 			d.document.Commitment = replaced(t, d.document.Commitment, `"winners":3`, `"winners":4`)
+		}},
+		{"an unknown term", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"winners":3`, `"winners":3,"x":1`)
+		}},
+		{"a term twice", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"winners":3`, `"winners":4,"winners":3`)
+		}},
+		{"a missing term", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"seedKid":"s-1",`, "")
+		}},
+		{"a number written otherwise", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"winners":3`, `"winners":3.0`)
+		}},
+		{"no winners in the terms", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"winners":3`, `"winners":0`)
+		}},
+		{"a key of the beacon that is not on the curve", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, d.commitment.Beacon.PublicKey, strings.Repeat("a", 192))
+		}},
+		{"a signing key of small order", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, d.commitment.SigningKey.String(), "01"+strings.Repeat("0", 62))
+		}},
+		{"an announcement before the value", fairdraw.CommitmentInvalid, func(t testing.TB, d *draw, _ *fairdraw.Options) {
+			d.document.Commitment = replaced(t, d.document.Commitment, `"announcedAt":1793538000000`, `"announcedAt":1793535119999`)
 		}},
 		{"changed N, with everything but the statement", fairdraw.CommitmentChanged, func(t testing.TB, d *draw, o *fairdraw.Options) {
 			statement := d.document.Statement
@@ -247,23 +275,21 @@ func tamperedDraws() []tampering {
 			d.document.Winners = append(d.document.Winners, d.entries.At(0).String())
 		}},
 		{"one winner less", fairdraw.WinnersNumber, func(_ testing.TB, d *draw, _ *fairdraw.Options) { d.document.Winners = d.document.Winners[:2] }},
-	}...)
+	}
 }
 
-func tamperedShuffles() []tampering {
-	return append(tamperings(), []tampering{
+func tamperedOrders() []tampering {
+	return []tampering{
 		{"changed order", fairdraw.OrderChanged, func(_ testing.TB, d *draw, _ *fairdraw.Options) { d.document.OrderHash = flipped(d.document.OrderHash) }},
 		{"no order", fairdraw.OrderChanged, func(_ testing.TB, d *draw, _ *fairdraw.Options) { d.document.OrderHash = "" }},
-	}...)
+	}
 }
 
 // TestVerifyDraw and TestVerifyShuffle show that the same documents are accepted before.
 func TestTampering(t *testing.T) {
 	t.Parallel()
-	for algorithm, cases := range map[string][]tampering{
-		fairdraw.AlgorithmDraw: tamperedDraws(), fairdraw.AlgorithmShuffle: tamperedShuffles(),
-	} {
-		for _, tc := range cases {
+	for _, algorithm := range []string{fairdraw.AlgorithmDraw, fairdraw.AlgorithmShuffle} {
+		for _, tc := range tamperings(algorithm) {
 			t.Run(algorithm+" "+tc.name, func(t *testing.T) {
 				t.Parallel()
 				d := drawn(t, algorithm)
