@@ -1,7 +1,8 @@
 // Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET.
+// SANDBOX_WEBHOOK_SECRET. Under /beacon it publishes a drand-scheme beacon whose key depends on
+// BEACON_SECRET, a round each BEACON_PERIOD (3s); without a secret there is none.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/services/payment/sandbox"
 	rewards "urr.guru/services/reward/sandbox"
 )
@@ -35,6 +37,10 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if addr == "" || file == "" || len(secret) < 32 {
 		return errors.New("HTTP_ADDR, LEDGER_FILE and SANDBOX_WEBHOOK_SECRET (at least 32 bytes) must be set")
 	}
+	beacon, err := openBeacon(env("BEACON_SECRET"), env("BEACON_PERIOD"))
+	if err != nil {
+		return err
+	}
 	ledger, err := sandbox.Open(file, time.Now)
 	if err != nil {
 		return err
@@ -51,12 +57,9 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, rewards.Faults{}, log)
-	handler := http.NewServeMux()
-	handler.Handle("/", payments)
-	handler.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
 	// The write timeout is above the longest delay that a payment key can request.
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: routes(payments, rewarding, beacon), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -76,4 +79,30 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	payments.Wait()
 	rewarding.Wait()
 	return errors.Join(err, ledger.Close(), payouts.Close())
+}
+
+// routes mounts the providers and the beacon, which may be nil.
+func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", payments)
+	mux.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
+	if beacon != nil {
+		mux.Handle("/beacon/", http.StripPrefix("/beacon", beacon))
+	}
+	return mux
+}
+
+// openBeacon makes the beacon, nil without a secret.
+func openBeacon(secret, period string) (*beacontest.Beacon, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	options := beacontest.Options{}
+	if period != "" {
+		var err error
+		if options.Period, err = time.ParseDuration(period); err != nil {
+			return nil, fmt.Errorf("BEACON_PERIOD: %w", err)
+		}
+	}
+	return beacontest.New([]byte(secret), options)
 }
