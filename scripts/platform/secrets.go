@@ -19,7 +19,7 @@ type Secrets struct {
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
 	Beacon         string            `json:"beacon"` // decides the key of the sandbox's beacon
-	RPC            map[string]string `json:"rpc"` // "caller>callee" → key of that pair
+	RPC            map[string]string `json:"rpc"`    // "caller>callee" → key of that pair
 }
 
 // NewSecrets generates every secret, 32 random bytes each.

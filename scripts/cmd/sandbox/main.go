@@ -2,7 +2,7 @@
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
 // SANDBOX_WEBHOOK_SECRET. Under /beacon it publishes a drand-scheme beacon whose key depends on
-// BEACON_SECRET, a round each BEACON_PERIOD (3s); without a secret there is none.
+// SANDBOX_BEACON_SECRET, a round each SANDBOX_BEACON_PERIOD (3s); without a secret there is none.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if addr == "" || file == "" || len(secret) < 32 {
 		return errors.New("HTTP_ADDR, LEDGER_FILE and SANDBOX_WEBHOOK_SECRET (at least 32 bytes) must be set")
 	}
-	beacon, err := openBeacon(env("BEACON_SECRET"), env("BEACON_PERIOD"))
+	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	if period != "" {
 		var err error
 		if options.Period, err = time.ParseDuration(period); err != nil {
-			return nil, fmt.Errorf("BEACON_PERIOD: %w", err)
+			return nil, fmt.Errorf("SANDBOX_BEACON_PERIOD: %w", err)
 		}
 	}
 	return beacontest.New([]byte(secret), options)
