@@ -58,11 +58,13 @@ func BenchmarkDraw1M(b *testing.B) {
 }
 
 func usage(b *testing.B) (u syscall.Rusage) {
+	b.Helper()
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return u
 }
 
 func processorTime(b *testing.B) time.Duration {
+	b.Helper()
 	u := usage(b)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
@@ -82,6 +84,7 @@ func macs(partitions []fairdraw.Entries) {
 }
 
 func drawOnce(b *testing.B, partitions []fairdraw.Entries) []uuid.UUID {
+	b.Helper()
 	sources := make([]fairdraw.Pages, len(partitions))
 	for i, p := range partitions {
 		sources[i] = pages(p, pageEntries)

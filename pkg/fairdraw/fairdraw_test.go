@@ -24,6 +24,7 @@ var cutoff = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // draw is a draw of the tests with everything that its operator knows.
 type draw struct {
+	t          testing.TB
 	keys       token.SigningKeys
 	beacon     *beacontest.Beacon
 	seed       fairdraw.Hash
@@ -74,7 +75,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	t.Helper()
 	source, err := sharedBeacon()
 	require.NoError(t, err)
-	d := &draw{keys: signingKeys(t, 1), beacon: source, entries: entriesOf(20)}
+	d := &draw{t: t, keys: signingKeys(t, 1), beacon: source, entries: entriesOf(20)}
 	secrets, err := token.ParseKeySet("s-1:" + config.Secret(slices.Repeat([]byte{'s'}, 32)))
 	require.NoError(t, err)
 	var ok bool
