@@ -49,7 +49,7 @@ func TestProofs(t *testing.T) {
 		entries := numbered(n)
 		prover := NewProver(entries)
 		require.Equal(t, entries.Root(), prover.Root())
-		for i := range n {
+		for i := n - 1; i >= 0; i -= 1 + n/40 { // always the last one
 			proof, ok := prover.Prove(entries.At(i))
 			require.True(t, ok)
 			require.Equal(t, i, proof.Index)
