@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/internal/awsconf"
@@ -54,8 +55,8 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Err maps client errors to the platform's errors: throttling and an unavailable or failing service
-// become errs.ErrUnavailable. Failed conditions and cancelled transactions are results and are
-// returned unchanged.
+// become errs.ErrUnavailable, also when a transaction was cancelled only for lack of capacity. Failed
+// conditions and other cancelled transactions are results and are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -68,6 +69,9 @@ func unavailable(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
+	if throttled(err) {
+		return true
+	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		switch api.ErrorCode() {
@@ -78,11 +82,12 @@ func unavailable(err error) bool {
 		return api.ErrorFault() == smithy.FaultServer
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	var unsent *smithyhttp.RequestSendError // no answer, whatever the transport's error is
+	return errors.As(err, &network) || errors.As(err, &unsent) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ConditionFailed reports whether a single write failed because its condition did not hold. It does
-// not recognise a failed condition in a transaction (TransactionCanceledException).
+// not recognise a failed condition in a transaction: see Canceled.
 func ConditionFailed(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	return errors.As(err, &failed)

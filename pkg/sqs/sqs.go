@@ -52,6 +52,9 @@ type Queue struct {
 	Visibility time.Duration
 	// MaxReceives, after which a message moves to the dead-letter queue, 1-1000.
 	MaxReceives int
+	// HighThroughput lets AWS limit each message group instead of the queue; messages are then
+	// deduplicated within their group. ElasticMQ refuses it.
+	HighThroughput bool
 }
 
 // EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both
@@ -78,11 +81,16 @@ func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, e
 	if err != nil {
 		return "", fmt.Errorf("redrive policy: %w", err)
 	}
-	return ensure(ctx, client, q.Name+".fifo", map[string]string{
+	attributes := map[string]string{
 		string(types.QueueAttributeNameMessageRetentionPeriod): days14,
 		string(types.QueueAttributeNameVisibilityTimeout):      strconv.Itoa(int(q.Visibility.Seconds())),
 		string(types.QueueAttributeNameRedrivePolicy):          string(policy),
-	})
+	}
+	if q.HighThroughput {
+		attributes[string(types.QueueAttributeNameDeduplicationScope)] = "messageGroup"
+		attributes[string(types.QueueAttributeNameFifoThroughputLimit)] = "perMessageGroupId"
+	}
+	return ensure(ctx, client, q.Name+".fifo", attributes)
 }
 
 func ensure(ctx context.Context, client *sqs.Client, name string, attributes map[string]string) (string, error) {

@@ -40,7 +40,7 @@ func TestFIFOQueueDeduplicatesAndKeepsTheOrder(t *testing.T) {
 func TestEnsureFIFOIsRepeatable(t *testing.T) {
 	t.Parallel()
 	cfg, client := sqstest.Queue(t)
-	name := strings.TrimSuffix(cfg.QueueURL[strings.LastIndex(cfg.QueueURL, "/")+1:], ".fifo")
+	name := sqstest.Name(cfg)
 	url, err := sqs.EnsureFIFO(t.Context(), client, sqs.Queue{Name: name, Visibility: 77 * time.Second, MaxReceives: 3})
 	require.NoError(t, err)
 	require.Equal(t, cfg.QueueURL, url)

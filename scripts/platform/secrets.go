@@ -18,7 +18,8 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
-	RPC            map[string]string `json:"rpc"` // "caller>callee" → key of that pair
+	Beacon         string            `json:"beacon"` // decides the key of the sandbox's beacon
+	RPC            map[string]string `json:"rpc"`    // "caller>callee" → key of that pair
 }
 
 // NewSecrets generates every secret, 32 random bytes each.
@@ -53,7 +54,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 
 // complete generates missing secrets and reports whether there were any.
 func (s *Secrets) complete() (changed bool) {
-	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook} {
+	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.Beacon} {
 		if *field == "" {
 			*field, changed = hex.EncodeToString(random32()), true
 		}

@@ -178,5 +178,6 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
+		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
 	}
 }

@@ -44,3 +44,8 @@ func Queue(t testing.TB) (sqs.Config, *awssqs.Client) {
 	})
 	return cfg, client
 }
+
+// Name is the name of a test's queue, without the suffix .fifo.
+func Name(cfg sqs.Config) string {
+	return strings.TrimSuffix(cfg.QueueURL[strings.LastIndex(cfg.QueueURL, "/")+1:], ".fifo")
+}

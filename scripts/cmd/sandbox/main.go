@@ -2,7 +2,8 @@
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
 // SANDBOX_WEBHOOK_SECRET. The faults of the provider of points and coupons begin as the JSON in
-// SANDBOX_REWARD_FAULTS.
+// SANDBOX_REWARD_FAULTS. Under /beacon it publishes a drand-scheme beacon whose key depends on
+// SANDBOX_BEACON_SECRET, a round each SANDBOX_BEACON_PERIOD (3s); without a secret there is none.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/services/payment/sandbox"
 	rewards "urr.guru/services/reward/sandbox"
 )
@@ -43,6 +45,10 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 			return fmt.Errorf("SANDBOX_REWARD_FAULTS: %w", err)
 		}
 	}
+	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
+	if err != nil {
+		return err
+	}
 	ledger, err := sandbox.Open(file, time.Now)
 	if err != nil {
 		return err
@@ -59,12 +65,9 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
-	handler := http.NewServeMux()
-	handler.Handle("/", payments)
-	handler.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
 	// The write timeout is above the longest delay that a payment key can request.
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: routes(payments, rewarding, beacon), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -84,4 +87,30 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	payments.Wait()
 	rewarding.Wait()
 	return errors.Join(err, ledger.Close(), payouts.Close())
+}
+
+// routes mounts the providers and the beacon, which may be nil.
+func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", payments)
+	mux.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
+	if beacon != nil {
+		mux.Handle("/beacon/", http.StripPrefix("/beacon", beacon))
+	}
+	return mux
+}
+
+// openBeacon makes the beacon, nil without a secret.
+func openBeacon(secret, period string) (*beacontest.Beacon, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	options := beacontest.Options{}
+	if period != "" {
+		var err error
+		if options.Period, err = time.ParseDuration(period); err != nil {
+			return nil, fmt.Errorf("SANDBOX_BEACON_PERIOD: %w", err)
+		}
+	}
+	return beacontest.New([]byte(secret), options)
 }

@@ -1,10 +1,11 @@
 // The few functions of Node that the tests use.
 
 declare module "node:test" {
-  export function test(name: string, run: () => void): void;
+  export function test(name: string, run: () => void | Promise<void>): void;
 }
 
 declare module "node:assert/strict" {
-  export function equal(actual: unknown, expected: unknown): void;
+  export function deepEqual(actual: unknown, expected: unknown): void;
+  export function equal(actual: unknown, expected: unknown, message?: string): void;
   export function match(text: string, pattern: RegExp): void;
 }

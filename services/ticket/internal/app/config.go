@@ -41,7 +41,7 @@ type Config struct {
 
 // Validate checks rules between variables.
 func (c *Config) Validate() error {
-	keys, err := ticket.ParseKeys(c.TicketCodeKey.Reveal())
+	keys, err := ticket.ParseKeys(c.TicketCodeKey)
 	if err != nil {
 		return config.Invalid("TICKET_CODE_KEY", c.TicketCodeKey, err.Error())
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
@@ -69,7 +70,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	reservationService := reservation.NewService(
 		eventService, holder, reservations.NewStore(database), settlement.NewStore(database), 30*time.Minute)
-	keys, err := ticket.ParseKeys(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	keys, err := ticket.ParseKeys(config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(eventService))

@@ -4,12 +4,11 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token"
 )
 
 // Code is the content of a ticket's code. With the public keys alone a door verifies that it is
@@ -33,61 +32,22 @@ type Code struct {
 const (
 	codeVersion = 1
 	codeDomain  = "urr/ticket/1"
-	maxKID      = 32
-	// kidCharacters are safe in the variable's syntax and in file names.
-	kidCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 )
 
 // Keys sign codes with the first key and verify with all of them.
-type Keys struct{ keys []signingKey }
+type Keys struct{ set token.SigningKeys }
 
-type signingKey struct {
-	kid     string
-	private ed25519.PrivateKey
-}
-
-// ParseKeys reads `kid:seed[,kid:seed…]`, the seeds 32 bytes in base64 (either alphabet); a value
-// without a colon is one key with the kid 1. Errors never contain a seed.
-func ParseKeys(s string) (Keys, error) {
-	if s = strings.TrimSpace(s); s == "" {
-		return Keys{}, errors.New("no key: must be kid:seed[,kid:seed…]")
-	}
-	if !strings.Contains(s, ":") {
-		s = "1:" + s
-	}
-	var k Keys
-	for i, part := range strings.Split(s, ",") {
-		kid, encoded, _ := strings.Cut(strings.TrimSpace(part), ":")
-		seed, ok := decodeSeed(encoded)
-		switch {
-		case !validKID(kid):
-			return Keys{}, fmt.Errorf("key %d: the kid must be 1–%d of [A-Za-z0-9_-]", i+1, maxKID)
-		case !ok:
-			return Keys{}, fmt.Errorf("key %s: the seed must be %d bytes in base64", kid, ed25519.SeedSize)
-		case k.find(kid) != nil:
-			return Keys{}, fmt.Errorf("key %s is there twice", kid)
-		}
-		k.keys = append(k.keys, signingKey{kid: kid, private: ed25519.NewKeyFromSeed(seed)})
-	}
-	return k, nil
-}
-
-func decodeSeed(s string) ([]byte, bool) {
-	s = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
-	seed, err := base64.RawStdEncoding.DecodeString(s)
-	return seed, err == nil && len(seed) == ed25519.SeedSize
-}
-
-func validKID(s string) bool {
-	return len(s) >= 1 && len(s) <= maxKID && strings.Trim(s, kidCharacters) == ""
+// ParseKeys reads `kid:seed[,kid:seed…]` (token.ParseSigningKeys). Errors never contain a seed.
+func ParseKeys(s config.Secret) (Keys, error) {
+	set, err := token.ParseSigningKeys(s)
+	return Keys{set: set}, err
 }
 
 // Public returns the public keys, in base64 by kid, for the doors.
 func (k Keys) Public() map[string]string {
-	public := make(map[string]string, len(k.keys))
-	for _, key := range k.keys {
-		pub, _ := key.private.Public().(ed25519.PublicKey)
-		public[key.kid] = base64.StdEncoding.EncodeToString(pub)
+	public := map[string]string{}
+	for _, kid := range k.set.Kids() {
+		public[kid] = base64.StdEncoding.EncodeToString(k.set.Public(kid))
 	}
 	return public
 }
@@ -95,15 +55,15 @@ func (k Keys) Public() map[string]string {
 // Sign makes the code. Event ids and places are at most 64 bytes long everywhere, so their lengths
 // fit.
 func (k Keys) Sign(c Code) string {
-	key := k.keys[0]
+	kid := k.set.Current()
 	b := make([]byte, 0, 192)
 	b = append(b, codeVersion)
-	b = appendString(b, key.kid)
+	b = appendString(b, kid)
 	b = append(b, c.TicketID[:]...)
 	b = binary.BigEndian.AppendUint32(b, c.Serial)
 	b = appendString(b, c.EventID)
 	b = appendString(b, c.Place)
-	b = append(b, ed25519.Sign(key.private, signed(b))...)
+	b = append(b, k.set.Sign(kid, signed(b))...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -123,23 +83,10 @@ func (k Keys) Verify(code string) (Code, error) {
 	if r.short || len(r.b) > 0 || version[0] != codeVersion {
 		return Code{}, ErrCodeInvalid
 	}
-	key := k.find(kid)
-	if key == nil {
-		return Code{}, ErrCodeInvalid
-	}
-	public, _ := key.private.Public().(ed25519.PublicKey)
-	if !ed25519.Verify(public, signed(body), signature) {
+	if !k.set.Verify(kid, signed(body), signature) {
 		return Code{}, ErrCodeInvalid
 	}
 	return c, nil
-}
-
-func (k Keys) find(kid string) *signingKey {
-	i := slices.IndexFunc(k.keys, func(s signingKey) bool { return s.kid == kid })
-	if i < 0 {
-		return nil
-	}
-	return &k.keys[i]
 }
 
 func signed(body []byte) []byte { return append([]byte(codeDomain), body...) }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -55,12 +56,12 @@ func stepConcurrently(t *testing.T, replicas ...testReplica) {
 func TestAdvancersOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	open := tables(t, dynamo.MaxPerWrite)
-	watch, clock := open(sdkHook{}), clocktest.New(epoch)
+	watch, clock := open(dynamotest.Hook{}), clocktest.New(epoch)
 	const event, people = "advance", 180
 	settings := room.Settings{Batch: 30, Interval: time.Second, Inlet: room.Periodic}
 	c := roomtest.StartRound(t, watch, event, settings)
 	roomtest.TakeMany(t, watch, c, people)
-	alive := []testReplica{newTestReplica(open(sdkHook{}), clock), newTestReplica(open(sdkHook{}), clock), newTestReplica(open(sdkHook{}), clock)}
+	alive := []testReplica{newTestReplica(open(dynamotest.Hook{}), clock), newTestReplica(open(dynamotest.Hook{}), clock), newTestReplica(open(dynamotest.Hook{}), clock)}
 	stepConcurrently(t, alive...)
 	steps := 0
 	for last := int64(0); last < people; steps++ {
@@ -101,11 +102,11 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	t.Parallel()
 	open := tables(t, dynamo.MaxPerWrite)
 	g := newGate()
-	other := open(sdkHook{})
+	other := open(dynamotest.Hook{})
 	c := roomtest.StartRound(t, other, "paused", room.DefaultSettings())
 	roomtest.TakeMany(t, other, c, 400)
 	clock := clocktest.New(epoch)
-	paused, going := newTestReplica(open(sdkHook{before: func(in any) error {
+	paused, going := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
 		if claims, _ := toClaims(in); isUpdate(in) && !claims {
 			g.block()
 		}

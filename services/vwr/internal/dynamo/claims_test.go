@@ -50,11 +50,11 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	open := tables(t, 1)
 	var all, sets atomic.Bool
 	var refused atomic.Int64
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		partition, positions := toClaims(in)
 		if partition && all.Load() || positions && sets.Load() {
 			refused.Add(1)
-			return errConnReset
+			return dynamotest.ErrConnReset
 		}
 		return nil
 	}})

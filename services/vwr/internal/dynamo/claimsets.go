@@ -64,9 +64,9 @@ func (s *Store) addCount(ctx context.Context, k groupKey, n int64) (int64, error
 	if err != nil {
 		return 0, unavailable(err)
 	}
-	r := reader{item: out.Attributes}
-	count := r.num(attrClaimed)
-	return count, unavailable(r.err)
+	r := dynamo.Reader{Item: out.Attributes}
+	count := r.Number(attrClaimed)
+	return count, unavailable(r.Err())
 }
 
 // addPreviousCount adds n claims to the count on the event's item, for replicas of the previous

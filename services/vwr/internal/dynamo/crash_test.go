@@ -44,8 +44,8 @@ func crashDuringGroup() int {
 	}
 	var puts, answered atomic.Int64
 	settled := make(chan struct{})
-	s := dynamo.New(awsdynamo.New(db.Options(), sdkHook{
-		before: func(in any) error {
+	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{
+		Before: func(in any) error {
 			if isPut(in) && puts.Add(1) >= crashAtPut {
 				// Wait for the writes in flight, which could be stored after the parent has read.
 				<-settled
@@ -53,13 +53,13 @@ func crashDuringGroup() int {
 			}
 			return nil
 		},
-		after: func(in, _ any) error {
+		After: func(in, _ any) error {
 			if isPut(in) && answered.Add(1) == crashAtPut-1 {
 				close(settled)
 			}
 			return nil
 		},
-	}.options), cfg, 1, time.Now)
+	}.Options), cfg, 1, time.Now)
 	c, _, err := s.Read(context.Background(), crashEvent)
 	if err != nil {
 		panic(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
@@ -46,13 +47,13 @@ func TestLostCounterResponseIsNotRetried(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	first := firstCall()
-	s := open(sdkHook{after: func(in, _ any) error {
+	s := open(dynamotest.Hook{After: func(in, _ any) error {
 		if isUpdate(in) && first() {
-			return errConnReset
+			return dynamotest.ErrConnReset
 		}
 		return nil
 	}})
-	c := roomtest.StartRound(t, open(sdkHook{}), "lost-counter", room.DefaultSettings())
+	c := roomtest.StartRound(t, open(dynamotest.Hook{}), "lost-counter", room.DefaultSettings())
 	id := uuid.New()
 	_, err := takeWithID(t.Context(), s, c, id)
 	require.Equal(t, errs.Unavailable, errs.From(err).Kind)
@@ -68,9 +69,9 @@ func TestLostRecordResponseIsRetried(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	first := firstCall()
-	s := open(sdkHook{after: func(in, _ any) error {
+	s := open(dynamotest.Hook{After: func(in, _ any) error {
 		if isPut(in) && first() {
-			return errConnReset
+			return dynamotest.ErrConnReset
 		}
 		return nil
 	}})
@@ -89,12 +90,12 @@ func TestRacingReplicasReturnStoredPosition(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	g := newGate()
-	slow, fast := open(sdkHook{before: func(in any) error {
+	slow, fast := open(dynamotest.Hook{Before: func(in any) error {
 		if isPut(in) {
 			g.block()
 		}
 		return nil
-	}}), open(sdkHook{})
+	}}), open(dynamotest.Hook{})
 	c := roomtest.StartRound(t, fast, "twins", room.DefaultSettings())
 	id := uuid.New()
 	var late room.Record
@@ -118,7 +119,7 @@ func TestPositionIsStoredAfterCallerCancels(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	g := newGate()
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		if isPut(in) {
 			g.block()
 		}
@@ -146,7 +147,7 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var reads atomic.Int64
-	s := open(sdkHook{after: func(in, out any) error {
+	s := open(dynamotest.Hook{After: func(in, out any) error {
 		asked, isRead := in.(*awsdynamo.BatchGetItemInput)
 		if got, ok := out.(*awsdynamo.BatchGetItemOutput); isRead && ok && reads.Add(1)%2 == 1 {
 			got.Responses, got.UnprocessedKeys = nil, asked.RequestItems
@@ -155,7 +156,7 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	}})
 	c := roomtest.StartRound(t, s, "left-out", room.DefaultSettings())
 	id := uuid.New()
-	r, err := takeWithID(t.Context(), open(sdkHook{}), c, id)
+	r, err := takeWithID(t.Context(), open(dynamotest.Hook{}), c, id)
 	require.NoError(t, err)
 	requireStored(t, s, r)
 	again, err := takeWithID(t.Context(), s, c, id)
@@ -170,7 +171,7 @@ func TestReadsAreConsistentAndByKey(t *testing.T) {
 	open := tables(t, 1)
 	var mu sync.Mutex
 	var others []string
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		mu.Lock()
 		defer mu.Unlock()
 		switch in := in.(type) {
@@ -205,9 +206,9 @@ func TestClaimsRetryFailedWrites(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var failed atomic.Int64
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		if u, ok := in.(*awsdynamo.UpdateItemInput); ok && u.ReturnValues == types.ReturnValueUpdatedOld && failed.Add(1) <= 3 {
-			return errConnReset
+			return dynamotest.ErrConnReset
 		}
 		return nil
 	}})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
@@ -31,11 +32,11 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := tables(t, 1)
-			plain := open(sdkHook{})
+			plain := open(dynamotest.Hook{})
 			slow := roomtest.StartRound(t, plain, "slow", room.DefaultSettings())
 			fast := roomtest.StartRound(t, plain, "fast", room.DefaultSettings())
 			g := newGate()
-			s := open(sdkHook{before: func(in any) error {
+			s := open(dynamotest.Hook{Before: func(in any) error {
 				if isStuck(in, slow.EventID) {
 					g.block()
 				}
@@ -61,11 +62,11 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
-	plain := open(sdkHook{})
+	plain := open(dynamotest.Hook{})
 	slow := roomtest.StartRound(t, plain, "slow-claims", room.DefaultSettings())
 	fast := roomtest.StartRound(t, plain, "fast-claims", room.DefaultSettings())
 	g := newGate()
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		if _, positions := toClaims(in); positions && eventOf(in) == slow.EventID+"#claims" {
 			g.block()
 		}
@@ -91,7 +92,7 @@ func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	g := newGate()
-	s := open(sdkHook{before: func(in any) error {
+	s := open(dynamotest.Hook{Before: func(in any) error {
 		if _, positions := toClaims(in); positions {
 			g.block()
 		}

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/dynamo"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -104,96 +106,47 @@ func numbers(ns []int64) types.AttributeValue {
 	return &types.AttributeValueMemberNS{Value: members}
 }
 
-// reader reads typed attributes of an item and keeps the first error. An absent attribute reads as
-// the zero value, since older items have fewer attributes.
-type reader struct {
-	item item
-	err  error
-}
-
-func (r *reader) str(name string) string {
-	switch v := r.item[name].(type) {
-	case nil:
-		return ""
-	case *types.AttributeValueMemberS:
-		return v.Value
-	default:
-		r.typeError(name)
-		return ""
-	}
-}
-
-func (r *reader) num(name string) int64 {
-	switch v := r.item[name].(type) {
-	case nil:
-		return 0
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		if err != nil {
-			r.typeError(name)
-		}
-		return n
-	default:
-		r.typeError(name)
-		return 0
-	}
-}
-
-func (r *reader) bool(name string) bool {
-	v, ok := r.item[name].(*types.AttributeValueMemberBOOL)
-	return ok && v.Value
-}
-
-func (r *reader) typeError(name string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("attribute %s is not of its type: %T", name, r.item[name])
-	}
-}
-
 // toCounters converts an item of the counters table. Absent settings get their defaults.
 func toCounters(it item) (room.Counters, error) {
-	r := reader{item: it}
+	r := dynamo.Reader{Item: it}
 	c := room.Counters{
-		EventID:   r.str(attrEvent),
-		Active:    r.bool(attrActive),
-		Round:     room.Round(r.num(attrRound)),
-		Issued:    r.num(attrIssued),
-		Serving:   r.num(attrServing),
-		Claimed:   r.num(attrClaimed),
+		EventID:   r.String(attrEvent),
+		Active:    r.Bool(attrActive),
+		Round:     room.Round(r.Number(attrRound)),
+		Issued:    r.Number(attrIssued),
+		Serving:   r.Number(attrServing),
+		Claimed:   r.Number(attrClaimed),
 		Settings:  room.DefaultSettings(),
-		UpdatedAt: time.UnixMilli(r.num(attrUpdated)),
+		UpdatedAt: time.UnixMilli(r.Number(attrUpdated)),
 	}
-	if n := r.num(attrBatch); n > 0 {
+	if n := r.Number(attrBatch); n > 0 {
 		c.Settings.Batch = n
 	}
-	if ms := r.num(attrInterval); ms > 0 {
+	if ms := r.Number(attrInterval); ms > 0 {
 		c.Settings.Interval = time.Duration(ms) * time.Millisecond
 	}
-	if s := r.str(attrInlet); s != "" {
+	if s := r.String(attrInlet); s != "" {
 		c.Settings.Inlet = room.Inlet(s)
 	}
-	c.Settings.MaxInFlight = r.num(attrMaxInFlight)
-	if r.err != nil {
-		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.err)
+	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
+	if r.Err() != nil {
+		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
 	}
 	return c, nil
 }
 
 func toRecord(it item) (room.Record, error) {
-	r := reader{item: it}
+	r := dynamo.Reader{Item: it}
 	rec := room.Record{
-		EventID:  r.str(attrEvent),
-		Round:    room.Round(r.num(attrRound)),
-		Position: r.num(attrPosition),
-		Visitor:  r.str(attrVisitor),
+		EventID:  r.String(attrEvent),
+		Round:    room.Round(r.Number(attrRound)),
+		Position: r.Number(attrPosition),
+		Visitor:  r.String(attrVisitor),
 	}
-	id, err := uuid.Parse(r.str(attrRequest))
-	if err != nil && r.err == nil {
-		r.err = err
-	}
-	rec.RequestID = id
-	if r.err != nil {
-		return rec, fmt.Errorf("position of %s: %w", rec.EventID, r.err)
+	var err error
+	rec.RequestID, err = uuid.Parse(r.String(attrRequest))
+	if err = errors.Join(r.Err(), err); err != nil {
+		return rec, fmt.Errorf("position of %s: %w", rec.EventID, err)
 	}
 	return rec, nil
 }

@@ -134,13 +134,13 @@ func TestMigrateEnablesPITR(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	on := make(map[string]bool)
-	watched := awsdynamo.New(db.Options(), sdkHook{answer: func(in any) any {
+	watched := awsdynamo.New(db.Options(), dynamotest.Hook{Answer: func(in any) any {
 		if u, ok := in.(*awsdynamo.UpdateContinuousBackupsInput); ok {
 			on[*u.TableName] = *u.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled
 			return &awsdynamo.UpdateContinuousBackupsOutput{}
 		}
 		return nil
-	}}.options)
+	}}.Options)
 	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg))
 	require.Empty(t, on)
 	cfg.PITR = true

@@ -203,10 +203,10 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 	if err != nil {
 		return 0, conditional(err)
 	}
-	r := reader{item: got.Attributes}
-	last := r.num(attrIssued)
-	if r.err != nil || last < n {
-		return 0, unavailable(errors.Join(errors.New("the counter's answer makes no sense"), r.err))
+	r := dynamo.Reader{Item: got.Attributes}
+	last := r.Number(attrIssued)
+	if r.Err() != nil || last < n {
+		return 0, unavailable(errors.Join(errors.New("the counter's answer makes no sense"), r.Err()))
 	}
 	return last - n + 1, nil
 }

@@ -6,13 +6,9 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/batch"
@@ -106,75 +102,16 @@ func unavailable(err error) error {
 // transaction on the same item (an activation) is ErrStale too: nothing was written, and the state
 // is changing.
 func conditional(err error) error {
-	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+	if dynamo.Contended(err) {
 		return room.ErrStale
-	}
-	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
-		return room.ErrStale
-	}
-	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
-		for _, r := range canceled.CancellationReasons {
-			if code := aws.ToString(r.Code); code == "ConditionalCheckFailed" || code == "TransactionConflict" {
-				return room.ErrStale
-			}
-		}
 	}
 	return unavailable(err)
 }
 
-// Limit of keys per BatchGetItem, and of attempts to read unprocessed keys.
-const (
-	batchGetMax   = 100
-	batchGetTries = 6
-)
-
-// batchGet reads items consistently, in parallel calls of 100 keys. keys must be unique. The result
-// has no order and omits absent items.
+// batchGet reads items consistently; keys must be unique.
 func (s *Store) batchGet(ctx context.Context, table string, keys []item) ([]item, error) {
-	var (
-		mu    sync.Mutex
-		items []item
-		errs  []error
-		work  sync.WaitGroup
-	)
-	for start := 0; start < len(keys); start += batchGetMax {
-		part := keys[start:min(start+batchGetMax, len(keys))]
-		work.Go(func() {
-			got, err := s.batchGetPart(ctx, table, part)
-			mu.Lock()
-			defer mu.Unlock()
-			items = append(items, got...)
-			if err != nil {
-				errs = append(errs, err)
-			}
-		})
-	}
-	work.Wait()
-	return items, unavailable(errors.Join(errs...))
-}
-
-func (s *Store) batchGetPart(ctx context.Context, table string, keys []item) ([]item, error) {
-	var items []item
-	wait := 20 * time.Millisecond
-	want := map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	for range batchGetTries {
-		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: want})
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, out.Responses[table]...)
-		if len(out.UnprocessedKeys) == 0 {
-			return items, nil
-		}
-		want = out.UnprocessedKeys
-		select {
-		case <-time.After(wait):
-			wait *= 2
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return nil, fmt.Errorf("%s: keys stay unprocessed after %d attempts", table, batchGetTries)
+	items, err := dynamo.BatchGet(ctx, s.db, table, keys)
+	return items, unavailable(err)
 }
 
 // positionID is the key of a position.

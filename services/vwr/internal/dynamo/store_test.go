@@ -27,12 +27,12 @@ import (
 
 // tables creates tables and returns a function that opens stores over them, which write perWrite
 // records per call.
-func tables(t *testing.T, perWrite int) func(sdkHook) *dynamo.Store {
+func tables(t *testing.T, perWrite int) func(dynamotest.Hook) *dynamo.Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	return func(p sdkHook) *dynamo.Store {
-		s := dynamo.New(awsdynamo.New(db.Options(), p.options), cfg, perWrite, time.Now)
+	return func(p dynamotest.Hook) *dynamo.Store {
+		s := dynamo.New(awsdynamo.New(db.Options(), p.Options), cfg, perWrite, time.Now)
 		t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 		return s
 	}
@@ -44,7 +44,7 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := tables(t, perWrite)
-			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(sdkHook{}) })
+			roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
 		})
 	}
 }
@@ -55,12 +55,12 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
 	var down atomic.Bool
-	dying, other := open(sdkHook{before: func(in any) error {
+	dying, other := open(dynamotest.Hook{Before: func(in any) error {
 		if isPut(in) && down.Load() {
-			return errConnReset
+			return dynamotest.ErrConnReset
 		}
 		return nil
-	}}), open(sdkHook{})
+	}}), open(dynamotest.Hook{})
 	const event = "gaps"
 	c := roomtest.StartRound(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
@@ -94,7 +94,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 // written in groups.
 func TestGroupsKeepOrder(t *testing.T) {
 	t.Parallel()
-	s := tables(t, dynamo.MaxPerWrite)(sdkHook{})
+	s := tables(t, dynamo.MaxPerWrite)(dynamotest.Hook{})
 	const event, visitors = "order", 200
 	c := roomtest.StartRound(t, s, event, room.DefaultSettings())
 	positions, failures := make([]int64, visitors), make([]error, visitors)
@@ -125,7 +125,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 func TestGroupsShareCounterWrite(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int64
-	s := tables(t, dynamo.MaxPerWrite)(sdkHook{before: func(in any) error {
+	s := tables(t, dynamo.MaxPerWrite)(dynamotest.Hook{Before: func(in any) error {
 		if isUpdate(in) {
 			writes.Add(1)
 		}
@@ -143,7 +143,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var written []time.Duration
-		fast := sdkHook{answer: func(in any) any {
+		fast := dynamotest.Hook{Answer: func(in any) any {
 			switch in.(type) {
 			case *awsdynamo.BatchGetItemInput:
 				return &awsdynamo.BatchGetItemOutput{}
@@ -154,7 +154,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 				return &awsdynamo.PutItemOutput{}
 			}
 		}}
-		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.options)
+		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.Options)
 		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, 1, time.Now)
 		for i := range 4 {
 			r, err := s.Take(t.Context(), "e", 1, "v", []uuid.UUID{uuid.New()})
@@ -172,7 +172,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 func TestClaimsCountOnce(t *testing.T) {
 	t.Parallel()
 	open := tables(t, 1)
-	a, b := open(sdkHook{}), open(sdkHook{})
+	a, b := open(dynamotest.Hook{}), open(dynamotest.Hook{})
 	const event, visitors = "claims", 30
 	c := roomtest.StartRound(t, a, event, room.DefaultSettings())
 	counters := []*dynamo.Claims{dynamo.NewClaims(a), dynamo.NewClaims(b)}

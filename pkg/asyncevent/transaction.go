@@ -1,0 +1,297 @@
+package asyncevent
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/loop"
+)
+
+// Shared is the owner of items of a transaction that belong to no single request.
+const Shared = -1
+
+// conflictTries is how often a transaction is sent that meets other writes in progress; the pauses
+// are 20 to 50 ms.
+const conflictTries = 5
+
+// Tx collects the writes of one transaction. What follows from a change of a request is added by
+// itself: its log, the figures of the event, and at its end the announcement and the deletion of the
+// marker.
+type Tx struct {
+	client *dynamodb.Client
+	table  string
+	now    int64
+
+	items  []types.TransactWriteItem
+	owners []int
+	counts map[string]*Counts
+	rows   []Announcement
+	outbox int
+}
+
+// NewTx begins a transaction at a time.
+func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
+	return &Tx{client: client, table: table, now: now, counts: map[string]*Counts{}, outbox: -1}
+}
+
+// Len is the number of items so far, without figures and announcements.
+func (t *Tx) Len() int { return len(t.items) }
+
+// Owner tells whose item i of the transaction is, as given to the call that added it.
+func (t *Tx) Owner(i int) int {
+	if i < 0 || i >= len(t.owners) {
+		return Shared
+	}
+	return t.owners[i]
+}
+
+// Condition is what must hold of an item; the zero value always holds.
+type Condition struct {
+	Expression string
+	Names      map[string]string
+	Values     dynamo.Item
+}
+
+// Absent holds when there is no item with the key.
+func Absent() Condition { return Condition{Expression: "attribute_not_exists(" + PK + ")"} }
+
+// Present holds when there is an item with the key.
+func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
+
+// Names holds when a lock names a request.
+func Names(requestID string) Condition {
+	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
+}
+
+func (c Condition) expression() *string {
+	if c.Expression == "" {
+		return nil
+	}
+	return &c.Expression
+}
+
+// Put writes a whole item. A failed condition reports the item that is stored.
+func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{Put: &types.Put{
+		TableName: &t.table, Item: it, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}})
+}
+
+// Update changes attributes of an item.
+func (t *Tx) Update(owner int, key dynamo.Item, u dynamo.Change, c Condition) {
+	names, values := u.Names, u.Values
+	for k, v := range c.Names {
+		names[k] = v
+	}
+	for k, v := range c.Values {
+		values[k] = v
+	}
+	if len(names) == 0 {
+		names = nil // DynamoDB refuses empty maps
+	}
+	if len(values) == 0 {
+		values = nil
+	}
+	t.add(owner, types.TransactWriteItem{Update: &types.Update{
+		TableName: &t.table, Key: key, UpdateExpression: &u.Expression, ConditionExpression: c.expression(),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}})
+}
+
+// Delete deletes an item, if it exists.
+func (t *Tx) Delete(owner int, key dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{Delete: &types.Delete{
+		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+	}})
+}
+
+// Check requires something of an item that is not written.
+func (t *Tx) Check(owner int, key dynamo.Item, c Condition) {
+	t.add(owner, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &t.table, Key: key, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
+	}})
+}
+
+func (t *Tx) add(owner int, it types.TransactWriteItem) {
+	t.items, t.owners = append(t.items, it), append(t.owners, owner)
+}
+
+// Create writes a new request as it was received, or as it has ended already, and counts it.
+func (t *Tx) Create(owner int, created Change) {
+	t.Put(owner, created.After.Item(), Absent())
+	t.log(owner, created)
+	t.of(created.After.EventID).Accepted++
+	if created.After.Status.Final() {
+		t.end(created)
+	} else {
+		m := MarkerOf(&created.After, t.now)
+		t.Put(owner, m.Item(), Condition{})
+	}
+}
+
+// Change writes a step of a request, if nobody has changed it since it was read.
+func (t *Tx) Change(owner int, c Change) {
+	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(c.Before.Item(), c.After.Item()), AsRead(&c.Before))
+	t.log(owner, c)
+	switch ended := c.After.Status.Final(); {
+	case ended && !c.Before.Status.Final():
+		t.end(c)
+		m := MarkerOf(&c.Before, 0)
+		t.Delete(owner, m.Key(), Condition{})
+	case !ended && c.Before.Status.Final():
+		t.of(c.Before.EventID).Add(c.Before.ResultCode, -1)
+	}
+	if c.After.Gen != c.Before.Gen {
+		t.replaceMarker(owner, c)
+	}
+}
+
+// replaceMarker guards the message of a new generation, which is not in the queue yet.
+func (t *Tx) replaceMarker(owner int, c Change) {
+	if !c.Before.Status.Final() {
+		before := MarkerOf(&c.Before, 0)
+		t.Delete(owner, before.Key(), Condition{})
+	}
+	after := MarkerOf(&c.After, t.now)
+	t.Put(owner, after.Item(), Condition{})
+}
+
+// AsRead is the condition that a request is as it was read.
+func AsRead(r *Request) Condition {
+	return Condition{
+		Expression: "#readStatus = :readStatus AND statusAt = :readAt AND gen = :readGen AND attempts = :readAttempts",
+		Names:      map[string]string{"#readStatus": "status"},
+		Values: dynamo.Item{
+			":readStatus": dynamo.String(string(r.Status)), ":readAt": dynamo.Number(r.StatusAt), ":readGen": dynamo.Number(r.Gen),
+			":readAttempts": dynamo.Number(r.Attempts),
+		},
+	}
+}
+
+func (t *Tx) log(owner int, c Change) {
+	for i := range c.Logs {
+		t.Put(owner, c.Logs[i].Item(), Condition{})
+	}
+}
+
+func (t *Tx) end(c Change) {
+	t.of(c.After.EventID).Add(c.After.ResultCode, 1)
+	t.rows = append(t.rows, AnnouncementOf(&c.After))
+}
+
+func (t *Tx) of(event string) *Counts {
+	c := t.counts[event]
+	if c == nil {
+		c = &Counts{}
+		t.counts[event] = c
+	}
+	return c
+}
+
+// Commit writes everything or nothing. After conflicts with other writes alone it tries again, since
+// nothing that was decided has changed. Any other cancellation is dynamo.CanceledError, whose items
+// Owner names.
+func (t *Tx) Commit(ctx context.Context) error {
+	if len(t.rows) > 0 {
+		var it dynamo.Item
+		it, t.outbox = NewOutbox(t.now, t.rows)
+		t.Put(Shared, it, Condition{})
+	}
+	decided := len(t.items)
+	for try := 1; ; try++ {
+		t.items, t.owners = t.items[:decided], t.owners[:decided]
+		for event, c := range t.counts { // another item of the figures each time
+			t.Update(Shared, CountsKey(event, rand.Uint32()), c.Update(), Condition{}) //nolint:gosec // spreads writes
+		}
+		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
+		if err == nil {
+			return nil
+		}
+		canceled, ok := dynamo.Canceled(err)
+		if !ok {
+			return dynamo.Err(err)
+		}
+		if try == conflictTries || !canceled.ConflictsOnly() || !Pause(ctx) {
+			return dynamo.Err(canceled)
+		}
+	}
+}
+
+// Outbox is the partition of the announcements that a commit has written; ok is false without any.
+func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
+
+// Pause waits 20 to 50 ms, so that those who met at an item do not meet again; false: ctx has ended.
+func Pause(ctx context.Context) bool {
+	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
+}
+
+// Read reads items consistently by their keys, which must be unique; absent items are left out.
+func Read(ctx context.Context, client *dynamodb.Client, table string, keys ...dynamo.Item) (Items, error) {
+	got, err := dynamo.BatchGet(ctx, client, table, keys)
+	if err != nil {
+		return nil, dynamo.Err(err)
+	}
+	out := make(Items, len(got))
+	for _, it := range got {
+		out[keyText(it)] = it
+	}
+	return out, nil
+}
+
+// Items are items by their keys.
+type Items map[string]dynamo.Item
+
+// Get returns the item with a key, nil if there is none.
+func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
+
+func keyText(it dynamo.Item) string {
+	r := dynamo.Reader{Item: it}
+	return r.String(PK) + "\x00" + r.String(SK)
+}
+
+// Partition queries a partition consistently, in the order of sort keys.
+type Partition struct {
+	PK string
+	// Prefix or Below restrict the sort keys; at most one of them.
+	Prefix, Below string
+	// After continues behind a sort key.
+	After string
+	// Descending reverses the order.
+	Descending bool
+	Limit      int32
+}
+
+// Query reads one page; more reports that there may be others.
+func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table string) (items []dynamo.Item, more bool, err error) {
+	in := &dynamodb.QueryInput{
+		TableName: &table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
+		KeyConditionExpression:    aws.String("PK = :pk"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(p.PK)},
+	}
+	switch {
+	case p.Prefix != "":
+		in.KeyConditionExpression = aws.String("PK = :pk AND begins_with(SK, :prefix)")
+		in.ExpressionAttributeValues[":prefix"] = dynamo.String(p.Prefix)
+	case p.Below != "":
+		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :below")
+		in.ExpressionAttributeValues[":below"] = dynamo.String(p.Below)
+	}
+	if p.After != "" {
+		in.ExclusiveStartKey = Key(p.PK, p.After)
+	}
+	if p.Limit > 0 {
+		in.Limit = &p.Limit
+	}
+	out, err := client.Query(ctx, in)
+	if err != nil {
+		return nil, false, dynamo.Err(err)
+	}
+	return out.Items, len(out.LastEvaluatedKey) > 0, nil
+}

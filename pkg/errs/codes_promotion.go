@@ -1,0 +1,7 @@
+package errs
+
+// Promotions and event requests.
+var (
+	ErrPromotionNotFound = declare(NotFound, "PROMOTION_NOT_FOUND", "The promotion does not exist")
+	ErrRequestNotFound   = declare(NotFound, "REQUEST_NOT_FOUND", "The request does not exist")
+)

@@ -1,0 +1,181 @@
+// Package beacon verifies and fetches rounds of a drand randomness beacon (https://docs.drand.love).
+// A round is published at a fixed time and carries a BLS signature of its number by the chain's
+// group key. A signature of a number is unique, and so is the value derived from it: whoever
+// publishes a round can withhold it, but cannot choose its value.
+package beacon
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cloudflare/circl/sign/bls"
+)
+
+// Supported schemes, both unchained: a round is verified without the one before it.
+const (
+	// SchemeG1 has 48-byte signatures in G1 and 96-byte keys in G2, hashed to the curve as in RFC
+	// 9380; drand's network quicknet uses it.
+	SchemeG1 = "bls-unchained-g1-rfc9380"
+	// SchemeG2 has 96-byte signatures in G2 and 48-byte keys in G1.
+	SchemeG2 = "pedersen-bls-unchained"
+)
+
+// Errors of Verify.
+var (
+	// ErrSignature means that the chain's key did not sign this round.
+	ErrSignature = errors.New("beacon: the chain's key did not sign this round")
+	// ErrRandomness means that the value is not the SHA-256 of the signature.
+	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
+)
+
+// Chain is what identifies a beacon and makes its rounds verifiable, as its /info publishes it.
+type Chain struct {
+	Scheme    string `json:"scheme"`
+	ChainHash string `json:"chainHash"` // 32 bytes in lower-case hex; the chain's name in URLs
+	PublicKey string `json:"publicKey"` // compressed, in lower-case hex
+	Genesis   int64  `json:"genesis"`   // time of round 1, in seconds since the epoch
+	Period    int64  `json:"periodSeconds"`
+}
+
+// Round is one published round, in drand's JSON form.
+type Round struct {
+	Round      uint64 `json:"round"`      // from 1
+	Randomness string `json:"randomness"` // SHA-256 of the signature, 32 bytes in hex
+	Signature  string `json:"signature"`  // compressed, in lower-case hex
+}
+
+// Quicknet is the public network that the League of Entropy runs
+// (https://docs.drand.love/docs/dev-guide/).
+func Quicknet() Chain {
+	return Chain{
+		Scheme:    SchemeG1,
+		ChainHash: "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971",
+		PublicKey: "83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a",
+		Genesis:   1692803367, Period: 3,
+	}
+}
+
+// Limits that keep the arithmetic of rounds exact, also in JavaScript.
+const (
+	maxGenesis = 253402300799 // the end of the year 9999
+	maxPeriod  = 24 * 60 * 60
+)
+
+// Validate checks the form of the chain, including that the public key is a point of its group.
+func (c Chain) Validate() error {
+	if _, _, err := c.sizes(); err != nil {
+		return err
+	}
+	if !isHex(c.ChainHash, sha256.Size) {
+		return errors.New("beacon: chainHash must be 32 bytes in lower-case hex")
+	}
+	if c.Genesis < 0 || c.Genesis > maxGenesis {
+		return errors.New("beacon: genesis must be a time in seconds")
+	}
+	if c.Period < 1 || c.Period > maxPeriod {
+		return fmt.Errorf("beacon: periodSeconds must be 1–%d", maxPeriod)
+	}
+	if _, err := c.verifier(); err != nil {
+		return fmt.Errorf("beacon: public key: %w", err)
+	}
+	return nil
+}
+
+// TimeOf is when a round (from 1) is published.
+func (c Chain) TimeOf(round uint64) time.Time {
+	return time.Unix(c.Genesis+(int64(round)-1)*c.Period, 0).UTC() //nolint:gosec // rounds come from FirstAt
+}
+
+// FirstAt is the first round that is published at t or later.
+func (c Chain) FirstAt(t time.Time) uint64 {
+	at := t.Unix()
+	if t.Nanosecond() > 0 {
+		at++
+	}
+	if at <= c.Genesis {
+		return 1
+	}
+	return uint64((at-c.Genesis+c.Period-1)/c.Period) + 1 //nolint:gosec // positive
+}
+
+// Verify checks that the chain's key signed the round, and that its value is the hash of the
+// signature. It fails with ErrSignature or ErrRandomness, or with the error of Validate.
+func (c Chain) Verify(r Round) error {
+	verify, err := c.verifier()
+	if err != nil {
+		return err
+	}
+	_, size, err := c.sizes()
+	if err != nil {
+		return err
+	}
+	// The decoder of points accepts uncompressed ones, another encoding with another hash.
+	if r.Round == 0 || !isHex(r.Signature, size) {
+		return ErrSignature
+	}
+	signature, err := hex.DecodeString(r.Signature)
+	if err != nil || signature[0]&0x80 == 0 || !verify(message(r.Round), signature) {
+		return ErrSignature
+	}
+	if sum := sha256.Sum256(signature); r.Randomness != hex.EncodeToString(sum[:]) {
+		return ErrRandomness
+	}
+	return nil
+}
+
+// message is what an unchained scheme signs: the hash of the round's number, big-endian.
+func message(round uint64) []byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
+	return sum[:]
+}
+
+// sizes are the lengths of a public key and of a signature in bytes.
+func (c Chain) sizes() (key, signature int, err error) {
+	switch c.Scheme {
+	case SchemeG1:
+		return 96, 48, nil
+	case SchemeG2:
+		return 48, 96, nil
+	default:
+		return 0, 0, fmt.Errorf("beacon: scheme %q is not supported", c.Scheme)
+	}
+}
+
+func (c Chain) verifier() (func(message, signature []byte) bool, error) {
+	size, _, err := c.sizes()
+	if err != nil {
+		return nil, err
+	}
+	if !isHex(c.PublicKey, size) {
+		return nil, fmt.Errorf("beacon: the public key must be %d bytes in lower-case hex", size)
+	}
+	key, err := hex.DecodeString(c.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if c.Scheme == SchemeG1 {
+		return verifierOf[bls.KeyG2SigG1](key)
+	}
+	return verifierOf[bls.KeyG1SigG2](key)
+}
+
+func verifierOf[K bls.KeyGroup](key []byte) (func(message, signature []byte) bool, error) {
+	public := new(bls.PublicKey[K])
+	if err := public.UnmarshalBinary(key); err != nil {
+		return nil, err
+	}
+	if !public.Validate() {
+		return nil, bls.ErrInvalidKey
+	}
+	return func(message, signature []byte) bool { return bls.Verify(public, message, signature) }, nil
+}
+
+// isHex reports whether s is size bytes in lower-case hex, the only spelling that is hashed.
+func isHex(s string, size int) bool {
+	return len(s) == 2*size && strings.Trim(s, "0123456789abcdef") == ""
+}

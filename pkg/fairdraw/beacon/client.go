@@ -1,0 +1,139 @@
+package beacon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// ErrNotYet means that no source has published the round, and none failed in another way.
+var ErrNotYet = errors.New("beacon: the round is not published yet")
+
+const (
+	// perSource bounds one request, so that a source that hangs delays the next by little.
+	perSource = 5 * time.Second
+	maxAnswer = 64 << 10
+)
+
+// Client fetches rounds of one chain from several sources. They need no trust: every round is
+// verified before it is returned. It is safe for concurrent use.
+type Client struct {
+	chain Chain
+	urls  []string
+	http  *http.Client
+}
+
+// NewClient makes a client of the chain and the base URLs of its sources, such as
+// https://api.drand.sh, which are asked in this order. Requests use client.
+func NewClient(chain Chain, urls []string, client *http.Client) (*Client, error) {
+	if err := chain.Validate(); err != nil {
+		return nil, err
+	}
+	if len(urls) == 0 {
+		return nil, errors.New("beacon: no URL")
+	}
+	c := &Client{chain: chain, http: client}
+	for _, u := range urls {
+		parsed, err := url.Parse(u)
+		if err != nil || parsed.Host == "" || (parsed.Scheme != "https" && parsed.Scheme != "http") {
+			return nil, fmt.Errorf("beacon: %q is not an http(s) URL", u)
+		}
+		c.urls = append(c.urls, strings.TrimRight(u, "/")+"/"+chain.ChainHash)
+	}
+	return c, nil
+}
+
+// Get returns a verified round. A source that fails, hangs for 5 s, or answers with a round that
+// does not verify is passed over. It fails with ErrNotYet, or with the errors of all sources.
+func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
+	var failures []error
+	for _, base := range c.urls {
+		var r Round
+		err := c.read(ctx, fmt.Sprintf("%s/public/%d", base, round), &r)
+		if err == nil && r.Round != round {
+			err = fmt.Errorf("%s answered with round %d instead of %d", base, r.Round, round)
+		}
+		if err == nil {
+			if err = c.chain.Verify(r); err == nil {
+				return r, nil
+			}
+			err = fmt.Errorf("%s: %w", base, err)
+		}
+		if !errors.Is(err, ErrNotYet) {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) == 0 {
+		return Round{}, ErrNotYet
+	}
+	return Round{}, errors.Join(failures...)
+}
+
+// CheckInfo compares the chain with the /info of the first source that answers, so that a wrong
+// setting is found before a draw depends on it.
+func (c *Client) CheckInfo(ctx context.Context) error {
+	var failures []error
+	for _, base := range c.urls {
+		var got Info
+		if err := c.read(ctx, base+"/info", &got); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		if got.Chain() != c.chain {
+			return fmt.Errorf("beacon: %s describes another chain: %+v", base, got.Chain())
+		}
+		return nil
+	}
+	return errors.Join(failures...)
+}
+
+// Info is the answer of /info, in drand's JSON form.
+type Info struct {
+	PublicKey string `json:"public_key"`
+	Period    int64  `json:"period"`
+	Genesis   int64  `json:"genesis_time"`
+	Hash      string `json:"hash"`
+	GroupHash string `json:"groupHash"`
+	Scheme    string `json:"schemeID"`
+	Metadata  struct {
+		BeaconID string `json:"beaconID"`
+	} `json:"metadata"`
+}
+
+// Chain is the part of the info that identifies and verifies.
+func (i Info) Chain() Chain {
+	return Chain{Scheme: i.Scheme, ChainHash: i.Hash, PublicKey: i.PublicKey, Genesis: i.Genesis, Period: i.Period}
+}
+
+func (c *Client) read(ctx context.Context, address string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, perSource)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("beacon: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("beacon: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return fmt.Errorf("beacon: %s: %w", address, err)
+	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusTooEarly:
+		return fmt.Errorf("%s: %w", address, ErrNotYet)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("beacon: %s: %s", address, response.Status)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("beacon: %s: %w", address, err)
+	}
+	return nil
+}

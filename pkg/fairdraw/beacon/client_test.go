@@ -1,0 +1,128 @@
+package beacon_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/fairdraw/beacontest"
+)
+
+func newBeacon(t *testing.T, fill byte, o beacontest.Options) *beacontest.Beacon {
+	t.Helper()
+	b, err := beacontest.New(slices.Repeat([]byte{fill}, 32), o)
+	require.NoError(t, err)
+	return b
+}
+
+// handlers serves each host name by a handler, without a network.
+type handlers map[string]http.Handler
+
+// RoundTrip implements http.RoundTripper. A handler gives up when the request's context ends.
+func (h handlers) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h[r.URL.Host].ServeHTTP(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+func client(t *testing.T, chain beacon.Chain, h handlers, urls ...string) *beacon.Client {
+	t.Helper()
+	c, err := beacon.NewClient(chain, urls, &http.Client{Transport: h})
+	require.NoError(t, err)
+	return c
+}
+
+func answering(status int, body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	})
+}
+
+func TestClientPassesOverWhatFails(t *testing.T) {
+	t.Parallel()
+	b := newBeacon(t, 7, beacontest.Options{})
+	other := newBeacon(t, 8, beacontest.Options{})
+	forged, err := json.Marshal(other.Round(5))
+	require.NoError(t, err)
+	another, err := json.Marshal(b.Round(6))
+	require.NoError(t, err)
+	for name, bad := range map[string]http.Handler{
+		"an error":                 answering(http.StatusBadGateway, "down"),
+		"no JSON":                  answering(http.StatusOK, "<html>"),
+		"a round of another chain": answering(http.StatusOK, string(forged)),
+		"another round":            answering(http.StatusOK, string(another)),
+		"too early":                answering(http.StatusTooEarly, ""),
+		"an endless answer":        answering(http.StatusOK, strings.Repeat(" ", 65<<10)),
+	} {
+		c := client(t, b.Chain(), handlers{"bad": bad, "good": b}, "http://bad", "https://good/")
+		got, err := c.Get(t.Context(), 5)
+		require.NoError(t, err, name)
+		require.Equal(t, b.Round(5), got, name)
+		_, err = client(t, b.Chain(), handlers{"bad": bad}, "http://bad").Get(t.Context(), 5)
+		require.Error(t, err, name)
+	}
+}
+
+func TestClientLeavesASourceThatHangs(t *testing.T) {
+	t.Parallel()
+	b := newBeacon(t, 7, beacontest.Options{Now: func() time.Time { return time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC) }})
+	synctest.Test(t, func(t *testing.T) {
+		hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		start := time.Now()
+		_, err := client(t, b.Chain(), handlers{"a": hanging, "b": b}, "http://a", "http://b").Get(t.Context(), 5)
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Second, time.Since(start))
+	})
+}
+
+func TestClientWaitsForTheRound(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
+	b := newBeacon(t, 7, beacontest.Options{Now: clock.Now})
+	c := client(t, b.Chain(), handlers{"a": b, "b": b}, "http://a", "http://b")
+	next := b.Latest() + 1
+	_, err := c.Get(t.Context(), next)
+	require.ErrorIs(t, err, beacon.ErrNotYet)
+	clock.Advance(3 * time.Second)
+	got, err := c.Get(t.Context(), next)
+	require.NoError(t, err)
+	require.Equal(t, next, got.Round)
+	down := handlers{"a": b, "b": answering(http.StatusInternalServerError, "")}
+	_, err = client(t, b.Chain(), down, "http://a", "http://b").Get(t.Context(), next+1)
+	require.NotErrorIs(t, err, beacon.ErrNotYet, "one source is down")
+}
+
+func TestClientChecksTheInfo(t *testing.T) {
+	t.Parallel()
+	b, other := newBeacon(t, 7, beacontest.Options{}), newBeacon(t, 8, beacontest.Options{})
+	down := answering(http.StatusBadGateway, "")
+	require.NoError(t, client(t, b.Chain(), handlers{"a": down, "b": b}, "http://a", "http://b").CheckInfo(t.Context()))
+	require.Error(t, client(t, b.Chain(), handlers{"a": down}, "http://a").CheckInfo(t.Context()))
+	info, err := json.Marshal(beacon.Info{Scheme: other.Chain().Scheme, PublicKey: other.Chain().PublicKey})
+	require.NoError(t, err)
+	lying := handlers{"a": answering(http.StatusOK, string(info))}
+	require.ErrorContains(t, client(t, b.Chain(), lying, "http://a").CheckInfo(t.Context()), "another chain")
+}
+
+func TestNewClientRefuses(t *testing.T) {
+	t.Parallel()
+	for _, urls := range [][]string{nil, {""}, {"api.drand.sh"}, {"ftp://api.drand.sh"}, {"https://"}, {"https://api.drand.sh", ":"}} {
+		_, err := beacon.NewClient(beacon.Quicknet(), urls, http.DefaultClient)
+		require.Error(t, err, urls)
+	}
+	_, err := beacon.NewClient(beacon.Chain{}, []string{"https://api.drand.sh"}, http.DefaultClient)
+	require.Error(t, err)
+}

@@ -1,0 +1,151 @@
+// Package beacontest is a drand-scheme beacon with one key of its own, for development and tests.
+// It has drand's HTTP interface; whoever knows its secret knows every future value, so no draw of
+// real people may use it.
+package beacontest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cloudflare/circl/sign/bls"
+
+	"urr.guru/pkg/fairdraw/beacon"
+)
+
+const beaconID = "urr-development"
+
+// Options of a beacon; zero values mean the defaults.
+type Options struct {
+	Scheme  string           // default beacon.SchemeG1
+	Genesis time.Time        // time of round 1, whole seconds; default 2026-01-01T00:00:00Z
+	Period  time.Duration    // whole seconds; default 3 s
+	Now     func() time.Time // default time.Now
+}
+
+// Beacon publishes a round each period. Its key, and so every value, depends on the secret and the
+// scheme only. It is safe for concurrent use.
+type Beacon struct {
+	info beacon.Info
+	sign func(message []byte) []byte
+	now  func() time.Time
+	mux  *http.ServeMux
+}
+
+// New makes a beacon from a secret of at least 32 bytes.
+func New(secret []byte, o Options) (*Beacon, error) {
+	if o.Scheme == "" {
+		o.Scheme = beacon.SchemeG1
+	}
+	if o.Genesis.IsZero() {
+		o.Genesis = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if o.Period == 0 {
+		o.Period = 3 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Period < time.Second || o.Period%time.Second != 0 || o.Genesis.Nanosecond() != 0 {
+		return nil, errors.New("beacontest: genesis and period must be whole seconds")
+	}
+	b := &Beacon{now: o.Now, mux: http.NewServeMux()}
+	var public []byte
+	var err error
+	switch o.Scheme {
+	case beacon.SchemeG1:
+		public, b.sign, err = keys[bls.KeyG2SigG1](secret)
+	case beacon.SchemeG2:
+		public, b.sign, err = keys[bls.KeyG1SigG2](secret)
+	default:
+		err = fmt.Errorf("beacontest: scheme %q is not supported", o.Scheme)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.info = beacon.Info{
+		PublicKey: hex.EncodeToString(public), Period: int64(o.Period / time.Second), Genesis: o.Genesis.Unix(), Scheme: o.Scheme,
+	}
+	group := sha256.Sum256(append([]byte(beaconID), public...))
+	b.info.GroupHash, b.info.Metadata.BeaconID = hex.EncodeToString(group[:]), beaconID
+	b.info.Hash = chainHash(b.info, public, group[:])
+	b.routes()
+	return b, nil
+}
+
+func keys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte) []byte, err error) {
+	private, err := bls.KeyGen[K](secret, nil, []byte(beaconID))
+	if err != nil {
+		return nil, nil, fmt.Errorf("beacontest: %w", err)
+	}
+	if public, err = private.PublicKey().MarshalBinary(); err != nil {
+		return nil, nil, fmt.Errorf("beacontest: %w", err)
+	}
+	return public, func(message []byte) []byte { return bls.Sign(private, message) }, nil
+}
+
+// chainHash names a chain as drand does: period, genesis, group key, group hash, id.
+func chainHash(i beacon.Info, public, group []byte) string {
+	b := binary.BigEndian.AppendUint32(nil, uint32(i.Period)) //nolint:gosec // seconds of a period
+	b = binary.BigEndian.AppendUint64(b, uint64(i.Genesis))   //nolint:gosec // after 1970
+	sum := sha256.Sum256(append(append(append(b, public...), group...), i.Metadata.BeaconID...))
+	return hex.EncodeToString(sum[:])
+}
+
+// Chain identifies the beacon.
+func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
+
+// Round computes a round (from 1), even one of the future.
+func (b *Beacon) Round(round uint64) beacon.Round {
+	message := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
+	signature := b.sign(message[:])
+	value := sha256.Sum256(signature)
+	return beacon.Round{Round: round, Randomness: hex.EncodeToString(value[:]), Signature: hex.EncodeToString(signature)}
+}
+
+// Latest is the number of the last published round, 0 before the first.
+func (b *Beacon) Latest() uint64 {
+	// A round is published at its time, so the first one after now is the next.
+	return b.Chain().FirstAt(b.now().Add(time.Nanosecond)) - 1
+}
+
+// ServeHTTP serves /chains, /info, /public/latest and /public/{round}, the last three also under
+// /{chainHash}. A round of the future is 404.
+func (b *Beacon) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeHTTP(w, r) }
+
+func (b *Beacon) routes() {
+	b.mux.HandleFunc("GET /chains", func(w http.ResponseWriter, _ *http.Request) { answer(w, []string{b.info.Hash}) })
+	for _, prefix := range []string{"", "/" + b.info.Hash} {
+		b.mux.HandleFunc("GET "+prefix+"/info", func(w http.ResponseWriter, _ *http.Request) { answer(w, b.info) })
+		b.mux.HandleFunc("GET "+prefix+"/public/{round}", b.public)
+	}
+}
+
+func (b *Beacon) public(w http.ResponseWriter, r *http.Request) {
+	latest := b.Latest()
+	round := latest
+	if asked := r.PathValue("round"); asked != "latest" {
+		var err error
+		if round, err = strconv.ParseUint(asked, 10, 64); err != nil {
+			http.Error(w, "a round is a number", http.StatusBadRequest)
+			return
+		}
+	}
+	if round < 1 || round > latest {
+		http.Error(w, "this round is not published yet", http.StatusNotFound)
+		return
+	}
+	answer(w, b.Round(round))
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A failed write means that the client has gone.
+	_ = json.NewEncoder(w).Encode(v)
+}

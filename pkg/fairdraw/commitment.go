@@ -1,0 +1,203 @@
+package fairdraw
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/ids"
+)
+
+// Algorithms, which name everything in this package that a result depends on.
+const (
+	// AlgorithmDraw chooses the winners of a lottery.
+	AlgorithmDraw = "urr/draw/1"
+	// AlgorithmShuffle orders all entries of a lobby.
+	AlgorithmShuffle = "urr/shuffle/1"
+)
+
+// Times that the algorithms fix.
+const (
+	// MinDelay is the shortest delay of the beacon after the cutoff.
+	MinDelay = 2 * time.Minute
+	// DefaultDelay is the delay where an operator names none.
+	DefaultDelay = 10 * time.Minute
+	// RootLead is how long before its round the root must be public.
+	RootLead = time.Minute
+	// AnnouncementLead is the shortest time from the delay's end to the announcement.
+	AnnouncementLead = 2 * time.Minute
+	// SeedDeadline is how long after the announcement an unrevealed seed is replaced by zeros.
+	SeedDeadline = 24 * time.Hour
+)
+
+// Limits that keep every number exact in JavaScript.
+const (
+	maxMillis  = 253402300799999 // the end of the year 9999
+	maxWinners = 10_000_000
+	maxDelay   = 30 * 24 * 60 * 60 // seconds
+)
+
+// Beacon is the beacon of a draw.
+type Beacon struct {
+	beacon.Chain
+	// DelaySeconds is the least time from the cutoff to the round, and between one missed round and
+	// the next.
+	DelaySeconds int64 `json:"delaySeconds"`
+}
+
+// Commitment is published when a draw opens, and fixes everything that could be turned later. Its
+// canonical JSON is served verbatim; the hash of these bytes is part of every receipt, of the
+// statement and of the key.
+type Commitment struct {
+	Algorithm string `json:"algorithm"`
+	EventID   string `json:"eventId"`
+	// Winners is N, at least 1; 0 for a shuffle.
+	Winners int `json:"winners"`
+	// CutoffAt, in ms since the epoch: requests stamped earlier take part.
+	CutoffAt int64 `json:"cutoffAt"`
+	// AnnouncedAt, in ms since the epoch, is when the result and the seed are published; for a
+	// shuffle the start.
+	AnnouncedAt int64 `json:"announcedAt"`
+	// SigningKey is the Ed25519 public key of the statement and the receipts.
+	SigningKey Hash `json:"signingKey"`
+	SeedHash   Hash `json:"seedHash"` // SHA-256 of the seed
+	// SeedKID names the operator's secret that the seed is derived from.
+	SeedKID string `json:"seedKid"`
+	// Beacon is absent when the draw trusts the operator.
+	Beacon *Beacon `json:"beacon,omitempty"`
+	// Round is the first round at CutoffAt + DelaySeconds or later; 0 without a beacon.
+	Round uint64 `json:"round"`
+}
+
+// Seal sets the round and returns the canonical bytes with their hash. It fails for terms that
+// Validate refuses.
+func (c *Commitment) Seal() (text []byte, hash Hash, err error) {
+	c.Round = 0
+	if c.Beacon != nil && c.Beacon.Period > 0 {
+		c.Round = c.round(1)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, Hash{}, err
+	}
+	if text, err = canonical(c); err != nil {
+		return nil, Hash{}, err
+	}
+	return text, sha256.Sum256(text), nil
+}
+
+// ParseCommitment reads the bytes that Seal made and returns their hash.
+func ParseCommitment(text []byte) (Commitment, Hash, error) {
+	var c Commitment
+	if err := parseCanonical(text, &c); err != nil {
+		return Commitment{}, Hash{}, err
+	}
+	if err := c.Validate(); err != nil {
+		return Commitment{}, Hash{}, err
+	}
+	return c, sha256.Sum256(text), nil
+}
+
+// Validate checks the terms and that the round follows from them.
+func (c *Commitment) Validate() error {
+	switch {
+	case c.Algorithm != AlgorithmDraw && c.Algorithm != AlgorithmShuffle:
+		return fmt.Errorf("fairdraw: algorithm %q is not supported", c.Algorithm)
+	case !ids.ValidEvent(c.EventID):
+		return errors.New("fairdraw: eventId is not an event id")
+	case c.Algorithm == AlgorithmDraw && (c.Winners < 1 || c.Winners > maxWinners):
+		return fmt.Errorf("fairdraw: winners must be 1–%d", maxWinners)
+	case c.Algorithm == AlgorithmShuffle && c.Winners != 0:
+		return errors.New("fairdraw: a shuffle has no winners")
+	case c.CutoffAt < 1 || c.AnnouncedAt > maxMillis || c.AnnouncedAt < c.CutoffAt:
+		return errors.New("fairdraw: cutoffAt and announcedAt must be times in ms, in this order")
+	case weakKey(c.SigningKey):
+		return errors.New("fairdraw: signingKey must be the encoding of a point of large order")
+	case c.SeedKID == "" || len(c.SeedKID) > 32:
+		return errors.New("fairdraw: seedKid must have 1–32 characters")
+	case c.Beacon == nil && c.Round != 0:
+		return errors.New("fairdraw: a round without a beacon")
+	case c.Beacon == nil:
+		return nil
+	}
+	if err := c.Beacon.Validate(); err != nil {
+		return err
+	}
+	least := max(int64(MinDelay/time.Second), c.Beacon.Period)
+	switch delay := c.Beacon.DelaySeconds; {
+	case delay < least || delay > maxDelay:
+		return fmt.Errorf("fairdraw: delaySeconds must be %d–%d", least, maxDelay)
+	case c.Algorithm == AlgorithmDraw && c.AnnouncedAt < c.CutoffAt+delay*1000+AnnouncementLead.Milliseconds():
+		return errors.New("fairdraw: announcedAt must be at least 2 minutes after the cutoff and the delay")
+	case c.Round != c.round(1):
+		return fmt.Errorf("fairdraw: the round must be %d", c.round(1))
+	}
+	return nil
+}
+
+// weakKey reports whether an Ed25519 public key is a point of small order, whose owner could deny
+// every signature since others can make some, or is not the canonical encoding of its point.
+func weakKey(key Hash) bool {
+	key[31] &= 0x7f // the sign of x
+	// y is a number below 2^255-19, little-endian.
+	if key[31] == 0x7f && key[0] >= 0xed && bytes.Count(key[1:31], []byte{0xff}) == 30 {
+		return true
+	}
+	switch key.String() {
+	case "0000000000000000000000000000000000000000000000000000000000000000", // order 4
+		"0100000000000000000000000000000000000000000000000000000000000000", // order 1
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f": // order 2
+		return true
+	}
+	return false
+}
+
+// Cutoff is CutoffAt as a time.
+func (c *Commitment) Cutoff() time.Time { return time.UnixMilli(c.CutoffAt).UTC() }
+
+// Announced is AnnouncedAt as a time.
+func (c *Commitment) Announced() time.Time { return time.UnixMilli(c.AnnouncedAt).UTC() }
+
+// Public is the key that verifies the statement and the receipts.
+func (c *Commitment) Public() ed25519.PublicKey { return c.SigningKey[:] }
+
+// round is the first round n delays after the cutoff.
+func (c *Commitment) round(n int64) uint64 {
+	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
+}
+
+// RoundFor is the round that decides when the root is fixed at the given time: the committed one,
+// or, if the root is less than RootLead before it, the one a delay later, and so on. missed counts
+// the rounds that were passed over. Both are 0 without a beacon.
+func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
+	if c.Beacon == nil {
+		return 0, 0
+	}
+	public := at.Add(RootLead)
+	if late := public.UnixMilli() - c.CutoffAt; late > 0 {
+		// Every round before this one is earlier than public.
+		missed = max(0, late/(c.Beacon.DelaySeconds*1000)-1)
+	}
+	for {
+		round = c.round(missed + 1)
+		if !c.Beacon.TimeOf(round).Before(public) {
+			return round, missed
+		}
+		missed++
+	}
+}
+
+// ZeroSeedRound is the round that decides when the seed was not revealed: the first one SeedDeadline
+// after the announcement, or after the statement's round when that was later.
+func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
+	from := c.Announced()
+	if at := c.Beacon.TimeOf(statementRound); at.After(from) {
+		from = at
+	}
+	return c.Beacon.FirstAt(from.Add(SeedDeadline))
+}

@@ -1,0 +1,66 @@
+// Package fairdraw draws the winners of a lottery, and shuffles a lobby, so that nobody can steer the
+// result and anyone can verify it. It computes and verifies; storing and publishing is up to its
+// callers.
+//
+// # Protocol
+//
+//	opening      Commitment published: terms, signing key, hash of the seed, beacon and its round
+//	application  Receipt: signed, contains the commitment's hash
+//	cutoff       no more entries
+//	root         Statement stored once, signed as stored, published at least a minute before the
+//	             round: Merkle root and number of the entries, root and number of the exclusions
+//	round        the beacon publishes its value
+//	result       key = SHA-256(seed ‖ commitment ‖ root ‖ value)
+//	             winners = the N smallest HMAC-SHA256(key, request id as 16 bytes)
+//	             a shuffle orders all entries by the same HMAC
+//	announcement seed, value and result published: Document and the file of the Entries
+//
+// A root that comes too late for its round is decided by a later one, a fixed delay after the first
+// (Commitment.RoundFor); the statement counts the missed rounds. A seed that is not revealed within
+// SeedDeadline after the announcement is replaced by zeros, and a later round decides
+// (Commitment.ZeroSeedRound).
+//
+// # What each value prevents
+//
+//   - The commitment: changing N, the cutoff, the algorithm, the keys or the beacon after the first
+//     application. It is part of every receipt and of the key, so other terms give another draw.
+//   - The seed: everybody but the operator can compute the result only when the seed is revealed, so
+//     the result stays secret until the announcement although the value is public. Its hash prevents
+//     the choice of another seed.
+//   - The root: adding, removing or replacing an entry once the value is known. Leaves and nodes are
+//     hashed apart (RFC 9162), and the count is signed, so that no other list has the same root.
+//   - The beacon: choosing entries or a seed that win. Nobody knows the value before its round, and
+//     its signature is unique, so it cannot be chosen either.
+//   - The list of exclusions: leaving somebody out silently.
+//   - A receipt: denying that a request was accepted. Whoever holds one that is neither an entry nor
+//     excluded has proof against the operator.
+//   - Canonical texts, signed and served verbatim (RFC 8785): two readings of the same signature.
+//
+// # Who might cheat
+//
+//   - The operator knows the seed, and signs. A root made after the value is the one way to steer a
+//     draw: entries are free to make, and with seed and value known some set of them wins. The time
+//     in the statement is the operator's claim. A copy of the statement saved before the round proves
+//     it (Options.Earlier), and two different signed statements prove fraud. So pages and people
+//     should keep the first statement that they see.
+//   - A worker that is stopped, repeated or run twice at once computes the same result from the same
+//     stored statement, and does not know the value before it is public.
+//   - An entrant can time its application and choose nothing else: request ids are the operator's,
+//     and the ranking does not depend on their order.
+//   - The beacon's members, if enough of them conspire, know values early; they cannot change them.
+//     A beacon that is not a public network is as trustworthy as its owner, and Verify cannot tell:
+//     compare the chain with beacon.Quicknet.
+//
+// # What cannot be proven
+//
+//   - That the operator entered no requests of its own, or that one person holds one account. The
+//     draw treats requests alike; who is behind them it does not see.
+//   - That the root was public in time, without a copy saved before the round.
+//   - That a request without a receipt was ever made; and whether an exclusion, such as a withdrawal,
+//     was the applicant's wish. The reason is signed and public.
+//   - A missed round and a withheld seed each give the operator one choice between two results, one
+//     of them not yet known. Both are visible to everybody.
+//   - That a cancelled draw would have gone another way: it can be cancelled only before its round.
+//   - Without a beacon the operator can compute the result of any set of entries. Such a draw proves
+//     only that the published rules were applied to the published entries.
+package fairdraw

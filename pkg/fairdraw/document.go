@@ -1,0 +1,69 @@
+package fairdraw
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/ids"
+)
+
+// Phase is how far a draw has come.
+type Phase string
+
+// Phases, in their order; VOID ends a draw before its round.
+const (
+	PhaseOpen    Phase = "OPEN"    // the commitment is public
+	PhaseClosed  Phase = "CLOSED"  // no more entries
+	PhaseRoot    Phase = "ROOT"    // the statement is public
+	PhaseDrawn   Phase = "DRAWN"   // the result exists; it is published at the announcement, until then ROOT is shown
+	PhaseSettled Phase = "SETTLED" // every request has its result
+	PhaseVoid    Phase = "VOID"    // the operator cancelled the draw
+)
+
+// Document is the public answer about a draw or a shuffle, from which anyone can verify it together
+// with the file of the entries. Members appear as the draw goes on; empty ones are absent.
+type Document struct {
+	EventID string `json:"eventId"`
+	Phase   Phase  `json:"phase"`
+	// Commitment is the canonical JSON of the Commitment, verbatim.
+	Commitment     string `json:"commitment"`
+	CommitmentHash string `json:"commitmentHash"` // SHA-256 of these bytes, in hex
+	// From ROOT on. The file of the entries belongs to it.
+	Statement *SignedStatement `json:"statement,omitempty"`
+	Excluded  []Exclusion      `json:"excluded,omitempty"` // sorted by request id
+	// From the announcement on; the beacon's round as soon as it is stored.
+	Beacon  *beacon.Round `json:"beacon,omitempty"`
+	Seed    string        `json:"seed,omitempty"`    // 32 bytes in hex; zeros when it was not revealed in time
+	Winners []string      `json:"winners,omitempty"` // of a draw: request ids, the first rank first
+	// OrderHash, of a shuffle, is the SHA-256 of all request ids (16 bytes each) in the order of
+	// their positions, in hex.
+	OrderHash string `json:"orderHash,omitempty"`
+	VoidedAt  int64  `json:"voidedAt,omitempty"` // ms since the epoch
+	// SavedAt, in ms since the epoch, is added by whoever keeps a copy (Options.Earlier).
+	SavedAt int64 `json:"savedAt,omitempty"`
+}
+
+// ParseDocument reads the JSON of a Document. Unknown members are ignored: a later release may add
+// some, and what counts is in the signed texts.
+func ParseDocument(b []byte) (*Document, error) {
+	d := new(Document)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if d.Commitment == "" {
+		return nil, fmt.Errorf("%w: no commitment", ErrMalformed)
+	}
+	return d, nil
+}
+
+// parseID reads a UUID in its canonical form.
+func parseID(s string) (uuid.UUID, bool) {
+	if !ids.ValidUUID(s) {
+		return uuid.UUID{}, false
+	}
+	id, err := uuid.Parse(s)
+	return id, err == nil
+}

@@ -1,0 +1,152 @@
+package fairdraw
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/google/uuid"
+)
+
+const entrySize = len(uuid.UUID{})
+
+// ErrUnsorted means that entries are not in strictly ascending order of their bytes, or not a whole
+// number of 16-byte ids.
+var ErrUnsorted = errors.New("fairdraw: entries are not sorted")
+
+// Entries are request ids of 16 bytes each, in strictly ascending order: the published file.
+type Entries []byte
+
+// ParseEntries checks the order. It fails with ErrUnsorted.
+func ParseEntries(b []byte) (Entries, error) {
+	if len(b)%entrySize != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not a multiple of %d", ErrUnsorted, len(b), entrySize)
+	}
+	for i := entrySize; i < len(b); i += entrySize {
+		if bytes.Compare(b[i-entrySize:i], b[i:i+entrySize]) >= 0 {
+			return nil, fmt.Errorf("%w: entry %d is twice or out of order", ErrUnsorted, i/entrySize)
+		}
+	}
+	return b, nil
+}
+
+// Len is the number of entries.
+func (e Entries) Len() int { return len(e) / entrySize }
+
+// At is the entry at a position from 0.
+func (e Entries) At(i int) uuid.UUID { return uuid.UUID(e[i*entrySize:]) }
+
+// Find is the position of an id; found is false when it is not among the entries.
+func (e Entries) Find(id uuid.UUID) (i int, found bool) {
+	return sort.Find(e.Len(), func(i int) int { return bytes.Compare(id[:], e[i*entrySize:(i+1)*entrySize]) })
+}
+
+// Root is the Merkle root of the entries.
+func (e Entries) Root() Hash {
+	var tree Tree
+	for i := range e.Len() {
+		tree.Add(EntryLeaf(e.At(i)))
+	}
+	return tree.Root()
+}
+
+// Pages reads one partition of sorted entries page by page, such as the pages of a query; an empty
+// page is the end. Pages need not outlive the next call.
+type Pages func() (Entries, error)
+
+// Merge merges sorted partitions into one sorted sequence and calls each for every entry. It keeps
+// one page per partition. It fails with the error of a partition or of each, and with ErrUnsorted
+// when the merged sequence is not strictly ascending.
+func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
+	var h cursors
+	for _, next := range partitions {
+		c := cursor{next: next}
+		more, err := c.advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			h = append(h, c)
+		}
+	}
+	for i := len(h) / 2; i >= 0; i-- {
+		h.sink(i)
+	}
+	var last cursor
+	for first := true; len(h) > 0; first = false {
+		c := &h[0]
+		id := uuid.UUID(c.page)
+		if !first && !last.before(c) {
+			return fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
+		}
+		if err := each(id); err != nil {
+			return err
+		}
+		last.high, last.low = c.high, c.low
+		more, err := c.advance()
+		if err != nil {
+			return err
+		}
+		if !more {
+			h[0] = h[len(h)-1]
+			h = h[:len(h)-1]
+		}
+		h.sink(0)
+	}
+	return nil
+}
+
+// cursor is a partition's current page, from the current entry on, with that entry as two numbers.
+type cursor struct {
+	high, low uint64
+	page      Entries
+	next      Pages
+}
+
+// advance moves to the next entry; it reports false at the end of the partition.
+func (c *cursor) advance() (bool, error) {
+	if len(c.page) > entrySize {
+		c.page = c.page[entrySize:]
+	} else {
+		var err error
+		if c.page, err = c.next(); err != nil {
+			return false, err
+		}
+		if len(c.page)%entrySize != 0 {
+			return false, fmt.Errorf("%w: a page has %d bytes", ErrUnsorted, len(c.page))
+		}
+		if len(c.page) == 0 {
+			return false, nil
+		}
+	}
+	c.high, c.low = binary.BigEndian.Uint64(c.page), binary.BigEndian.Uint64(c.page[8:])
+	return true, nil
+}
+
+func (c *cursor) before(other *cursor) bool {
+	return c.high < other.high || (c.high == other.high && c.low < other.low)
+}
+
+// cursors is a binary heap with the smallest entry on top. The top is replaced once per entry, which
+// is much slower with container/heap.
+type cursors []cursor
+
+// sink moves the cursor at i down to its place.
+func (h cursors) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if right := child + 1; right < len(h) && h[right].before(&h[child]) {
+			child = right
+		}
+		if !h[child].before(&h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}

@@ -1,0 +1,164 @@
+package fairdraw
+
+import (
+	"crypto/sha256"
+
+	"github.com/google/uuid"
+)
+
+// Prefixes of RFC 9162 §2.1.1: no leaf has the hash of a node.
+const (
+	leafPrefix = 0
+	nodePrefix = 1
+)
+
+// Tree computes the root of a Merkle tree (RFC 9162 §2.1) of leaves that arrive one by one. It
+// keeps one hash per level. The zero value is an empty tree.
+type Tree struct {
+	count int
+	stack []Hash // the roots of complete subtrees, the largest first; their sizes are the bits of count
+}
+
+// Add appends a leaf.
+func (t *Tree) Add(leaf Hash) {
+	for n := t.count; n&1 == 1; n >>= 1 {
+		last := len(t.stack) - 1
+		leaf = node(&t.stack[last], &leaf)
+		t.stack = t.stack[:last]
+	}
+	t.stack = append(t.stack, leaf)
+	t.count++
+}
+
+// Count is the number of leaves.
+func (t *Tree) Count() int { return t.count }
+
+// Root is the root of the leaves so far; SHA-256 of nothing for an empty tree.
+func (t *Tree) Root() Hash {
+	if t.count == 0 {
+		return sha256.Sum256(nil)
+	}
+	root := t.stack[len(t.stack)-1]
+	for i := len(t.stack) - 2; i >= 0; i-- {
+		root = node(&t.stack[i], &root)
+	}
+	return root
+}
+
+// EntryLeaf is the leaf of an entry.
+func EntryLeaf(id uuid.UUID) Hash {
+	var b [1 + len(id)]byte
+	b[0] = leafPrefix
+	copy(b[1:], id[:])
+	return sha256.Sum256(b[:])
+}
+
+// leafOf is the leaf of any bytes.
+func leafOf(data []byte) Hash {
+	return sha256.Sum256(append([]byte{leafPrefix}, data...))
+}
+
+func node(left, right *Hash) Hash {
+	var b [1 + 2*sha256.Size]byte
+	b[0] = nodePrefix
+	copy(b[1:], left[:])
+	copy(b[1+sha256.Size:], right[:])
+	return sha256.Sum256(b[:])
+}
+
+// Proof shows that an entry is in a root: the position of its leaf, and the hashes beside its way up
+// (RFC 9162 §2.1.3).
+type Proof struct {
+	Index int    `json:"index"` // from 0
+	Count int    `json:"count"` // leaves of the tree
+	Path  []Hash `json:"path"`  // from the leaf up
+}
+
+// Verify reports whether the proof leads from the entry to the root. The count must be that of the
+// statement.
+func (p Proof) Verify(id uuid.UUID, root Hash) bool {
+	if p.Index < 0 || p.Index >= p.Count {
+		return false
+	}
+	hash, index, last := EntryLeaf(id), p.Index, p.Count-1
+	for i := range p.Path {
+		if last == 0 {
+			return false
+		}
+		if index&1 == 1 || index == last {
+			hash = node(&p.Path[i], &hash)
+			for index&1 == 0 && index != 0 {
+				index, last = index>>1, last>>1
+			}
+		} else {
+			hash = node(&hash, &p.Path[i])
+		}
+		index, last = index>>1, last>>1
+	}
+	return last == 0 && hash == root
+}
+
+// blockSize is the number of leaves of the subtrees whose roots a Prover keeps: a proof hashes one
+// of them anew, which takes 0.1 ms, and a million entries need 250 kB beside themselves.
+const blockSize = 256
+
+// Prover makes proofs of sorted entries. It is safe for concurrent use.
+type Prover struct {
+	entries Entries
+	blocks  []Hash
+	root    Hash
+}
+
+// NewProver hashes all entries once.
+func NewProver(entries Entries) *Prover {
+	p := &Prover{entries: entries}
+	for from := 0; from < entries.Len(); from += blockSize {
+		p.blocks = append(p.blocks, entries[from*entrySize:min((from+blockSize)*entrySize, len(entries))].Root())
+	}
+	var tree Tree
+	for _, b := range p.blocks {
+		tree.Add(b)
+	}
+	p.root = tree.Root()
+	return p
+}
+
+// Root is the root of the entries.
+func (p *Prover) Root() Hash { return p.root }
+
+// Prove makes the proof of an entry; ok is false for an id that is not among the entries.
+func (p *Prover) Prove(id uuid.UUID) (proof Proof, ok bool) {
+	index, found := p.entries.Find(id)
+	if !found {
+		return Proof{}, false
+	}
+	block := index / blockSize
+	from, to := block*blockSize, min((block+1)*blockSize, p.entries.Len())
+	leaves := make([]Hash, 0, to-from)
+	for i := from; i < to; i++ {
+		leaves = append(leaves, EntryLeaf(p.entries.At(i)))
+	}
+	// Blocks are complete subtrees, except the last, so their roots form the tree above them.
+	path := appendPath(nil, leaves, index-from)
+	path = appendPath(path, append([]Hash(nil), p.blocks...), block)
+	return Proof{Index: index, Count: p.entries.Len(), Path: path}, true
+}
+
+// appendPath appends the hashes beside the way from level[i] to the root; it overwrites level.
+func appendPath(path, level []Hash, i int) []Hash {
+	for len(level) > 1 {
+		if beside := i ^ 1; beside < len(level) {
+			path = append(path, level[beside])
+		}
+		next := level[:0]
+		for j := 0; j < len(level); j += 2 {
+			if j+1 < len(level) {
+				next = append(next, node(&level[j], &level[j+1]))
+			} else {
+				next = append(next, level[j])
+			}
+		}
+		level, i = next, i/2
+	}
+	return path
+}

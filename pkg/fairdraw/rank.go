@@ -1,0 +1,117 @@
+package fairdraw
+
+import (
+	"bytes"
+	"container/heap"
+	"crypto/hmac"
+	"crypto/sha256"
+	"hash"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// ranked is an entry with its HMAC. Equal HMACs, which nobody will see, are ordered by id.
+type ranked struct {
+	mac Hash
+	id  uuid.UUID
+}
+
+func compare(a, b *ranked) int {
+	if c := bytes.Compare(a.mac[:], b.mac[:]); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.id[:], b.id[:])
+}
+
+// ranker computes HMAC-SHA256(key, requestId as 16 bytes).
+type ranker struct {
+	mac hash.Hash
+	in  [entrySize]byte
+	out Hash
+}
+
+func newRanker(key Hash) *ranker { return &ranker{mac: hmac.New(sha256.New, key[:])} }
+
+// sum leaves the HMAC of an id in out.
+func (r *ranker) sum(id []byte) {
+	copy(r.in[:], id)
+	r.mac.Reset()
+	r.mac.Write(r.in[:])
+	r.mac.Sum(r.out[:0])
+}
+
+func (r *ranker) rank(id uuid.UUID) ranked {
+	r.sum(id[:])
+	return ranked{mac: r.out, id: id}
+}
+
+// Winners are the n entries with the smallest HMAC-SHA256(key, id), the smallest first; all entries
+// when there are fewer. It needs memory for the winners only.
+func Winners(key Hash, entries Entries, n int) []uuid.UUID {
+	n = min(max(n, 0), entries.Len())
+	best := make(worstFirst, 0, n)
+	r := newRanker(key)
+	for i := range entries.Len() {
+		r.sum(entries[i*entrySize : (i+1)*entrySize])
+		if len(best) < n {
+			heap.Push(&best, ranked{mac: r.out, id: entries.At(i)})
+			continue
+		}
+		// Nearly all are worse than the worst of the best.
+		if n == 0 || bytes.Compare(r.out[:], best[0].mac[:]) > 0 {
+			continue
+		}
+		if x := (ranked{mac: r.out, id: entries.At(i)}); compare(&x, &best[0]) < 0 {
+			best[0] = x
+			heap.Fix(&best, 0)
+		}
+	}
+	slices.SortFunc(best, func(a, b ranked) int { return compare(&a, &b) })
+	winners := make([]uuid.UUID, len(best))
+	for i := range best {
+		winners[i] = best[i].id
+	}
+	return winners
+}
+
+// Shuffle orders all entries by HMAC-SHA256(key, id), the smallest first: 16 bytes per entry, the
+// first has position 1. It needs 64 bytes per entry.
+func Shuffle(key Hash, entries Entries) []byte {
+	all := make([]ranked, entries.Len())
+	r := newRanker(key)
+	for i := range all {
+		all[i] = r.rank(entries.At(i))
+	}
+	slices.SortFunc(all, func(a, b ranked) int { return compare(&a, &b) })
+	order := make([]byte, 0, len(entries))
+	for i := range all {
+		order = append(order, all[i].id[:]...)
+	}
+	return order
+}
+
+// Rank is the position of an entry, from 1, in the order of Shuffle and Winners.
+func Rank(key Hash, entries Entries, id uuid.UUID) int {
+	r := newRanker(key)
+	own, rank := r.rank(id), 1
+	for i := range entries.Len() {
+		if x := r.rank(entries.At(i)); compare(&x, &own) < 0 {
+			rank++
+		}
+	}
+	return rank
+}
+
+// worstFirst is a heap of the best entries so far, with the worst of them on top.
+type worstFirst []ranked
+
+func (w worstFirst) Len() int           { return len(w) }
+func (w worstFirst) Less(i, j int) bool { return compare(&w[j], &w[i]) < 0 }
+func (w worstFirst) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+func (w *worstFirst) Push(x any)        { *w = append(*w, x.(ranked)) } //nolint:forcetypeassert // heap of ranked
+func (w *worstFirst) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	return last
+}

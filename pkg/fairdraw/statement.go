@@ -1,0 +1,125 @@
+package fairdraw
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/token"
+)
+
+// Domains of the signatures: each signed text starts with its purpose.
+const (
+	statementDomain = "urr/draw-statement/1"
+	receiptDomain   = "urr/draw-receipt/1"
+)
+
+// Statement says who takes part. It is stored once, then signed as stored, and published before the
+// beacon's round exists.
+type Statement struct {
+	Commitment Hash  `json:"commitment"`
+	Root       Hash  `json:"root"`  // of the entries
+	Count      int64 `json:"count"` // entries
+	// Requests accepted before the cutoff that do not take part, by the root of their list.
+	ExcludedCount int64 `json:"excludedCount"`
+	ExcludedRoot  Hash  `json:"excludedRoot"`
+	// Round decides, and MissedRounds were passed over before it, since the root came too late for
+	// them (Commitment.RoundFor); both 0 without a beacon.
+	Round        uint64 `json:"round"`
+	MissedRounds int64  `json:"missedRounds"`
+	At           int64  `json:"at"` // ms since the epoch, by the operator's clock: a claim
+}
+
+// SignedStatement is a statement as published: its canonical JSON verbatim and the signature.
+type SignedStatement struct {
+	Statement string `json:"statement"`
+	Signature string `json:"signature"` // Ed25519, 64 bytes in lower-case hex
+}
+
+// Exclusion is a request without an entry.
+type Exclusion struct {
+	RequestID string `json:"requestId"`
+	Reason    string `json:"reason"` // a result code, such as REJECTED_LATE
+}
+
+// NewStatement makes the statement of sorted entries and of exclusions, sorted by request id, at the
+// operator's time. The round follows from the time.
+func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, excluded []Exclusion, at time.Time) (Statement, error) {
+	excludedRoot, err := ExcludedRoot(excluded)
+	if err != nil {
+		return Statement{}, err
+	}
+	// A millisecond is the resolution of the statement's time, so the round must follow from it.
+	at = time.UnixMilli(at.UnixMilli())
+	round, missed := c.RoundFor(at)
+	return Statement{
+		Commitment: commitment, Root: root, Count: count,
+		ExcludedCount: int64(len(excluded)), ExcludedRoot: excludedRoot,
+		Round: round, MissedRounds: missed, At: at.UnixMilli(),
+	}, nil
+}
+
+// Text is the canonical JSON, which is stored and signed.
+func (s *Statement) Text() ([]byte, error) { return canonical(s) }
+
+// ParseStatement reads what Text made.
+func ParseStatement(text []byte) (Statement, error) {
+	var s Statement
+	if err := parseCanonical(text, &s); err != nil {
+		return Statement{}, err
+	}
+	if s.Count < 0 || s.ExcludedCount < 0 || s.MissedRounds < 0 || s.At < 1 || s.At > maxMillis {
+		return Statement{}, fmt.Errorf("%w: a number is out of range", ErrMalformed)
+	}
+	return s, nil
+}
+
+// ErrNoKey means that the set of signing keys lacks the key that the commitment names.
+var ErrNoKey = errors.New("fairdraw: the commitment's signing key is not in the set")
+
+// SignStatement signs a stored text with the key that the commitment names. Signing the same text
+// again gives the same signature. It fails with ErrNoKey.
+func SignStatement(keys token.SigningKeys, c *Commitment, text []byte) (SignedStatement, error) {
+	kid, ok := keys.KidOf(c.Public())
+	if !ok {
+		return SignedStatement{}, ErrNoKey
+	}
+	signature := keys.Sign(kid, append([]byte(statementDomain), text...))
+	return SignedStatement{Statement: string(text), Signature: hex.EncodeToString(signature)}, nil
+}
+
+// verify reports whether the commitment's key signed the statement.
+func (s SignedStatement) verify(public ed25519.PublicKey) bool {
+	signature, ok := parseSignature(s.Signature)
+	return ok && ed25519.Verify(public, append([]byte(statementDomain), s.Statement...), signature)
+}
+
+func parseSignature(s string) ([]byte, bool) {
+	b, err := hex.DecodeString(s)
+	return b, err == nil && len(b) == ed25519.SignatureSize && s == strings.ToLower(s)
+}
+
+// ExcludedRoot is the Merkle root of the exclusions, whose leaves are the 16 bytes of the id and the
+// reason. They must be sorted by id; it fails with ErrUnsorted or ErrMalformed.
+func ExcludedRoot(excluded []Exclusion) (Hash, error) {
+	var tree Tree
+	var last uuid.UUID
+	for i, e := range excluded {
+		id, ok := parseID(e.RequestID)
+		if !ok {
+			return Hash{}, fmt.Errorf("%w: %q is not a request id", ErrMalformed, e.RequestID)
+		}
+		if i > 0 && bytes.Compare(last[:], id[:]) >= 0 {
+			return Hash{}, fmt.Errorf("%w: %s is twice or out of order", ErrUnsorted, id)
+		}
+		tree.Add(leafOf(append(id[:], e.Reason...)))
+		last = id
+	}
+	return tree.Root(), nil
+}

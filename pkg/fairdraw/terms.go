@@ -1,0 +1,48 @@
+package fairdraw
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// termsChanged lists the members that differ, such as "winners was 5, is 6".
+func termsChanged(old, now *Commitment) string {
+	before, after := members(old), members(now)
+	names := slices.Sorted(maps.Keys(before))
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	var changes []string
+	for _, name := range names {
+		if was, is := string(before[name]), string(after[name]); was != is {
+			changes = append(changes, fmt.Sprintf("%s was %s, is %s", name, orNone(was), orNone(is)))
+		}
+	}
+	return strings.Join(changes, "; ")
+}
+
+func members(c *Commitment) map[string]json.RawMessage {
+	raw, err := canonical(c)
+	if err != nil {
+		return nil
+	}
+	m := map[string]json.RawMessage{}
+	_ = json.Unmarshal(raw, &m) // what canonical made can be read
+	return m
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "absent"
+	}
+	return s
+}
+
+// stamp is a time as reports show it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -1,0 +1,294 @@
+package fairdraw
+
+import (
+	"time"
+)
+
+// Options of a verification.
+type Options struct {
+	// Algorithm that the document must have; empty accepts both.
+	Algorithm string
+	// Receipts that must be among the entries or the exclusions.
+	Receipts []string
+	// Earlier are copies of the same document. Their terms must be the same, and a statement in one
+	// of them proves when the root existed, up to the copy's SavedAt.
+	Earlier []*Document
+}
+
+// Report is what a verification found in a document without a fault.
+type Report struct {
+	Commitment     Commitment
+	CommitmentHash Hash
+	// Statement is nil before the root is public; the rest is zero then.
+	Statement *Statement
+	// RootSeenAt is the SavedAt of the earliest copy that has this statement and was saved before
+	// the round; zero when the statement's time is only the operator's claim.
+	RootSeenAt time.Time
+	// ValueKnown means that the beacon's value was published and verified, or that none is needed.
+	ValueKnown bool
+	// Complete means that the result is published and verified.
+	Complete bool
+	// SeedWithheld means that the operator did not reveal its seed: zeros and a later round decided.
+	SeedWithheld bool
+	Winners      int // of a complete draw
+	Receipts     []ReceiptReport
+}
+
+// Outcome is what became of a receipt.
+type Outcome string
+
+// Outcomes of receipts.
+const (
+	OutcomePending  Outcome = "PENDING"  // the root is not public yet
+	OutcomeEntered  Outcome = "ENTERED"  // among the entries; there is no result yet
+	OutcomeWon      Outcome = "WON"      // rank 1–N
+	OutcomeLost     Outcome = "LOST"     // a rank behind N
+	OutcomePlaced   Outcome = "PLACED"   // a position of a shuffle
+	OutcomeExcluded Outcome = "EXCLUDED" // see Reason
+	OutcomeLate     Outcome = "LATE"     // stamped at the cutoff or later
+)
+
+// ReceiptReport is what became of a receipt.
+type ReceiptReport struct {
+	Receipt
+	Outcome Outcome
+	Rank    int    // from 1; 0 without a result
+	Reason  string // of an exclusion
+}
+
+// Verify checks everything in the document that can be checked so far. entries is the published
+// file; it is not read before the document has a statement. The error is the first *Fault.
+func Verify(d *Document, entries []byte, o Options) (*Report, error) {
+	v := &verification{doc: d, raw: entries, options: o, report: new(Report)}
+	for _, check := range []func() *Fault{
+		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound,
+		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed, v.checkResult,
+	} {
+		if f := check(); f != nil {
+			return nil, f
+		}
+	}
+	v.rankReceipts()
+	return v.report, nil
+}
+
+// verification is the state between the checks.
+type verification struct {
+	doc     *Document
+	raw     []byte
+	options Options
+	report  *Report
+
+	statement *Statement // nil before the root
+	entries   Entries
+	excluded  map[string]string // reasons by request id
+	value     []byte
+	seed      *Hash // nil before the announcement
+	key       Hash  // once the result is verified
+}
+
+func (v *verification) checkCommitment() *Fault {
+	c, hash, err := ParseCommitment([]byte(v.doc.Commitment))
+	if err != nil {
+		return fault(CommitmentInvalid, "the commitment is invalid: %v", err)
+	}
+	if v.options.Algorithm != "" && c.Algorithm != v.options.Algorithm {
+		return fault(AlgorithmOther, "the algorithm is %s instead of %s", c.Algorithm, v.options.Algorithm)
+	}
+	if v.doc.CommitmentHash != hash.String() {
+		return fault(CommitmentChanged, "the commitment has the hash %s, but %s was published", hash, v.doc.CommitmentHash)
+	}
+	if v.doc.EventID != c.EventID {
+		return fault(CommitmentChanged, "the commitment is that of event %s, not of %s", c.EventID, v.doc.EventID)
+	}
+	v.report.Commitment, v.report.CommitmentHash = c, hash
+	return nil
+}
+
+func (v *verification) checkEarlierTerms() *Fault {
+	for _, e := range v.options.Earlier {
+		if e.Commitment == v.doc.Commitment {
+			continue
+		}
+		var old Commitment
+		if err := parseCanonical([]byte(e.Commitment), &old); err != nil {
+			return fault(CommitmentChanged, "the earlier copy has another commitment")
+		}
+		return fault(CommitmentChanged, "the earlier copy has other terms: %s", termsChanged(&old, &v.report.Commitment))
+	}
+	return nil
+}
+
+func (v *verification) openReceipts() *Fault {
+	for i, s := range v.options.Receipts {
+		r, err := OpenReceipt(v.report.Commitment.Public(), s)
+		if err != nil {
+			return fault(ReceiptForged, "receipt %d is not signed by the key of the commitment", i+1)
+		}
+		if r.EventID != v.report.Commitment.EventID {
+			return fault(ReceiptOther, "the receipt of request %s is one of event %s", r.RequestID, r.EventID)
+		}
+		if r.Commitment != v.report.CommitmentHash {
+			return fault(ReceiptOther, "the receipt of request %s was signed for the commitment %s", r.RequestID, r.Commitment)
+		}
+		v.report.Receipts = append(v.report.Receipts, ReceiptReport{Receipt: r, Outcome: OutcomePending})
+	}
+	return nil
+}
+
+func (v *verification) checkStatement() *Fault {
+	d := v.doc
+	if d.Statement == nil {
+		switch {
+		case d.Phase == PhaseRoot || d.Phase == PhaseDrawn || d.Phase == PhaseSettled:
+			return fault(StatementMissing, "phase %s has no statement", d.Phase)
+		case d.Beacon != nil || d.Seed != "" || v.published():
+			return fault(StatementMissing, "there is a result or a part of it, but no statement")
+		}
+		return nil
+	}
+	s, f := v.readStatement(*d.Statement)
+	if f != nil {
+		return f
+	}
+	v.statement, v.report.Statement = s, s
+	return nil
+}
+
+// readStatement verifies the statement of this document or of an earlier copy.
+func (v *verification) readStatement(signed SignedStatement) (*Statement, *Fault) {
+	s, err := ParseStatement([]byte(signed.Statement))
+	if err != nil {
+		return nil, fault(StatementInvalid, "the statement is invalid: %v", err)
+	}
+	if !signed.verify(v.report.Commitment.Public()) {
+		return nil, fault(StatementForged, "the statement is not signed by the key of the commitment")
+	}
+	if s.Commitment != v.report.CommitmentHash {
+		return nil, fault(CommitmentChanged, "the statement was signed for the commitment %s", s.Commitment)
+	}
+	return &s, nil
+}
+
+func (v *verification) checkEarlierStatements() *Fault {
+	for _, e := range v.options.Earlier {
+		if e.Statement == nil {
+			continue
+		}
+		old, f := v.readStatement(*e.Statement)
+		if f != nil {
+			return fault(f.Code, "the earlier copy: %s", f.Detail)
+		}
+		switch {
+		case v.statement == nil:
+			return fault(StatementMissing, "the earlier copy has a statement, this document has none")
+		case old.Root != v.statement.Root:
+			return fault(RootSecond, "two roots are signed for this draw: %s earlier, now %s", old.Root, v.statement.Root)
+		case *old != *v.statement:
+			return fault(StatementSecond, "two different statements are signed for this draw")
+		}
+		v.noteCopy(e)
+	}
+	return nil
+}
+
+// noteCopy keeps the earliest time before the round at which a copy of the statement was saved.
+func (v *verification) noteCopy(e *Document) {
+	if e.SavedAt <= 0 || e.SavedAt > maxMillis || v.report.Commitment.Beacon == nil {
+		return
+	}
+	at := time.UnixMilli(e.SavedAt).UTC()
+	// A wrong round is found by the next check.
+	round, _ := v.report.Commitment.RoundFor(time.UnixMilli(v.statement.At))
+	if at.Before(v.report.Commitment.Beacon.TimeOf(round)) && (v.report.RootSeenAt.IsZero() || at.Before(v.report.RootSeenAt)) {
+		v.report.RootSeenAt = at
+	}
+}
+
+func (v *verification) checkRound() *Fault {
+	if v.statement == nil {
+		return nil
+	}
+	c, at := &v.report.Commitment, time.UnixMilli(v.statement.At).UTC()
+	if at.Before(c.Cutoff()) {
+		return fault(RootEarly, "the root is of %s, before the cutoff at %s", stamp(at), stamp(c.Cutoff()))
+	}
+	round, missed := c.RoundFor(at)
+	if named := v.statement.Round; named != round {
+		if named < round && c.Beacon.TimeOf(named).Before(at.Add(RootLead)) {
+			return fault(RootLate, "the root is of %s, less than a minute before round %d at %s", stamp(at), named, stamp(c.Beacon.TimeOf(named)))
+		}
+		return fault(RoundWrong, "the statement names round %d, but round %d follows from the terms", named, round)
+	}
+	if v.statement.MissedRounds != missed {
+		return fault(RoundWrong, "the statement names %d missed rounds, but there are %d", v.statement.MissedRounds, missed)
+	}
+	return nil
+}
+
+func (v *verification) checkEntries() *Fault {
+	if v.statement == nil {
+		return nil
+	}
+	var err error
+	if v.entries, err = ParseEntries(v.raw); err != nil {
+		return fault(EntriesUnsorted, "%v", err)
+	}
+	switch got := int64(v.entries.Len()); {
+	case got > v.statement.Count:
+		return fault(EntryAdded, "there are %d entries, but %d were signed", got, v.statement.Count)
+	case got < v.statement.Count:
+		return fault(EntryRemoved, "there are %d entries, but %d were signed", got, v.statement.Count)
+	}
+	if root := v.entries.Root(); root != v.statement.Root {
+		return fault(EntriesChanged, "the entries have the root %s, but %s was signed", root, v.statement.Root)
+	}
+	return nil
+}
+
+func (v *verification) checkExcluded() *Fault {
+	if v.statement == nil {
+		return nil
+	}
+	root, err := ExcludedRoot(v.doc.Excluded)
+	switch {
+	case err != nil:
+		return fault(ExcludedChanged, "the exclusions are malformed: %v", err)
+	case int64(len(v.doc.Excluded)) != v.statement.ExcludedCount:
+		return fault(ExcludedChanged, "%d requests are excluded, but %d were signed", len(v.doc.Excluded), v.statement.ExcludedCount)
+	case root != v.statement.ExcludedRoot:
+		return fault(ExcludedChanged, "the exclusions have the root %s, but %s was signed", root, v.statement.ExcludedRoot)
+	}
+	v.excluded = make(map[string]string, len(v.doc.Excluded))
+	for _, e := range v.doc.Excluded {
+		if id, ok := parseID(e.RequestID); ok {
+			if _, both := v.entries.Find(id); both {
+				return fault(ExcludedChanged, "request %s is excluded and an entry", e.RequestID)
+			}
+		}
+		v.excluded[e.RequestID] = e.Reason
+	}
+	return nil
+}
+
+func (v *verification) checkReceipts() *Fault {
+	if v.statement == nil {
+		return nil
+	}
+	for i := range v.report.Receipts {
+		r := &v.report.Receipts[i]
+		reason, excluded := v.excluded[r.RequestID.String()]
+		_, entered := v.entries.Find(r.RequestID)
+		switch {
+		case entered:
+			r.Outcome = OutcomeEntered
+		case excluded:
+			r.Outcome, r.Reason = OutcomeExcluded, reason
+		case r.At >= v.report.Commitment.CutoffAt:
+			r.Outcome = OutcomeLate
+		default:
+			return fault(ReceiptNotIncluded, "request %s has a receipt of %s, but is neither an entry nor excluded", r.RequestID, stamp(r.Time()))
+		}
+	}
+	return nil
+}

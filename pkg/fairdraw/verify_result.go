@@ -1,0 +1,151 @@
+package fairdraw
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+func (v *verification) checkVoid() *Fault {
+	if v.doc.Phase != PhaseVoid {
+		return nil
+	}
+	if v.doc.Seed != "" || v.published() {
+		return fault(VoidLate, "the draw was cancelled, but has a result")
+	}
+	c := &v.report.Commitment
+	if c.Beacon == nil {
+		return nil
+	}
+	round := c.Round
+	if v.statement != nil {
+		round = v.statement.Round
+	}
+	if at := c.Beacon.TimeOf(round); v.doc.VoidedAt <= 0 || v.doc.VoidedAt >= at.UnixMilli() {
+		return fault(VoidLate, "the draw was cancelled when round %d of %s could be known", round, stamp(at))
+	}
+	return nil
+}
+
+// checkValue verifies the beacon's round: that of the statement, or the later one of a zero seed.
+func (v *verification) checkValue() *Fault {
+	if v.statement == nil {
+		return nil
+	}
+	b, d := v.report.Commitment.Beacon, v.doc
+	switch {
+	case b == nil && d.Beacon != nil:
+		return fault(RoundWrong, "there is a beacon's value, but the terms name no beacon")
+	case b == nil:
+		v.report.ValueKnown = true
+		return nil
+	case d.Beacon == nil && (d.Seed != "" || v.published()):
+		return fault(ValueMissing, "there is a result, but no value of the beacon")
+	case d.Beacon == nil:
+		return nil
+	}
+	want := v.statement.Round
+	zero := v.report.Commitment.ZeroSeedRound(want)
+	if v.zeroSeed() || (d.Seed == "" && d.Beacon.Round == zero) {
+		want = zero
+	}
+	if d.Beacon.Round != want {
+		return fault(RoundWrong, "the value is that of round %d, but round %d decides", d.Beacon.Round, want)
+	}
+	return v.checkSignature()
+}
+
+func (v *verification) checkSignature() *Fault {
+	r := *v.doc.Beacon
+	sum, value := signatureHash(r.Signature), r.Randomness
+	// A forged signature matters more than a value that does not belong to it.
+	r.Randomness = sum.String()
+	if err := v.report.Commitment.Beacon.Verify(r); err != nil {
+		return fault(ValueForged, "the beacon did not sign this value for round %d", r.Round)
+	}
+	if value != sum.String() {
+		return fault(ValueChanged, "the value is %s, but the beacon's signature gives %s", value, sum)
+	}
+	v.value, v.report.ValueKnown = sum[:], true
+	return nil
+}
+
+func signatureHash(signature string) Hash {
+	b, _ := hex.DecodeString(signature) // Verify refuses what cannot be decoded
+	return sha256.Sum256(b)
+}
+
+func (v *verification) checkSeed() *Fault {
+	if v.statement == nil || v.doc.Seed == "" {
+		if v.statement != nil && v.published() {
+			return fault(SeedMissing, "there is a result, but no seed")
+		}
+		return nil
+	}
+	seed, err := ParseHash(v.doc.Seed)
+	if err != nil {
+		return fault(SeedChanged, "the seed is not %d bytes in lower-case hex", len(seed))
+	}
+	if v.report.SeedWithheld = v.zeroSeed(); !v.report.SeedWithheld && SeedHash(seed) != v.report.Commitment.SeedHash {
+		return fault(SeedChanged, "the seed has the hash %s, but %s was committed", SeedHash(seed), v.report.Commitment.SeedHash)
+	}
+	v.seed = &seed
+	return nil
+}
+
+// zeroSeed reports whether the seed was replaced by zeros, which needs a beacon.
+func (v *verification) zeroSeed() bool {
+	return v.doc.Seed == Hash{}.String() && v.report.Commitment.Beacon != nil
+}
+
+func (v *verification) checkResult() *Fault {
+	if v.seed == nil {
+		if v.doc.Phase == PhaseDrawn || v.doc.Phase == PhaseSettled {
+			return fault(ResultMissing, "phase %s has no result", v.doc.Phase)
+		}
+		return nil
+	}
+	v.key = Key(*v.seed, v.report.CommitmentHash, v.statement.Root, v.value)
+	v.report.Complete = true
+	if v.report.Commitment.Algorithm == AlgorithmShuffle {
+		order := sha256.Sum256(Shuffle(v.key, v.entries))
+		if got := hex.EncodeToString(order[:]); got != v.doc.OrderHash {
+			return fault(OrderChanged, "the order has the hash %s, but %q was published", got, v.doc.OrderHash)
+		}
+		return nil
+	}
+	winners := Winners(v.key, v.entries, v.report.Commitment.Winners)
+	if len(winners) != len(v.doc.Winners) {
+		return fault(WinnersNumber, "there are %d winners instead of %d", len(v.doc.Winners), len(winners))
+	}
+	for i, w := range winners {
+		if v.doc.Winners[i] != w.String() {
+			return fault(WinnerChanged, "rank %d is %s, but should be %s", i+1, v.doc.Winners[i], w)
+		}
+	}
+	v.report.Winners = len(winners)
+	return nil
+}
+
+// published reports whether the document has a result.
+func (v *verification) published() bool { return len(v.doc.Winners) > 0 || v.doc.OrderHash != "" }
+
+func (v *verification) rankReceipts() {
+	if !v.report.Complete {
+		return
+	}
+	for i := range v.report.Receipts {
+		r := &v.report.Receipts[i]
+		if r.Outcome != OutcomeEntered {
+			continue
+		}
+		r.Rank = Rank(v.key, v.entries, r.RequestID)
+		switch {
+		case v.report.Commitment.Algorithm == AlgorithmShuffle:
+			r.Outcome = OutcomePlaced
+		case r.Rank <= v.report.Commitment.Winners:
+			r.Outcome = OutcomeWon
+		default:
+			r.Outcome = OutcomeLost
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// Rounds of a drand beacon.
+
+import { bls12_381 } from "@noble/curves/bls12-381.js";
+import { concat, hash, isHex, unhex } from "./bytes";
+import type { Beacon, Round } from "./types";
+
+const schemes = {
+  // Signatures in G1, keys in G2; and the reverse.
+  "bls-unchained-g1-rfc9380": { signature: 48, key: 96, bls: bls12_381.shortSignatures, keys: bls12_381.G2.Point },
+  "pedersen-bls-unchained": { signature: 96, key: 48, bls: bls12_381.longSignatures, keys: bls12_381.G1.Point },
+};
+
+const schemeOf = (name: string) =>
+  Object.hasOwn(schemes, name) ? schemes[name as keyof typeof schemes] : undefined;
+
+const maxGenesis = 253402300799;
+const maxPeriod = 86400;
+
+export function isChain(c: Beacon): boolean {
+  const scheme = schemeOf(c.scheme);
+  if (!scheme || !isHex(c.chainHash, 32) || !isHex(c.publicKey, scheme.key)) return false;
+  if (c.genesis < 0 || c.genesis > maxGenesis || c.periodSeconds < 1 || c.periodSeconds > maxPeriod) return false;
+  try {
+    // Decoding checks that the point is on the curve and in the group of prime order.
+    return !scheme.keys.fromBytes(unhex(c.publicKey)).is0();
+  } catch {
+    return false;
+  }
+}
+
+/** When a round is published, in ms. */
+export const timeOf = (c: Beacon, round: number): number => (c.genesis + (round - 1) * c.periodSeconds) * 1000;
+
+/** The first round that is published at a time, in ms, or later. */
+export function firstAt(c: Beacon, time: number): number {
+  const seconds = Math.ceil(time / 1000);
+  return seconds <= c.genesis ? 1 : Math.ceil((seconds - c.genesis) / c.periodSeconds) + 1;
+}
+
+/** Whether the chain's key signed the round. */
+export function isSigned(c: Beacon, r: Round): boolean {
+  const scheme = schemeOf(c.scheme);
+  if (!scheme || !Number.isSafeInteger(r.round) || r.round < 1 || !isHex(r.signature, scheme.signature)) return false;
+  const number = new Uint8Array(8);
+  new DataView(number.buffer).setBigUint64(0, BigInt(r.round));
+  const signature = unhex(r.signature);
+  // A compressed point other than that at infinity, whose signature every key has.
+  if (((signature[0] as number) & 0xc0) !== 0x80) return false;
+  try {
+    return scheme.bls.verify(signature, scheme.bls.hash(hash(number)) as never, unhex(c.publicKey));
+  } catch {
+    return false; // not a point
+  }
+}
+
+/** The value of a round: the hash of its signature. */
+export const valueOf = (r: Round): Uint8Array => hash(concat(unhex(r.signature)));

@@ -1,0 +1,299 @@
+// The checks of urr.guru/pkg/fairdraw, in the same order and with the same codes; the vectors of that
+// package are its tests.
+
+import { compare, concat, hash, hex, isHex, unhex, utf8, uuidBytes, uuidText } from "./bytes";
+import { isSigned, timeOf, valueOf } from "./chain";
+import { areSorted, countOf, entryAt, find, orderOf, rootOf, Tree, type Tick } from "./entries";
+import { openReceipt } from "./receipt";
+import {
+  algorithmShuffle,
+  isStatementSigned,
+  parseStatement,
+  parseTerms,
+  rootLead,
+  roundFor,
+  zeroSeedRound,
+} from "./terms";
+import type { DrawDocument, Options, Report, SignedStatement, Statement, Terms } from "./types";
+
+/** The first thing that is wrong. */
+export class Fault extends Error {
+  constructor(
+    readonly code: string,
+    readonly detail: string,
+  ) {
+    super(`${code}: ${detail}`);
+  }
+}
+
+const zeroSeed = "0".repeat(64);
+
+const isPublished = (d: DrawDocument) => (d.winners?.length ?? 0) > 0 || Boolean(d.orderHash);
+
+/** Verifies a document; throws the first Fault. */
+export async function verify(d: DrawDocument, entries: Uint8Array, options: Options): Promise<Report> {
+  const terms = readTerms(d, options);
+  const report: Report = {
+    terms,
+    rootSeenAt: 0,
+    valueKnown: false,
+    complete: false,
+    seedWithheld: false,
+    winners: 0,
+    receipts: [],
+  };
+  checkEarlierTerms(d, options);
+  readReceipts(d, terms, report, options.receipts ?? []);
+  const statement = currentStatement(d, terms);
+  if (statement) report.statement = statement;
+  checkEarlierStatements(d, terms, report, options.earlier ?? []);
+  if (!statement) {
+    checkVoid(d, terms, undefined);
+    return report;
+  }
+  checkRound(terms, statement);
+  const tick = ticker(2 * statement.count, options.progress);
+  await checkEntries(statement, entries, tick);
+  checkReceipts(report, entries, checkExcluded(d, statement, entries));
+  checkVoid(d, terms, statement);
+  const value = checkValue(d, terms, statement);
+  report.valueKnown = value !== undefined;
+  const seed = checkSeed(d, terms, report);
+  if (!seed || !value) {
+    if (["DRAWN", "SETTLED"].includes(d.phase)) throw new Fault("RESULT_MISSING", `phase ${d.phase} has no result`);
+    return report;
+  }
+  const key = hash(concat(seed, unhex(d.commitmentHash), unhex(statement.root), value));
+  const order = await orderOf(key, entries, tick);
+  checkResult(d, report, entries, order);
+  rankReceipts(report, entries, order);
+  return report;
+}
+
+function readTerms(d: DrawDocument, options: Options): Terms {
+  const terms = parseTerms(d.commitment);
+  if (!terms) throw new Fault("COMMITMENT_INVALID", "the commitment is not the canonical text of valid terms");
+  if (options.algorithm && terms.algorithm !== options.algorithm) {
+    throw new Fault("ALGORITHM_OTHER", `the algorithm is ${terms.algorithm} instead of ${options.algorithm}`);
+  }
+  const own = hex(hash(utf8(d.commitment)));
+  if (d.commitmentHash !== own) {
+    throw new Fault("COMMITMENT_CHANGED", `the commitment has the hash ${own}, but ${d.commitmentHash} was published`);
+  }
+  if (d.eventId !== terms.eventId) {
+    throw new Fault("COMMITMENT_CHANGED", `the commitment is that of event ${terms.eventId}, not of ${d.eventId}`);
+  }
+  return terms;
+}
+
+function checkEarlierTerms(d: DrawDocument, options: Options): void {
+  for (const e of options.earlier ?? []) {
+    if (e.commitment !== d.commitment) throw new Fault("COMMITMENT_CHANGED", "the earlier copy has other terms");
+  }
+}
+
+function readReceipts(d: DrawDocument, terms: Terms, report: Report, receipts: string[]): void {
+  for (const text of receipts) {
+    const r = openReceipt(terms.signingKey, text);
+    if (!r) throw new Fault("RECEIPT_FORGED", "a receipt is not signed by the key of the commitment");
+    if (r.eventId !== terms.eventId || r.commitment !== d.commitmentHash) {
+      throw new Fault("RECEIPT_OTHER", `the receipt of request ${r.requestId} was signed for other terms`);
+    }
+    report.receipts.push({ requestId: r.requestId, at: r.at, outcome: "PENDING", rank: 0, reason: "" });
+  }
+}
+
+function currentStatement(d: DrawDocument, terms: Terms): Statement | undefined {
+  if (d.statement) return readStatement(d, terms, d.statement);
+  if (["ROOT", "DRAWN", "SETTLED"].includes(d.phase)) {
+    throw new Fault("STATEMENT_MISSING", `phase ${d.phase} has no statement`);
+  }
+  if (d.beacon || d.seed || isPublished(d)) {
+    throw new Fault("STATEMENT_MISSING", "there is a result or a part of it, but no statement");
+  }
+  return undefined;
+}
+
+function readStatement(d: DrawDocument, terms: Terms, signed: SignedStatement): Statement {
+  const s = parseStatement(signed.statement);
+  if (!s) throw new Fault("STATEMENT_INVALID", "the statement is not the canonical text of one");
+  if (!isStatementSigned(terms, signed)) {
+    throw new Fault("STATEMENT_FORGED", "the statement is not signed by the key of the commitment");
+  }
+  if (s.commitment !== d.commitmentHash) {
+    throw new Fault("COMMITMENT_CHANGED", `the statement was signed for the commitment ${s.commitment}`);
+  }
+  return s;
+}
+
+function checkEarlierStatements(d: DrawDocument, terms: Terms, report: Report, earlier: DrawDocument[]): void {
+  for (const e of earlier) {
+    if (!e.statement) continue;
+    const old = readStatement(d, terms, e.statement);
+    const now = report.statement;
+    if (!now) throw new Fault("STATEMENT_MISSING", "the earlier copy has a statement, this document has none");
+    if (old.root !== now.root) throw new Fault("ROOT_SECOND", "two roots are signed for this draw");
+    if (e.statement.statement !== d.statement?.statement) {
+      throw new Fault("STATEMENT_SECOND", "two different statements are signed for this draw");
+    }
+    const at = e.savedAt ?? 0;
+    if (at <= 0 || !terms.beacon || at >= timeOf(terms.beacon, roundFor(terms, now.at).round)) continue;
+    if (report.rootSeenAt === 0 || at < report.rootSeenAt) report.rootSeenAt = at;
+  }
+}
+
+function checkRound(terms: Terms, s: Statement): void {
+  if (s.at < terms.cutoffAt) throw new Fault("ROOT_EARLY", "the root is of a time before the cutoff");
+  const { round, missed } = roundFor(terms, s.at);
+  if (s.round < round && terms.beacon && timeOf(terms.beacon, s.round) < s.at + rootLead) {
+    throw new Fault("ROOT_LATE", `the root came less than a minute before round ${s.round}`);
+  }
+  if (s.round !== round) {
+    throw new Fault("ROUND_WRONG", `the statement names round ${s.round}, but round ${round} follows from the terms`);
+  }
+  if (s.missedRounds !== missed) {
+    throw new Fault("ROUND_WRONG", `the statement names ${s.missedRounds} missed rounds, but there are ${missed}`);
+  }
+}
+
+async function checkEntries(s: Statement, entries: Uint8Array, tick: Tick): Promise<void> {
+  if (!areSorted(entries)) throw new Fault("ENTRIES_UNSORTED", "an entry is malformed, twice or out of order");
+  const count = countOf(entries);
+  if (count !== s.count) {
+    throw new Fault(
+      count > s.count ? "ENTRY_ADDED" : "ENTRY_REMOVED",
+      `there are ${count} entries, but ${s.count} were signed`,
+    );
+  }
+  const root = hex(await rootOf(entries, tick));
+  if (root !== s.root) {
+    throw new Fault("ENTRIES_CHANGED", `the entries have the root ${root}, but ${s.root} was signed`);
+  }
+}
+
+/** Checks the exclusions and returns their reasons by request id. */
+function checkExcluded(d: DrawDocument, s: Statement, entries: Uint8Array): Map<string, string> {
+  const changed = (detail: string) => new Fault("EXCLUDED_CHANGED", detail);
+  const tree = new Tree();
+  const reasons = new Map<string, string>();
+  let last: Uint8Array | undefined;
+  for (const e of d.excluded ?? []) {
+    const id = uuidBytes(e.requestId);
+    if (!id || (last && compare(last, id) >= 0)) throw changed("the exclusions are malformed or out of order");
+    if (find(entries, id) >= 0) throw changed(`request ${e.requestId} is excluded and an entry`);
+    tree.add(concat(id, utf8(e.reason)));
+    reasons.set(e.requestId, e.reason);
+    last = id;
+  }
+  if (reasons.size !== s.excludedCount || hex(tree.root()) !== s.excludedRoot) {
+    throw changed("the exclusions are not those that were signed");
+  }
+  return reasons;
+}
+
+function checkReceipts(report: Report, entries: Uint8Array, excluded: Map<string, string>): void {
+  for (const r of report.receipts) {
+    const reason = excluded.get(r.requestId);
+    if (find(entries, uuidBytes(r.requestId) as Uint8Array) >= 0) {
+      r.outcome = "ENTERED";
+    } else if (reason !== undefined) {
+      r.outcome = "EXCLUDED";
+      r.reason = reason;
+    } else if (r.at >= report.terms.cutoffAt) {
+      r.outcome = "LATE";
+    } else {
+      throw new Fault(
+        "RECEIPT_NOT_INCLUDED",
+        `request ${r.requestId} has a receipt, but is neither an entry nor excluded`,
+      );
+    }
+  }
+}
+
+function checkVoid(d: DrawDocument, terms: Terms, s: Statement | undefined): void {
+  if (d.phase !== "VOID") return;
+  if (d.seed || isPublished(d)) throw new Fault("VOID_LATE", "the draw was cancelled, but has a result");
+  if (!terms.beacon) return;
+  const at = d.voidedAt ?? 0;
+  if (at <= 0 || at >= timeOf(terms.beacon, s?.round ?? terms.round)) {
+    throw new Fault("VOID_LATE", "the draw was cancelled when its round could be known");
+  }
+}
+
+/** The value of the round: empty without a beacon, undefined while it is not published. */
+function checkValue(d: DrawDocument, terms: Terms, s: Statement): Uint8Array | undefined {
+  const b = terms.beacon;
+  if (!b) {
+    if (d.beacon) throw new Fault("ROUND_WRONG", "there is a beacon's value, but the terms name no beacon");
+    return new Uint8Array();
+  }
+  if (!d.beacon) {
+    if (d.seed || isPublished(d)) throw new Fault("VALUE_MISSING", "there is a result, but no value of the beacon");
+    return undefined;
+  }
+  const zero = zeroSeedRound(terms, b, s.round);
+  const want = d.seed === zeroSeed || (!d.seed && d.beacon.round === zero) ? zero : s.round;
+  if (d.beacon.round !== want) {
+    throw new Fault("ROUND_WRONG", `the value is that of round ${d.beacon.round}, but round ${want} decides`);
+  }
+  if (!isSigned(b, d.beacon)) {
+    throw new Fault("VALUE_FORGED", `the beacon did not sign this value for round ${d.beacon.round}`);
+  }
+  const value = valueOf(d.beacon);
+  if (hex(value) !== d.beacon.randomness) {
+    throw new Fault("VALUE_CHANGED", "the value is not the hash of the beacon's signature");
+  }
+  return value;
+}
+
+function checkSeed(d: DrawDocument, terms: Terms, report: Report): Uint8Array | undefined {
+  if (!d.seed) {
+    if (isPublished(d)) throw new Fault("SEED_MISSING", "there is a result, but no seed");
+    return undefined;
+  }
+  if (!isHex(d.seed, 32)) throw new Fault("SEED_CHANGED", "the seed is not 32 bytes in lower-case hex");
+  const seed = unhex(d.seed);
+  report.seedWithheld = d.seed === zeroSeed && terms.beacon !== undefined;
+  if (!report.seedWithheld && hex(hash(seed)) !== terms.seedHash) {
+    throw new Fault("SEED_CHANGED", "the seed does not have the committed hash");
+  }
+  return seed;
+}
+
+function checkResult(d: DrawDocument, report: Report, entries: Uint8Array, order: Uint32Array): void {
+  report.complete = true;
+  if (report.terms.algorithm === algorithmShuffle) {
+    const ordered = new Uint8Array(entries.length);
+    order.forEach((entry, i) => ordered.set(entryAt(entries, entry), i * 16));
+    if (hex(hash(ordered)) !== d.orderHash) throw new Fault("ORDER_CHANGED", "the order has another hash");
+    return;
+  }
+  const published = d.winners ?? [];
+  report.winners = Math.min(report.terms.winners, order.length);
+  if (published.length !== report.winners) {
+    throw new Fault("WINNERS_NUMBER", `there are ${published.length} winners instead of ${report.winners}`);
+  }
+  published.forEach((winner, i) => {
+    const id = uuidText(entryAt(entries, order[i] as number));
+    if (winner !== id) throw new Fault("WINNER_CHANGED", `rank ${i + 1} is ${winner}, but should be ${id}`);
+  });
+}
+
+function rankReceipts(report: Report, entries: Uint8Array, order: Uint32Array): void {
+  for (const r of report.receipts) {
+    if (r.outcome !== "ENTERED") continue;
+    r.rank = order.indexOf(find(entries, uuidBytes(r.requestId) as Uint8Array)) + 1;
+    if (report.terms.algorithm === algorithmShuffle) r.outcome = "PLACED";
+    else r.outcome = r.rank <= report.terms.winners ? "WON" : "LOST";
+  }
+}
+
+/** Counts hashed entries, and returns to the page's event loop. */
+function ticker(total: number, progress: ((done: number) => void) | undefined): Tick {
+  let done = 0;
+  return async (count) => {
+    done += count;
+    progress?.(Math.min(1, done / total));
+    await new Promise((resolve) => setTimeout(resolve));
+  };
+}

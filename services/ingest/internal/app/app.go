@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/asyncevent/queue"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/lifecycle"
+	pkgsqs "urr.guru/pkg/sqs"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/dynamo"
+	"urr.guru/services/ingest/internal/request"
+	"urr.guru/services/ingest/internal/rpc"
+	"urr.guru/services/ingest/internal/sqs"
+)
+
+// lostAfter is five minutes, for which SQS recognises repeated messages.
+const lostAfter = 5 * time.Minute
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	a, err := lifecycle.Start(ctx, "ingest", cfg.Config, log)
+	if err != nil {
+		return err
+	}
+	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
+	if err != nil {
+		return fmt.Errorf("dynamodb: %w", err)
+	}
+	client, err := pkgsqs.Open(ctx, cfg.sqs())
+	if err != nil {
+		return fmt.Errorf("sqs: %w", err)
+	}
+	store := dynamo.New(db, cfg.Dynamo, time.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, time.Now)
+	// Applications in progress are stored, and then sent.
+	a.OnClose("sender", sender.Close)
+	a.OnClose("store", store.Close)
+
+	promotions := request.NewPromotions(store, time.Now)
+	requests := request.NewService(promotions, store, sender, request.Options{Load: store.Load, SendWait: request.SendWait, Now: time.Now})
+	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: lostAfter, Now: time.Now,
+	}, log)
+	a.Go("sweeper", sweeper.Run)
+
+	server, err := a.GRPC(cfg.RPC)
+	if err != nil {
+		return err
+	}
+	ingestv1.RegisterIngestServiceServer(server, rpc.New(requests, promotions, store, time.Now, log))
+	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, store, time.Now))
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	return a.Run(ctx)
+}
+
+// Migrate creates the table and the queues.
+func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
+	if err != nil {
+		return fmt.Errorf("dynamodb: %w", err)
+	}
+	if err := dynamo.Migrate(ctx, db, cfg.Dynamo); err != nil {
+		return err
+	}
+	client, err := pkgsqs.Open(ctx, cfg.sqs())
+	if err != nil {
+		return fmt.Errorf("sqs: %w", err)
+	}
+	if err := queue.Ensure(ctx, client, cfg.Queue, cfg.Visibility, cfg.SQSEndpoint == ""); err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "table and queues are there", "prefix", cfg.Dynamo.Prefix, "queue", cfg.Queue.Name)
+	return nil
+}

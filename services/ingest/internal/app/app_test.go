@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/waittest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/app"
+)
+
+const key = config.Secret("0123456789abcdef0123456789abcdef")
+
+// A request passes through the running service; migrate may run any number of times.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	tables, _ := dynamotest.Tables(t)
+	queues, _ := sqstest.Queue(t)
+	cfg := &app.Config{
+		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
+		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
+		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
+		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute,
+	}
+	require.NoError(t, cfg.Validate())
+	log := slog.New(slog.DiscardHandler)
+	for range 2 {
+		require.NoError(t, app.Migrate(t.Context(), cfg, log))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, cfg, log) }()
+	conn, err := rpc.Dial("gateway", "ingest", rpc.Peer{Addr: cfg.GRPCAddr, Key: key}, rpc.WithTimeout(time.Hour))
+	require.NoError(t, err)
+	defer conn.Close()
+	create := &ingestv1.CreatePromotionRequest{
+		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}, IdempotencyKey: "k"}, Title: "Shoes", EventType: "FIRST_COME",
+		CapacityTotal: 1, OpensAt: timestamppb.New(time.Now().Add(-time.Hour)), ClosesAt: timestamppb.New(time.Now().Add(time.Hour)),
+	}
+	var promotion *ingestv1.Promotion
+	waittest.NoError(t, func() (err error) {
+		promotion, err = ingestv1.NewIngestAdminServiceClient(conn).CreatePromotion(t.Context(), create)
+		return err
+	}, "the service comes up")
+	out, err := ingestv1.NewIngestServiceClient(conn).Apply(t.Context(), &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{
+		{Caller: &commonv1.Caller{UserId: "ann"}, EventId: promotion.GetEventId()},
+	}})
+	require.NoError(t, err)
+	require.NotEmpty(t, out.GetResults()[0].GetApplied().GetRequestId())
+	stop()
+	require.NoError(t, <-done)
+
+	cfg.FailAfter = time.Second
+	require.ErrorContains(t, cfg.Validate(), "INGEST_FAIL_AFTER")
+}

@@ -1,0 +1,43 @@
+// Package app wires the service.
+package app
+
+import (
+	"time"
+
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/sqs"
+)
+
+// Config is what the service reads from its environment.
+type Config struct {
+	lifecycle.Config
+	RPC    rpc.ServerConfig
+	Dynamo dynamo.Config
+	Queue  queue.Config
+	// SQSEndpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
+	SQSEndpoint string `env:"SQS_ENDPOINT"`
+
+	// Visibility is how long a message that a worker has received stays hidden from the others, in whole
+	// seconds; migrate sets it.
+	Visibility time.Duration `env:"REQUESTS_VISIBILITY, default=30s" min:"1s" max:"12h"`
+	// SendAfter is the age from which a request that is not in the queue is sent again.
+	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
+	// FailAfter is the age from which a request that the queue does not take fails.
+	FailAfter time.Duration `env:"INGEST_FAIL_AFTER, default=10m" min:"1s" max:"24h"`
+}
+
+// Validate checks what depends on more than one variable.
+func (c *Config) Validate() error {
+	if c.FailAfter < c.SendAfter {
+		return config.Invalid("INGEST_FAIL_AFTER", c.FailAfter, "must not be below INGEST_SEND_AFTER")
+	}
+	return nil
+}
+
+func (c *Config) sqs() sqs.Config {
+	return sqs.Config{Region: c.Dynamo.Region, Endpoint: c.SQSEndpoint}
+}

@@ -1,0 +1,209 @@
+package dynamo
+
+import (
+	"context"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// acceptTries bounds how often a group is decided anew after a lock has changed.
+const acceptTries = 5
+
+// Accept implements request.Acceptor. A call that is cancelled before its group begins stores
+// nothing. After a time-out the request may be stored all the same; the user's next application finds
+// it.
+func (s *Store) Accept(ctx context.Context, a request.Application) (request.Applied, error) {
+	return s.accepts.Do(ctx, a.EventID, a)
+}
+
+// applicant is one user of a group, with all the calls of the user in it.
+type applicant struct {
+	app   request.Application
+	calls []int
+	id    string // of the request, if it becomes one
+
+	// What the last read has found.
+	lock    *asyncevent.Lock
+	current *asyncevent.Request // that the lock names
+
+	done    bool
+	applied request.Applied
+	err     error
+}
+
+// acceptGroup handles the applications to one promotion that arrived together: reads their locks,
+// answers those who have a request, and writes the others in one transaction. When it is cancelled
+// because a lock has changed, that one is read and decided again, and the others are sent once more.
+func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
+	group := byUser(in)
+	var failure error
+	for try := 0; try < acceptTries && failure == nil; try++ {
+		open := undecided(group)
+		if len(open) == 0 {
+			break
+		}
+		if failure = s.readLocks(ctx, open); failure != nil {
+			break
+		}
+		for _, a := range open {
+			a.answerExisting()
+		}
+		failure = s.write(ctx, undecided(group))
+		if dynamo.Contended(failure) {
+			failure = nil
+		}
+	}
+	out := make([]batch.Result[request.Applied], len(in))
+	for _, a := range group {
+		if !a.done {
+			a.err = unavailable(failure)
+			if failure == nil {
+				a.err = errs.ErrOverloaded.WithRetry(retryAfter)
+			}
+		}
+		for n, i := range a.calls {
+			out[i] = batch.Result[request.Applied]{Value: a.applied, Err: a.err}
+			if n > 0 && in[i].KeyHash != in[a.calls[0]].KeyHash || n > 0 && in[i].KeyHash == "" {
+				out[i].Value.Duplicate = true // two applications at once
+			}
+		}
+	}
+	return out, nil
+}
+
+// byUser puts the applications of one user together, in the order of arrival.
+func byUser(in []request.Application) []*applicant {
+	var group []*applicant
+	known := make(map[string]*applicant, len(in))
+	for i, app := range in {
+		a := known[app.UserID]
+		if a == nil {
+			a = &applicant{app: app, id: ids.NewV7().String()}
+			known[app.UserID] = a
+			group = append(group, a)
+		}
+		a.calls = append(a.calls, i)
+	}
+	return group
+}
+
+func undecided(group []*applicant) []*applicant {
+	var open []*applicant
+	for _, a := range group {
+		if !a.done {
+			open = append(open, a)
+		}
+	}
+	return open
+}
+
+// readLocks reads the locks of applicants, and then the requests that they name.
+func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
+	keys := make([]dynamo.Item, len(group))
+	for i, a := range group {
+		keys[i] = asyncevent.LockKey(a.app.EventID, a.app.UserID)
+	}
+	locks, err := s.Read(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	var named []dynamo.Item
+	for i, a := range group {
+		a.lock, a.current = nil, nil
+		it := locks.Get(keys[i])
+		if it == nil {
+			continue
+		}
+		l, err := asyncevent.DecodeLock(it)
+		if err != nil {
+			return err
+		}
+		a.lock = &l
+		named = append(named, asyncevent.RequestKey(l.RequestID))
+	}
+	requests, err := s.Read(ctx, named...)
+	if err != nil {
+		return err
+	}
+	for _, a := range group {
+		if a.lock == nil {
+			continue
+		}
+		if it := requests.Get(asyncevent.RequestKey(a.lock.RequestID)); it != nil {
+			r, err := asyncevent.DecodeRequest(it)
+			if err != nil {
+				return err
+			}
+			a.current = &r
+		}
+	}
+	return nil
+}
+
+// answerExisting answers an applicant who has a request. A request that failed does not count, nor
+// one that has expired before its lock.
+func (a *applicant) answerExisting() {
+	if a.current == nil || a.current.Status == asyncevent.FailedFinal {
+		return
+	}
+	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
+	repeated := a.app.KeyHash != "" && a.app.KeyHash == a.lock.KeyHash
+	a.done, a.applied = true, request.Applied{Request: *a.current, Duplicate: !own && !repeated}
+}
+
+// write stores the requests of the applicants in one transaction, each with its lock, log and marker.
+func (s *Store) write(ctx context.Context, group []*applicant) error {
+	now := s.Millis() // the stamp by which the promotion is open or not
+	tx := asyncevent.NewTx(s.Client, s.Table, now)
+	created := make([]asyncevent.Request, len(group))
+	for i, a := range group {
+		if !a.app.Promotion.Accepts(now) {
+			a.done, a.err = true, request.ErrNotOpen
+			continue
+		}
+		created[i] = s.create(tx, i, a, now)
+	}
+	if tx.Len() == 0 {
+		return nil
+	}
+	failpoint.Hit("ingest.stamped")
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	failpoint.Hit("ingest.accepted")
+	for i, a := range group {
+		if !a.done {
+			a.done, a.applied = true, request.Applied{Request: created[i]}
+		}
+	}
+	return nil
+}
+
+func (s *Store) create(tx *asyncevent.Tx, owner int, a *applicant, now int64) asyncevent.Request {
+	p := a.app.Promotion
+	r := asyncevent.NewRequest(&p, a.id, a.app.UserID, now)
+	c := r.Created()
+	if a.app.Full && p.EventType == asyncevent.FirstCome {
+		end := r.Ended(now, asyncevent.Rejected, asyncevent.RejectedCapacity)
+		c.After, c.Logs = end.After, append(c.Logs, end.Logs...)
+	}
+	lock := asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
+	free := asyncevent.Absent()
+	if a.lock != nil { // taken over: a redrive of the failed request at the same time excludes it
+		free = asyncevent.Names(a.lock.RequestID)
+		failed := asyncevent.Absent()
+		if a.current != nil {
+			failed = asyncevent.AsRead(a.current)
+		}
+		tx.Check(owner, asyncevent.RequestKey(a.lock.RequestID), failed)
+	}
+	tx.Put(owner, lock.Item(), free)
+	tx.Create(owner, c)
+	return c.After
+}

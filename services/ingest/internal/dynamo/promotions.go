@@ -1,0 +1,135 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/hex"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// createTries bounds how often a creation is tried that meets another with its key.
+const createTries = 3
+
+// Promotion reads a promotion.
+func (s *Store) Promotion(ctx context.Context, eventID string) (asyncevent.Promotion, error) {
+	items, err := s.Read(ctx, asyncevent.PromotionKey(eventID))
+	if err != nil {
+		return asyncevent.Promotion{}, unavailable(err)
+	}
+	it := items.Get(asyncevent.PromotionKey(eventID))
+	if it == nil {
+		return asyncevent.Promotion{}, request.ErrPromotionNotFound
+	}
+	p, err := asyncevent.DecodePromotion(it)
+	return p, unavailable(err)
+}
+
+// Create implements request.PromotionStore: the promotion, its capacity, its entry in the list and
+// the key of the creation are one transaction.
+func (s *Store) Create(ctx context.Context, p asyncevent.Promotion, key *idempotency.Key) (asyncevent.Promotion, error) {
+	for try := 1; ; try++ {
+		if key != nil {
+			earlier, found, err := s.createdUnder(ctx, key)
+			if found || err != nil {
+				return earlier, err
+			}
+		}
+		tx := s.Begin()
+		if key != nil {
+			k := asyncevent.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
+			free := asyncevent.Absent()
+			free.Expression += " OR #ttl <= :seconds" // expired, but not deleted yet
+			free.Names = map[string]string{"#ttl": asyncevent.TTL}
+			free.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
+			tx.Put(0, k.Item(), free)
+		}
+		tx.Put(1, p.Item(), asyncevent.Absent())
+		tx.Put(1, p.ListItem(), asyncevent.Condition{})
+		if p.EventType == asyncevent.FirstCome {
+			capacity := asyncevent.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
+			tx.Put(1, capacity.Item(), asyncevent.Condition{})
+		}
+		err := tx.Commit(ctx)
+		if err == nil || try == createTries || !dynamo.Contended(err) {
+			return p, unavailable(err)
+		}
+	}
+}
+
+// keyText is the key as part of a sort key; a `#` in it cannot run into another part, since it is the
+// last one.
+func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
+
+// createdUnder finds the promotion that was created under a key.
+func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p asyncevent.Promotion, found bool, err error) {
+	at := asyncevent.CreationKeyKey(key.UserID, keyText(key))
+	items, err := s.Read(ctx, at)
+	if err != nil {
+		return p, false, unavailable(err)
+	}
+	it := items.Get(at)
+	if it == nil || asyncevent.Expired(it, s.Millis()) {
+		return p, false, nil
+	}
+	eventID, hash, err := asyncevent.DecodeCreationKey(it)
+	if err != nil {
+		return p, false, unavailable(err)
+	}
+	if hash != hex.EncodeToString(key.Fingerprint[:]) {
+		return p, true, idempotency.ErrReused
+	}
+	p, err = s.Promotion(ctx, eventID)
+	return p, true, err
+}
+
+// Update implements request.PromotionStore.
+func (s *Store) Update(ctx context.Context, before, after asyncevent.Promotion) (stale bool, err error) {
+	tx := s.Begin()
+	tx.Update(0, asyncevent.PromotionKey(before.EventID), dynamo.Diff(before.Item(), after.Item()), asyncevent.Condition{
+		Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
+	})
+	err = tx.Commit(ctx)
+	if dynamo.Contended(err) {
+		return true, nil
+	}
+	return false, unavailable(err)
+}
+
+// List implements request.PromotionStore.
+func (s *Store) List(ctx context.Context, after string, limit int) (page []asyncevent.Promotion, next string, err error) {
+	if after != "" {
+		after = asyncevent.ListSK(after)
+	}
+	items, more, err := s.Query(ctx, asyncevent.Partition{
+		PK: asyncevent.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+	})
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	keys := make([]dynamo.Item, len(items))
+	for i, it := range items {
+		keys[i] = asyncevent.PromotionKey(asyncevent.ListedEvent(it))
+	}
+	configs, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	for i, key := range keys {
+		it := configs.Get(key)
+		if it == nil {
+			continue
+		}
+		p, err := asyncevent.DecodePromotion(it)
+		if err != nil {
+			return nil, "", unavailable(err)
+		}
+		page = append(page, p)
+		if more && i == len(keys)-1 {
+			next = p.EventID
+		}
+	}
+	return page, next, nil
+}

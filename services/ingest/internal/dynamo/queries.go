@@ -1,0 +1,169 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// maxIndexPages bounds what one call reads of an index with several partitions; each is read at least
+// once.
+const maxIndexPages = 10
+
+// Get reads a request.
+func (s *Store) Get(ctx context.Context, id string) (asyncevent.Request, error) {
+	r, found, err := s.Request(ctx, id)
+	if err == nil && !found {
+		err = request.ErrNotFound
+	}
+	return r, unavailable(err)
+}
+
+// Mine reads a user's request to a promotion.
+func (s *Store) Mine(ctx context.Context, eventID, user string) (asyncevent.Request, error) {
+	at := asyncevent.LockKey(eventID, user)
+	items, err := s.Read(ctx, at)
+	if err != nil {
+		return asyncevent.Request{}, unavailable(err)
+	}
+	it := items.Get(at)
+	if it == nil {
+		return asyncevent.Request{}, request.ErrNotFound
+	}
+	l, err := asyncevent.DecodeLock(it)
+	if err != nil {
+		return asyncevent.Request{}, unavailable(err)
+	}
+	return s.Get(ctx, l.RequestID)
+}
+
+// Timeline reads the changes of a request's status, oldest first.
+func (s *Store) Timeline(ctx context.Context, id string) ([]asyncevent.Log, error) {
+	items, _, err := s.Query(ctx, asyncevent.Partition{PK: "REQ#" + id, Prefix: asyncevent.LogPrefix})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var logs []asyncevent.Log
+	for _, it := range items {
+		l, err := asyncevent.DecodeLog(it)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if !asyncevent.Expired(it, s.Millis()) {
+			logs = append(logs, l)
+		}
+	}
+	return logs, nil
+}
+
+// OfUser reads a page of a user's requests, the latest first. The cursor is the sort key of the last
+// one; next is empty at the end.
+func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]asyncevent.Request, string, error) {
+	i := index{name: asyncevent.GSI1, pkName: asyncevent.GSI1PK, skName: asyncevent.GSI1SK, partitions: []string{asyncevent.UserIndex(user)}}
+	return s.list(ctx, i, cursor, limit, request.Filter{})
+}
+
+// OfEvent reads a page of the requests to a promotion, the latest first. A page may have fewer
+// requests than the limit before the end.
+func (s *Store) OfEvent(ctx context.Context, p *asyncevent.Promotion, f request.Filter, cursor string, limit int) ([]asyncevent.Request, string, error) {
+	i := index{
+		name: asyncevent.GSI2, pkName: asyncevent.GSI2PK, skName: asyncevent.GSI2SK,
+		partitions: asyncevent.EventIndex(p.EventID, p.Shards),
+	}
+	return s.list(ctx, i, cursor, limit, f)
+}
+
+// index is a global secondary index, or the partitions of it that have an event.
+type index struct {
+	name, pkName, skName string
+	partitions           []string
+}
+
+// found is an item of an index with its sort key.
+type found struct {
+	sk string
+	it dynamo.Item
+}
+
+// list merges the partitions of an index by their sort keys, which are unique, from the latest to the
+// earliest. It reads rounds of one page per partition until it has enough, or has read enough.
+func (s *Store) list(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []asyncevent.Request, next string, err error) {
+	rounds := max(1, maxIndexPages/len(i.partitions))
+	for range rounds {
+		merged, more, err := s.round(ctx, i, cursor, limit)
+		if err != nil {
+			return nil, "", unavailable(err)
+		}
+		for n, m := range merged {
+			cursor = m.sk
+			r, err := asyncevent.DecodeRequest(m.it)
+			if err != nil {
+				return nil, "", unavailable(err)
+			}
+			if !f.Selects(&r) || asyncevent.Expired(m.it, s.Millis()) {
+				continue
+			}
+			if page = append(page, r); len(page) == limit {
+				if n == len(merged)-1 && !more {
+					cursor = ""
+				}
+				return page, cursor, nil
+			}
+		}
+		if !more {
+			return page, "", nil
+		}
+	}
+	return page, cursor, nil
+}
+
+// round reads a page of each partition below a sort key. more reports that there is something behind
+// what it returns: a partition may have more only up to its last item, so later ones are left out.
+func (s *Store) round(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
+	horizon := "" // the highest last sort key of partitions that have more
+	for _, pk := range i.partitions {
+		in := &dynamodb.QueryInput{
+			TableName: &s.Table, IndexName: &i.name, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // at most 100
+			KeyConditionExpression:    aws.String(i.pkName + " = :pk"),
+			ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(pk)},
+		}
+		if below != "" {
+			in.KeyConditionExpression = aws.String(i.pkName + " = :pk AND " + i.skName + " < :below")
+			in.ExpressionAttributeValues[":below"] = dynamo.String(below)
+		}
+		out, err := s.Client.Query(ctx, in)
+		if err != nil {
+			return nil, false, dynamo.Err(err)
+		}
+		for n, it := range out.Items {
+			r := dynamo.Reader{Item: it}
+			sk := r.String(i.skName)
+			merged = append(merged, found{sk: sk, it: it})
+			if n == len(out.Items)-1 && len(out.LastEvaluatedKey) > 0 {
+				more, horizon = true, max(horizon, sk)
+			}
+		}
+	}
+	slices.SortFunc(merged, func(a, b found) int { return strings.Compare(b.sk, a.sk) })
+	if more {
+		merged = slices.DeleteFunc(merged, func(m found) bool { return m.sk < horizon })
+	}
+	return merged, more, nil
+}
+
+// Figures reads the counts of a promotion, and what is left of it.
+func (s *Store) Figures(ctx context.Context, eventID string) (asyncevent.Counts, error) {
+	items, _, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.EventPartition(eventID), Prefix: asyncevent.CountsPrefix})
+	if err != nil {
+		return asyncevent.Counts{}, unavailable(err)
+	}
+	counts, err := asyncevent.DecodeCounts(items)
+	return counts, unavailable(err)
+}

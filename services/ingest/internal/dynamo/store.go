@@ -1,0 +1,95 @@
+// Package dynamo stores promotions and requests in AsyncEventTable.
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	// maxGroup bounds the applications that share a transaction: at most 6 items each.
+	maxGroup = 10
+	// groupsInflight bounds the transactions of a promotion that a replica writes at a time.
+	groupsInflight = 4
+	// maxPromotions bounds the promotions with applications in progress.
+	maxPromotions = 1024
+	groupTimeout  = 5 * time.Second
+	leaseLife     = 15 * time.Second
+	retryAfter    = time.Second
+)
+
+var (
+	_ request.Acceptor       = (*Store)(nil)
+	_ request.PromotionStore = (*Store)(nil)
+	_ request.Pending        = (*Store)(nil)
+)
+
+// Store reads and writes the table. It is safe for concurrent use.
+type Store struct {
+	asyncevent.Store
+
+	leases  dynamo.Leases
+	accepts *batch.Groups[string, request.Application, request.Applied]
+}
+
+// New returns a store over the table that cfg names.
+func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
+	table := cfg.Table(asyncevent.TableName)
+	s := &Store{
+		Store:  asyncevent.Store{Client: db, Table: table, Now: now},
+		leases: dynamo.Leases{Client: db, Table: table, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
+	}
+	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)
+	return s
+}
+
+// Close waits for the applications in progress.
+func (s *Store) Close(ctx context.Context) error { return s.accepts.Close(ctx) }
+
+// Migrate creates the table unless it exists.
+func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
+	return dynamo.EnsureTable(ctx, db, asyncevent.Table(cfg))
+}
+
+// unavailable converts what is not an error of the platform yet.
+func unavailable(err error) error {
+	var known *errs.Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return errs.ErrUnavailable.WithRetry(time.Second).Wrap(err)
+}
+
+// Load reads how busy a promotion is.
+func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) {
+	counts, err := s.Figures(ctx, eventID)
+	if err != nil {
+		return request.Load{}, err
+	}
+	capacity, limited, err := s.Capacity(ctx, eventID)
+	return request.Load{Unsettled: counts.Unsettled(), Full: limited && capacity.Remaining == 0}, err
+}
+
+// Capacity reads what is left of a first-come promotion; limited is false for others.
+func (s *Store) Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error) {
+	items, err := s.Read(ctx, asyncevent.CapacityKey(eventID))
+	if err != nil {
+		return c, false, unavailable(err)
+	}
+	it := items.Get(asyncevent.CapacityKey(eventID))
+	if it == nil {
+		return c, false, nil
+	}
+	c, err = asyncevent.DecodeCapacity(it)
+	return c, true, unavailable(err)
+}

@@ -1,0 +1,54 @@
+package request_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// A value is read once a second, kept for a minute while it cannot be read, and no longer.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	clock := clocktest.New(time.UnixMilli(1_800_000_000_000))
+	reads, failure := 0, error(nil)
+	cache := request.NewCache(clock.Now, func(context.Context, string) (int, error) {
+		if reads++; failure != nil {
+			return 0, failure
+		}
+		return reads, nil
+	})
+	expect := func(want, wantReads int) {
+		t.Helper()
+		got, err := cache.Get(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, wantReads, reads)
+	}
+	expect(1, 1)
+	clock.Advance(999 * time.Millisecond)
+	expect(1, 1)
+	clock.Advance(time.Millisecond)
+	expect(2, 2)
+	failure = errors.New("away")
+	clock.Advance(time.Minute - time.Millisecond)
+	expect(2, 3)
+	clock.Advance(time.Millisecond)
+	_, err := cache.Get(t.Context(), "a")
+	require.ErrorIs(t, err, failure)
+	failure = errs.ErrPromotionNotFound
+	for range 2 { // what does not exist is remembered too
+		_, err = cache.Get(t.Context(), "a")
+		require.ErrorIs(t, err, errs.ErrPromotionNotFound)
+	}
+	require.Equal(t, 5, reads)
+	failure = nil
+	cache.Forget("a")
+	expect(6, 6)
+}

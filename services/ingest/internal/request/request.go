@@ -1,0 +1,134 @@
+// Package request takes the requests of users to promotions: once per user and promotion, and with
+// the promise that each is settled, whatever process dies.
+package request
+
+import (
+	"context"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+)
+
+// The refusals.
+var (
+	ErrPromotionNotFound = errs.ErrPromotionNotFound
+	ErrNotFound          = errs.ErrRequestNotFound
+	ErrNotOpen           = errs.ErrNotOpen
+	ErrTooMany           = errs.ErrOverloaded
+)
+
+const (
+	// maxUnsettled bounds the requests of a promotion that are not settled. Above it applicants are
+	// told to come back later.
+	maxUnsettled = 10_000
+	busyRetry    = 5 * time.Second
+	// SendWait bounds how long an application waits for the queue. Its request is kept either way.
+	SendWait = 2 * time.Second
+)
+
+// Application is the wish of a user to take part.
+type Application struct {
+	EventID, UserID string
+	// KeyHash is of the Idempotency-Key; empty without one.
+	KeyHash string
+	// Promotion is the configuration in force.
+	Promotion asyncevent.Promotion
+	// Full: nothing is left of a first-come promotion, so that the request is rejected at once.
+	Full bool
+}
+
+// Applied is the answer to an application.
+type Applied struct {
+	Request asyncevent.Request
+	// Duplicate: an earlier application of the user made the request.
+	Duplicate bool
+}
+
+// Load is how busy a promotion is.
+type Load struct {
+	Unsettled int64
+	// Full: nothing is left of a first-come promotion. That never changes again.
+	Full bool
+}
+
+// Filter selects requests of a promotion; empty members select all.
+type Filter struct {
+	Status     asyncevent.Status
+	ResultCode asyncevent.ResultCode
+}
+
+// Selects reports whether a request is selected.
+func (f Filter) Selects(r *asyncevent.Request) bool {
+	return (f.Status == "" || f.Status == r.Status) && (f.ResultCode == "" || f.ResultCode == r.ResultCode)
+}
+
+// Acceptor stores requests.
+type Acceptor interface {
+	// Accept stores a request, or finds the one that the user has. Calls that arrive together share
+	// their reads and writes.
+	Accept(ctx context.Context, a Application) (Applied, error)
+}
+
+// Sender puts requests in the queue.
+type Sender interface {
+	// Send waits until the queue has taken the request's message and that is recorded, and returns the
+	// request as it is then. After an error the sweeper sends it.
+	Send(ctx context.Context, r asyncevent.Request) (asyncevent.Request, error)
+}
+
+// Promotions gives configurations, at most some seconds old.
+type Promotions interface {
+	Get(ctx context.Context, eventID string) (asyncevent.Promotion, error)
+}
+
+// Service takes applications.
+type Service struct {
+	promotions Promotions
+	loads      *Cache[Load]
+	store      Acceptor
+	sender     Sender
+	sendWait   time.Duration
+}
+
+// Options of a service.
+type Options struct {
+	// Load reads how busy a promotion is.
+	Load func(ctx context.Context, eventID string) (Load, error)
+	// SendWait bounds how long an application waits for the queue; see SendWait.
+	SendWait time.Duration
+	Now      func() time.Time
+}
+
+// NewService makes a service.
+func NewService(promotions Promotions, store Acceptor, sender Sender, o Options) *Service {
+	return &Service{promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), sendWait: o.SendWait}
+}
+
+// Apply stores a user's request and puts it in the queue. The request is safe once it is stored: an
+// answer without the queue has the status RECEIVED.
+func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
+	p, err := s.promotions.Get(ctx, a.EventID)
+	if err != nil {
+		return Applied{}, err
+	}
+	load, err := s.loads.Get(ctx, a.EventID)
+	if err != nil {
+		return Applied{}, err
+	}
+	if load.Unsettled > maxUnsettled && !load.Full {
+		return Applied{}, ErrTooMany.WithRetry(busyRetry)
+	}
+	a.Promotion, a.Full = p, load.Full
+	applied, err := s.store.Accept(ctx, a)
+	if err != nil || applied.Duplicate || applied.Request.Status != asyncevent.Received {
+		return applied, err
+	}
+	// A caller who leaves does not keep the request from the queue.
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)
+	defer cancel()
+	if sent, err := s.sender.Send(sending, applied.Request); err == nil {
+		applied.Request = sent
+	}
+	return applied, nil
+}

@@ -1,0 +1,218 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/loop"
+)
+
+const (
+	sweepEvery = 3 * time.Second
+	// sweepSlices divide the partitions of markers among replicas.
+	sweepSlices = 8
+	// endChunk and sendChunk bound the requests of one transaction, and of one call of the queue.
+	endChunk  = 15
+	sendChunk = 10
+)
+
+// Pending is what the sweeper reads and writes.
+type Pending interface {
+	// Acquire takes or renews a slice of the partitions for some seconds.
+	Acquire(ctx context.Context, slice string) (bool, error)
+	// Markers reads a page of the markers of a partition whose requests were made before a time, behind
+	// a cursor; next is empty at the end.
+	Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error)
+	// Guarded reads the requests of markers, and the capacities of their events. A request whose item
+	// cannot be read has no status.
+	Guarded(ctx context.Context, markers []asyncevent.Marker) (map[string]asyncevent.Request, map[string]asyncevent.Capacity, error)
+	// Unguard deletes markers of requests that have ended.
+	Unguard(ctx context.Context, markers []asyncevent.Marker) error
+	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
+	// that failed loses its lock, so that its user may apply again.
+	End(ctx context.Context, ends []asyncevent.Change) error
+}
+
+// Resender sends messages without waiting for others.
+type Resender interface {
+	// Resend sends at most ten messages and records those that the queue took. It returns an error for
+	// each that the queue did not take.
+	Resend(ctx context.Context, copies []Copy) []error
+	// Depth is how many messages the queue has.
+	Depth(ctx context.Context) (int64, error)
+}
+
+// Copy is a message of a request to send.
+type Copy struct {
+	Request asyncevent.Request
+	// ID distinguishes a copy of a lost message; empty for a message that was never sent.
+	ID string
+}
+
+// SweeperOptions are the times of a sweeper.
+type SweeperOptions struct {
+	// SendAfter is the age from which a marker without a message is sent; default 10 s.
+	SendAfter time.Duration
+	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
+	FailAfter time.Duration
+	// LostAfter is for how long the queue must have been empty, or how much later a message must be
+	// that was settled, for an earlier message to count as lost; default 5 min.
+	LostAfter time.Duration
+	Now       func() time.Time
+}
+
+// Sweeper finds by their markers the requests that the queue does not have: never sent, lost, or with
+// nothing left to get. Any number of replicas may sweep; each write requires what was read.
+type Sweeper struct {
+	store Pending
+	queue Resender
+	opts  SweeperOptions
+	log   *slog.Logger
+
+	mu         sync.Mutex
+	emptySince time.Time // zero: the queue is not empty, or not known to be
+}
+
+// NewSweeper makes a sweeper; Run starts it.
+func NewSweeper(store Pending, queue Resender, opts SweeperOptions, log *slog.Logger) *Sweeper {
+	return &Sweeper{store: store, queue: queue, opts: opts, log: log}
+}
+
+// Run sweeps until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	return loop.Every(ctx, sweepEvery, func(ctx context.Context) {
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "requests not swept, trying again", "error", err)
+		}
+	})
+}
+
+// Sweep passes once over the partitions that no other replica has taken, in parallel.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	s.observeQueue(ctx)
+	failures := make([]error, sweepSlices)
+	var work sync.WaitGroup
+	for slice := range sweepSlices {
+		work.Go(func() {
+			ok, err := s.store.Acquire(ctx, fmt.Sprintf("sweep-%d", slice))
+			for p := slice; ok && p < asyncevent.Partitions; p += sweepSlices {
+				err = errors.Join(err, s.partition(ctx, p))
+			}
+			failures[slice] = err
+		})
+	}
+	work.Wait()
+	return errors.Join(failures...)
+}
+
+// observeQueue notes since when the queue has been empty.
+func (s *Sweeper) observeQueue(ctx context.Context) {
+	depth, err := s.queue.Depth(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil || depth > 0:
+		s.emptySince = time.Time{}
+	case s.emptySince.IsZero():
+		s.emptySince = s.opts.Now()
+	}
+}
+
+// partition handles the markers of a partition that are old enough to be suspicious.
+func (s *Sweeper) partition(ctx context.Context, partition int) error {
+	before := s.opts.Now().Add(-s.opts.SendAfter).UnixMilli()
+	var failure error
+	for cursor := ""; ; {
+		page, next, err := s.store.Markers(ctx, partition, before, cursor)
+		if err != nil {
+			return err
+		}
+		if err := s.handle(ctx, page); err != nil {
+			failure = err // the next page may have what can be rejected at once
+		}
+		if cursor = next; cursor == "" {
+			return failure
+		}
+	}
+}
+
+func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error {
+	if len(markers) == 0 {
+		return nil
+	}
+	requests, capacities, err := s.store.Guarded(ctx, markers)
+	if err != nil {
+		return err
+	}
+	var (
+		over   []asyncevent.Marker
+		ends   []asyncevent.Change
+		copies []Copy
+	)
+	for _, m := range markers {
+		r, found := requests[m.RequestID]
+		switch capacity, limited := capacities[m.EventID]; {
+		case found && r.Status == "": // worker makes a dead letter of it
+		case !found || r.Status.Final() || m.Gen < r.Gen:
+			over = append(over, m)
+		case limited && r.EventType == asyncevent.FirstCome && capacity.Remaining == 0:
+			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), asyncevent.Rejected, asyncevent.RejectedCapacity))
+		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
+		case m.QueuedAt == 0:
+			copies = append(copies, Copy{Request: r})
+		case s.lost(m, capacity):
+			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
+			copies = append(copies, Copy{Request: r, ID: uuid.NewString()})
+		}
+	}
+	if err := s.store.Unguard(ctx, over); err != nil {
+		return err
+	}
+	failed, refused := s.send(ctx, copies)
+	return errors.Join(refused, s.end(ctx, append(ends, failed...)))
+}
+
+func (s *Sweeper) end(ctx context.Context, ends []asyncevent.Change) error {
+	for part := range slices.Chunk(ends, endChunk) {
+		if err := s.store.End(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends messages. What the queue has not taken for too long fails; a message that it took all
+// the same is dropped then.
+func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, refused error) {
+	for part := range slices.Chunk(copies, sendChunk) {
+		for i, err := range s.queue.Resend(ctx, part) {
+			if err == nil {
+				continue
+			}
+			refused = err
+			r, now := part[i].Request, s.opts.Now().UnixMilli()
+			if r.Status == asyncevent.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
+				failed = append(failed, r.Ended(now, asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue))
+			}
+		}
+	}
+	return failed, refused
+}
+
+// lost reports that the queue cannot have the message any more.
+func (s *Sweeper) lost(m asyncevent.Marker, settled asyncevent.Capacity) bool {
+	if settled.SentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.emptySince.IsZero() && m.QueuedAt < s.emptySince.UnixMilli() && s.opts.Now().Sub(s.emptySince) >= s.opts.LostAfter
+}

@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/rpc"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// Operations reads what operators see.
+type Operations interface {
+	Promotion(ctx context.Context, eventID string) (asyncevent.Promotion, error)
+	OfEvent(ctx context.Context, p *asyncevent.Promotion, f request.Filter, cursor string, limit int) (page []asyncevent.Request, next string, err error)
+	Figures(ctx context.Context, eventID string) (asyncevent.Counts, error)
+	Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error)
+}
+
+// Admin implements IngestAdminService.
+type Admin struct {
+	ingestv1.UnimplementedIngestAdminServiceServer
+
+	promotions *request.PromotionService
+	operations Operations
+	now        func() time.Time
+}
+
+// NewAdmin serves operators.
+func NewAdmin(promotions *request.PromotionService, operations Operations, now func() time.Time) *Admin {
+	return &Admin{promotions: promotions, operations: operations, now: now}
+}
+
+// CreatePromotion implements IngestAdminService.
+func (s *Admin) CreatePromotion(ctx context.Context, in *ingestv1.CreatePromotionRequest) (*ingestv1.Promotion, error) {
+	user, err := rpc.RequireRole(in, admin)
+	if err != nil {
+		return nil, err
+	}
+	key, err := idempotency.New(user, "ingest.promotion", in.GetCaller().GetIdempotencyKey(), fingerprint(in))
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.promotions.Create(ctx, toPromotion(in), key)
+	return s.answer(&p, err)
+}
+
+// fingerprint tells requests apart, whoever sends them.
+func fingerprint(in *ingestv1.CreatePromotionRequest) string {
+	body := proto.CloneOf(in)
+	body.Caller = nil
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "" // generated structs always marshal
+	}
+	return string(b)
+}
+
+func (s *Admin) answer(p *asyncevent.Promotion, err error) (*ingestv1.Promotion, error) {
+	if err != nil {
+		return nil, err
+	}
+	return fromPromotion(p, s.now().UnixMilli()), nil
+}
+
+// ClosePromotion implements IngestAdminService.
+func (s *Admin) ClosePromotion(ctx context.Context, in *ingestv1.ClosePromotionRequest) (*ingestv1.Promotion, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.promotions.Close(ctx, in.GetEventId())
+	return s.answer(&p, err)
+}
+
+// PausePromotion implements IngestAdminService.
+func (s *Admin) PausePromotion(ctx context.Context, in *ingestv1.PausePromotionRequest) (*ingestv1.Promotion, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.promotions.SetPaused(ctx, in.GetEventId(), true)
+	return s.answer(&p, err)
+}
+
+// ResumePromotion implements IngestAdminService.
+func (s *Admin) ResumePromotion(ctx context.Context, in *ingestv1.ResumePromotionRequest) (*ingestv1.Promotion, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.promotions.SetPaused(ctx, in.GetEventId(), false)
+	return s.answer(&p, err)
+}
+
+// ListRequests implements IngestAdminService.
+func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	cursor, err := decodeCursor(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.operations.Promotion(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	f := request.Filter{Status: asyncevent.Status(in.GetStatus()), ResultCode: asyncevent.ResultCode(in.GetResultCode())}
+	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, limitOf(in.GetLimit()))
+	if err != nil {
+		return nil, err
+	}
+	return fromPage(page, next, s.now().UnixMilli(), true), nil
+}
+
+// GetSummary implements IngestAdminService.
+func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) (*ingestv1.Summary, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.operations.Promotion(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.operations.Figures(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	capacity, limited, err := s.operations.Capacity(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.Summary{
+		Promotion: fromPromotion(&p, s.now().UnixMilli()), Accepted: counts.Accepted, Unsettled: counts.Unsettled(),
+	}
+	for _, code := range asyncevent.ResultCodes() {
+		if n := counts.Results[code]; n != 0 {
+			out.Results = append(out.Results, &ingestv1.ResultCount{ResultCode: string(code), Requests: n})
+		}
+	}
+	if limited {
+		out.CapacityRemaining = &capacity.Remaining
+	}
+	return out, nil
+}

@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/asyncevent"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/request"
+)
+
+func toPromotion(in *ingestv1.CreatePromotionRequest) asyncevent.Promotion {
+	return asyncevent.Promotion{
+		Title: in.GetTitle(), EventType: asyncevent.Type(in.GetEventType()), CapacityTotal: in.GetCapacityTotal(),
+		OpensAt: in.GetOpensAt().AsTime().UnixMilli(), ClosesAt: in.GetClosesAt().AsTime().UnixMilli(), Shards: max(1, int64(in.GetShards())),
+	}
+}
+
+func fromPromotion(p *asyncevent.Promotion, now int64) *ingestv1.Promotion {
+	return &ingestv1.Promotion{
+		EventId: p.EventID, Title: p.Title, EventType: string(p.EventType), CapacityTotal: p.CapacityTotal,
+		OpensAt: timestamp(p.OpensAt), ClosesAt: timestamp(p.ClosesAt), LotteryCutoffAt: timestamp(p.LotteryCutoffAt),
+		AnnouncedAt: timestamp(p.AnnouncedAt), Status: string(p.Status(now)), Paused: p.Paused,
+	}
+}
+
+func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
+	return &ingestv1.Applied{
+		RequestId: a.Request.RequestID, Status: string(a.Request.Status), UiResult: string(a.Request.Status.UIResult()),
+		UiPhase: optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate,
+	}
+}
+
+// fromRequest shows a request. What a failed attempt left is shown only once the request has failed,
+// and its message to operators only.
+func fromRequest(r *asyncevent.Request, now int64, operator bool) *ingestv1.EventRequest {
+	out := &ingestv1.EventRequest{
+		RequestId: r.RequestID, EventId: r.EventID, UserId: r.UserID, EventType: string(r.EventType), Status: string(r.Status),
+		UiResult: string(r.Status.UIResult()), UiPhase: optional(string(r.UIPhase(now))), ResultCode: optional(string(r.ResultCode)),
+		RequestedAt: r.RequestedAt, QueuedAt: known(r.QueuedAt), StartedAt: known(r.StartedAt), FinishedAt: known(r.FinishedAt),
+		QueueSeq: optional(r.QueueSeq), LotteryCutoffAt: known(r.LotteryCutoffAt), AnnouncedAt: known(r.AnnouncedAt),
+	}
+	if r.Status == asyncevent.FailedFinal || operator {
+		out.FailureClass, out.ErrorCode = optional(string(r.FailureClass)), optional(r.ErrorCode)
+	}
+	if operator {
+		out.ErrorMessage = optional(r.ErrorMessage)
+	}
+	return out
+}
+
+func fromPage(page []asyncevent.Request, next string, now int64, operator bool) *ingestv1.ListRequestsResponse {
+	out := &ingestv1.ListRequestsResponse{}
+	if next != "" {
+		out.NextCursor = encodeCursor(next)
+	}
+	for i := range page {
+		out.Items = append(out.Items, fromRequest(&page[i], now, operator))
+	}
+	return out
+}
+
+func timestamp(ms int64) *timestamppb.Timestamp {
+	if ms == 0 {
+		return nil
+	}
+	return timestamppb.New(time.UnixMilli(ms))
+}
+
+func known(ms int64) *int64 {
+	if ms == 0 {
+		return nil
+	}
+	return &ms
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,194 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/clocktest"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	pkgrpc "urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/rpctest"
+	"urr.guru/pkg/sqs/sqstest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/dynamo"
+	"urr.guru/services/ingest/internal/request"
+	"urr.guru/services/ingest/internal/rpc"
+	"urr.guru/services/ingest/internal/sqs"
+)
+
+// start is when tests begin. It is after the real time, so that DynamoDB does not delete anything.
+var start = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
+
+// world is a table and a queue that any number of replicas share.
+type world struct {
+	tables pkgdynamo.Config
+	db     *awsdynamo.Client
+	queues queue.Config
+	sqs    *awssqs.Client
+	clock  *clocktest.Clock
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{clock: clocktest.New(start)}
+	w.tables, w.db = dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
+	cfg, client := sqstest.Queue(t)
+	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}
+	return w
+}
+
+func (w *world) table() string { return w.tables.Table(asyncevent.TableName) }
+
+// replica is one process.
+type replica struct {
+	ingestv1.IngestServiceClient
+
+	admin   ingestv1.IngestAdminServiceClient
+	store   *dynamo.Store
+	sender  *sqs.Sender
+	sweeper *request.Sweeper
+}
+
+// options of a replica; the zero value has no faults.
+type options struct {
+	dynamo dynamotest.Hook
+	// sqsAddr replaces the address of the queue; nothing listens at most of them.
+	sqsAddr string
+	load    func(context.Context, string) (request.Load, error)
+}
+
+func (w *world) replica(t *testing.T, o options) replica {
+	t.Helper()
+	db := awsdynamo.New(w.db.Options(), o.dynamo.Options)
+	client := w.sqs
+	if o.sqsAddr != "" {
+		client = awssqs.New(w.sqs.Options(), func(so *awssqs.Options) {
+			so.BaseEndpoint, so.Retryer = aws.String("http://"+o.sqsAddr), aws.NopRetryer{}
+		})
+	}
+	store := dynamo.New(db, w.tables, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, w.clock.Now)
+	t.Cleanup(func() {
+		require.NoError(t, store.Close(context.Background()))
+		require.NoError(t, sender.Close(context.Background()))
+	})
+	if o.load == nil {
+		o.load = store.Load
+	}
+	log := slog.New(slog.DiscardHandler)
+	promotions := request.NewPromotions(store, w.clock.Now)
+	service := request.NewService(promotions, store, sender, request.Options{Load: o.load, SendWait: time.Hour, Now: w.clock.Now})
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		ingestv1.RegisterIngestServiceServer(r, rpc.New(service, promotions, store, w.clock.Now, log))
+		ingestv1.RegisterIngestAdminServiceServer(r, rpc.NewAdmin(promotions, store, w.clock.Now))
+	}, rpctest.WithDial(pkgrpc.WithTimeout(time.Hour)))
+	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
+		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute, Now: w.clock.Now,
+	}, log)
+	return replica{ingestv1.NewIngestServiceClient(conn), ingestv1.NewIngestAdminServiceClient(conn), store, sender, sweeper}
+}
+
+func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name} }
+
+func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
+
+func creation() *ingestv1.CreatePromotionRequest {
+	return &ingestv1.CreatePromotionRequest{
+		Caller: operator(), Title: "Shoes", EventType: "FIRST_COME", CapacityTotal: 5,
+		OpensAt: timestamppb.New(start.Add(-time.Hour)), ClosesAt: timestamppb.New(start.Add(24 * time.Hour)),
+	}
+}
+
+// promotion creates one and returns its id.
+func (r replica) promotion(t *testing.T) string {
+	t.Helper()
+	p, err := r.admin.CreatePromotion(t.Context(), creation())
+	require.NoError(t, err)
+	return p.GetEventId()
+}
+
+// apply applies for one caller.
+func (r replica) apply(t *testing.T, event string, caller *commonv1.Caller) *ingestv1.ApplyResult {
+	t.Helper()
+	out, err := r.Apply(t.Context(), &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: caller, EventId: event}}})
+	require.NoError(t, err)
+	require.Len(t, out.GetResults(), 1)
+	return out.GetResults()[0]
+}
+
+// applied applies and is taken.
+func (r replica) applied(t *testing.T, event, name string) *ingestv1.Applied {
+	t.Helper()
+	got := r.apply(t, event, user(name))
+	require.Nil(t, got.GetProblem(), "%v", got.GetProblem())
+	return got.GetApplied()
+}
+
+func (r replica) request(t *testing.T, id string) asyncevent.Request {
+	t.Helper()
+	got, err := r.store.Get(t.Context(), id)
+	require.NoError(t, err)
+	return got
+}
+
+// bodies receives what is in the queue until it is empty, and deletes it.
+func (w *world) bodies(t *testing.T) []asyncevent.Message {
+	t.Helper()
+	q := queue.New(w.sqs, w.queues)
+	var out []asyncevent.Message
+	for {
+		depth, err := q.Depth(t.Context())
+		require.NoError(t, err)
+		if depth == 0 {
+			return out
+		}
+		got, err := q.Receive(t.Context())
+		require.NoError(t, err)
+		for _, m := range got {
+			message, err := asyncevent.DecodeMessage(m.Body)
+			require.NoError(t, err)
+			out = append(out, message)
+		}
+		require.NoError(t, q.Delete(t.Context(), got))
+	}
+}
+
+// scan reads the whole table, which only tests do.
+func (w *world) scan(t *testing.T) []pkgdynamo.Item {
+	t.Helper()
+	var all []pkgdynamo.Item
+	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: aws.String(w.table()), ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		all = append(all, page.Items...)
+	}
+	return all
+}
+
+// ofType are the items of a type.
+func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+	t.Helper()
+	var out []pkgdynamo.Item
+	for _, it := range w.scan(t) {
+		d := pkgdynamo.Reader{Item: it}
+		if d.String("entityType") == entity {
+			out = append(out, it)
+		}
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+// Package rpc serves promotions and requests over gRPC.
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/batchrpc"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	admin        = "admin"
+	defaultLimit = 20
+)
+
+// Queries reads requests.
+type Queries interface {
+	Get(ctx context.Context, id string) (asyncevent.Request, error)
+	Mine(ctx context.Context, eventID, user string) (asyncevent.Request, error)
+	Timeline(ctx context.Context, id string) ([]asyncevent.Log, error)
+	OfUser(ctx context.Context, user, cursor string, limit int) (page []asyncevent.Request, next string, err error)
+}
+
+// Requests implements IngestService.
+type Requests struct {
+	ingestv1.UnimplementedIngestServiceServer
+
+	requests   *request.Service
+	promotions *request.PromotionService
+	queries    Queries
+	now        func() time.Time
+	log        *slog.Logger
+}
+
+// New serves users.
+func New(requests *request.Service, promotions *request.PromotionService, queries Queries, now func() time.Time, log *slog.Logger) *Requests {
+	return &Requests{requests: requests, promotions: promotions, queries: queries, now: now, log: log}
+}
+
+func (s *Requests) millis() int64 { return s.now().UnixMilli() }
+
+// ListPromotions implements IngestService.
+func (s *Requests) ListPromotions(ctx context.Context, in *ingestv1.ListPromotionsRequest) (*ingestv1.ListPromotionsResponse, error) {
+	if c := in.GetCursor(); c != "" && !ids.ValidEvent(c) {
+		return nil, errs.ErrInvalidCursor
+	}
+	page, next, err := s.promotions.List(ctx, in.GetCursor(), limitOf(in.GetLimit()))
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListPromotionsResponse{NextCursor: next}
+	for i := range page {
+		out.Items = append(out.Items, fromPromotion(&page[i], s.millis()))
+	}
+	return out, nil
+}
+
+// GetPromotion implements IngestService.
+func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRequest) (*ingestv1.Promotion, error) {
+	p, err := s.promotions.Get(ctx, in.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	return fromPromotion(&p, s.millis()), nil
+}
+
+// Apply implements IngestService. Items run in parallel, so that their store calls form groups.
+func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
+	failed := failures{log: s.log}
+	defer failed.report(ctx)
+	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.Applied, err error) *ingestv1.ApplyResult {
+		if err != nil {
+			return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Problem{Problem: failed.problem(err)}}
+		}
+		answered.WithLabelValues(outcome(a)).Inc()
+		return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Applied{Applied: fromApplied(&a, s.millis())}}
+	})}, nil
+}
+
+func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.Applied, error) {
+	user, err := member(in)
+	if err != nil {
+		return request.Applied{}, err
+	}
+	key, err := idempotency.New(user, "ingest.apply", in.GetCaller().GetIdempotencyKey())
+	if err != nil {
+		return request.Applied{}, err
+	}
+	a := request.Application{EventID: in.GetEventId(), UserID: user}
+	if key != nil {
+		sum := sha256.Sum256([]byte(key.Key))
+		a.KeyHash = hex.EncodeToString(sum[:])
+	}
+	return s.requests.Apply(ctx, a)
+}
+
+// GetMyRequest implements IngestService.
+func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRequest) (*ingestv1.EventRequest, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.queries.Mine(ctx, in.GetEventId(), user)
+	if err != nil {
+		return nil, err
+	}
+	return fromRequest(&r, s.millis(), false), nil
+}
+
+// ListMyRequests implements IngestService.
+func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	cursor, err := decodeCursor(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.queries.OfUser(ctx, user, cursor, limitOf(in.GetLimit()))
+	if err != nil {
+		return nil, err
+	}
+	return fromPage(page, next, s.millis(), false), nil
+}
+
+// GetRequest implements IngestService.
+func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestRequest) (*ingestv1.EventRequest, error) {
+	r, operator, err := s.visible(ctx, in, in.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return fromRequest(&r, s.millis(), operator), nil
+}
+
+// GetTimeline implements IngestService.
+func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequest) (*ingestv1.Timeline, error) {
+	r, _, err := s.visible(ctx, in, in.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	logs, err := s.queries.Timeline(ctx, r.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.Timeline{}
+	for _, l := range logs {
+		out.Items = append(out.Items, &ingestv1.StatusChange{FromStatus: string(l.From), ToStatus: string(l.To), OccurredAt: l.OccurredAt})
+	}
+	return out, nil
+}
+
+// visible reads a request that the caller may see. Somebody else's does not exist for a user.
+func (s *Requests) visible(ctx context.Context, in any, id string) (r asyncevent.Request, operator bool, err error) {
+	user, err := member(in)
+	if err != nil {
+		return r, false, err
+	}
+	operator = rpc.HasRole(rpc.CallerFrom(in), admin)
+	if r, err = s.queries.Get(ctx, id); err != nil {
+		return r, operator, err
+	}
+	if r.UserID != user && !operator {
+		return r, false, request.ErrNotFound
+	}
+	return r, operator, nil
+}
+
+// member returns the signed-in user.
+func member(in any) (string, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return "", err
+	}
+	if !ids.ValidUser(user) {
+		return "", errs.ErrInvalidID
+	}
+	return user, nil
+}
+
+func limitOf(n int32) int {
+	if n == 0 {
+		return defaultLimit
+	}
+	return int(n)
+}
+
+// cursorPrefix begins the sort keys of the lists of requests.
+const cursorPrefix = "QAT#"
+
+func encodeCursor(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
+
+func decodeCursor(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	sk, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || !strings.HasPrefix(string(sk), cursorPrefix) {
+		return "", errs.ErrInvalidCursor
+	}
+	return string(sk), nil
+}

@@ -1,0 +1,114 @@
+package rpc_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// fail ends a request as worker does after its last attempt.
+func (r replica) fail(t *testing.T, id string) {
+	t.Helper()
+	read := r.request(t, id)
+	tx := r.store.Begin()
+	tx.Change(0, read.Failed(start.UnixMilli(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: "X"}))
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// A user whose request failed may apply again; the failed request can then not begin anew.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	first := r.applied(t, event, "ann")
+	r.fail(t, first.GetRequestId())
+	second := r.applied(t, event, "ann")
+	require.NotEqual(t, first.GetRequestId(), second.GetRequestId())
+	require.False(t, second.GetDuplicate())
+	_, err := r.store.Redrive(t.Context(), first.GetRequestId())
+	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
+	require.Equal(t, second.GetRequestId(), r.applied(t, event, "ann").GetRequestId())
+}
+
+// A redrive keeps the lock, or writes it anew when it has expired.
+func TestRedriveKeepsTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	for _, name := range []string{"ann", "bob"} {
+		id := r.applied(t, event, name).GetRequestId()
+		r.fail(t, id)
+		if name == "bob" {
+			tx := r.store.Begin()
+			tx.Delete(0, asyncevent.LockKey(event, name), asyncevent.Condition{})
+			require.NoError(t, tx.Commit(t.Context()))
+		}
+		_, err := r.store.Redrive(t.Context(), id)
+		require.NoError(t, err)
+		again := r.applied(t, event, name)
+		require.True(t, again.GetDuplicate())
+		require.Equal(t, id, again.GetRequestId())
+	}
+}
+
+// Of an application and a redrive at the same time exactly one counts, a hundred times.
+func TestTakeoverAgainstRedrive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.replica(t, options{}), w.replica(t, options{})
+	event := a.promotion(t)
+	stored, err := a.store.Promotion(t.Context(), event)
+	require.NoError(t, err)
+	const races = 100
+	var work sync.WaitGroup
+	for i := range races {
+		name := fmt.Sprint("u", i)
+		first, err := a.store.Accept(t.Context(), request.Application{EventID: event, UserID: name, Promotion: stored})
+		require.NoError(t, err)
+		a.fail(t, first.Request.RequestID)
+		work.Add(2)
+		var redrive error
+		go func() {
+			defer work.Done()
+			if _, err := a.store.Accept(t.Context(), request.Application{EventID: event, UserID: name, Promotion: stored}); err != nil {
+				t.Error(err)
+			}
+		}()
+		go func() {
+			defer work.Done()
+			if _, redrive = b.store.Redrive(t.Context(), first.Request.RequestID); redrive != nil &&
+				!errors.Is(redrive, asyncevent.ErrNotRedrivable) && !dynamo.Contended(redrive) {
+				t.Error(redrive)
+			}
+		}()
+	}
+	work.Wait()
+	live := map[string]int{}
+	named := map[string]string{}
+	for _, it := range w.ofType(t, "IDEMPOTENCY") {
+		d := dynamo.Reader{Item: it}
+		named[d.String("PK")] = d.String("requestId")
+	}
+	for _, it := range w.ofType(t, "REQUEST") {
+		r, err := asyncevent.DecodeRequest(it)
+		require.NoError(t, err)
+		if !r.Status.Final() {
+			live[r.UserID]++
+			require.Equal(t, r.RequestID, named["IDEMP#"+event+"#"+r.UserID], "the lock names the request that counts")
+		}
+	}
+	require.Len(t, live, races)
+	for name, n := range live {
+		require.Equal(t, 1, n, name)
+	}
+	require.Len(t, w.ofType(t, "MARKER"), races)
+}

@@ -1,0 +1,119 @@
+// Package sqs puts requests in the queue.
+package sqs
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	// inflight bounds the calls of a replica that send at a time.
+	inflight = 4
+	// sendTimeout bounds a call with the record of what the queue took.
+	sendTimeout = 8 * time.Second
+	// restAfterFailure is for how long nothing is sent after a call failed as a whole: applicants are
+	// answered at once, and the sweeper sends their requests.
+	restAfterFailure = time.Second
+)
+
+var (
+	_ request.Sender   = (*Sender)(nil)
+	_ request.Resender = (*Sender)(nil)
+)
+
+// Recorder records which requests are in the queue, asyncevent.Store.
+type Recorder interface {
+	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
+}
+
+// Sender sends concurrent requests in batches, each with one transaction that records it.
+type Sender struct {
+	queue    *queue.Queue
+	recorder Recorder
+	now      func() time.Time
+	calls    *batch.Coalescer[asyncevent.Request, asyncevent.Request]
+	restTill atomic.Int64 // epoch ms
+}
+
+// New makes a sender.
+func New(q *queue.Queue, recorder Recorder, now func() time.Time) *Sender {
+	s := &Sender{queue: q, recorder: recorder, now: now}
+	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout}, s.sendGroup)
+	return s
+}
+
+// Close waits for the calls in flight.
+func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
+
+// Send implements request.Sender.
+func (s *Sender) Send(ctx context.Context, r asyncevent.Request) (asyncevent.Request, error) {
+	if s.now().UnixMilli() < s.restTill.Load() {
+		return r, errs.ErrUnavailable
+	}
+	return s.calls.Do(ctx, r)
+}
+
+func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) ([]batch.Result[asyncevent.Request], error) {
+	copies := make([]request.Copy, len(requests))
+	for i, r := range requests {
+		copies[i].Request = r
+	}
+	recorded, failed := s.send(ctx, copies)
+	out := make([]batch.Result[asyncevent.Request], len(requests))
+	for i := range out {
+		out[i] = batch.Result[asyncevent.Request]{Value: recorded[i], Err: failed[i]}
+	}
+	return out, nil
+}
+
+// send sends at most ten messages and records those that the queue took. A process that dies in
+// between leaves markers by which the sweeper sends the messages again; the queue knows them.
+func (s *Sender) send(ctx context.Context, copies []request.Copy) ([]asyncevent.Request, []error) {
+	out := make([]asyncevent.Outgoing, len(copies))
+	recorded := make([]asyncevent.Request, len(copies))
+	for i, c := range copies {
+		out[i] = asyncevent.Outgoing{Message: asyncevent.MessageOf(&c.Request), CopyID: c.ID}
+		recorded[i] = c.Request
+	}
+	failed := s.queue.Send(ctx, out)
+	failpoint.Hit("ingest.sent")
+	var taken []asyncevent.Request
+	var index []int
+	for i, err := range failed {
+		if err == nil {
+			taken, index = append(taken, copies[i].Request), append(index, i)
+		}
+	}
+	if len(taken) == 0 {
+		s.restTill.Store(s.now().Add(restAfterFailure).UnixMilli())
+		return recorded, failed
+	}
+	marked, err := s.recorder.MarkQueued(ctx, taken)
+	failpoint.Hit("ingest.queued")
+	for n, i := range index {
+		if err == nil {
+			recorded[i] = marked[n]
+		}
+		failed[i] = err
+	}
+	return recorded, failed
+}
+
+// Resend implements request.Resender.
+func (s *Sender) Resend(ctx context.Context, copies []request.Copy) []error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	_, failed := s.send(ctx, copies)
+	return failed
+}
+
+// Depth implements request.Resender.
+func (s *Sender) Depth(ctx context.Context) (int64, error) { return s.queue.Depth(ctx) }

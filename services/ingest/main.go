@@ -1,0 +1,11 @@
+// Command ingest takes the requests of users to promotions and puts them in the queue.
+package main
+
+import (
+	"os"
+
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/services/ingest/internal/app"
+)
+
+func main() { os.Exit(lifecycle.Main("ingest", app.Run, app.Migrate)) }

@@ -1,0 +1,151 @@
+// Package announce publishes the ends of requests exactly as they were committed, at least once.
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/loop"
+)
+
+const (
+	// passEvery is the interval of passes over all partitions. They find what other processes have
+	// written, and what could not be published.
+	passEvery = 2 * time.Second
+	// slices divide the partitions among replicas.
+	slices = 8
+	// hintedTimeout bounds the publishing of what this process has written.
+	hintedTimeout = 10 * time.Second
+)
+
+// Store has the announcements.
+type Store interface {
+	// Acquire takes or renews a slice of the partitions for some seconds.
+	Acquire(ctx context.Context, slice string) (bool, error)
+	// Announcements reads the first page of a partition.
+	Announcements(ctx context.Context, partition int) (page []asyncevent.Outbox, more bool, err error)
+	// Published deletes what was published.
+	Published(ctx context.Context, done []asyncevent.Outbox) error
+}
+
+// Publisher sends announcements and waits until all are stored.
+type Publisher interface {
+	Publish(ctx context.Context, rows []asyncevent.Announcement) error
+}
+
+// Relay publishes the announcements of a table. Any number may run: what two of them publish has the
+// same id, by which consumers deduplicate. Events have no order, not even of one request; consumers
+// go by the version.
+type Relay struct {
+	store     Store
+	publisher Publisher
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	hinted map[int]bool
+	wake   chan struct{}
+}
+
+// New makes a relay; Run starts it.
+func New(store Store, publisher Publisher, log *slog.Logger) *Relay {
+	return &Relay{store: store, publisher: publisher, log: log, hinted: map[int]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// Hint reports that this process has written to a partition, so that it need not wait for a pass. It
+// never blocks.
+func (r *Relay) Hint(partition int) {
+	r.mu.Lock()
+	r.hinted[partition] = true
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Relay) takeHints() map[int]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hints := r.hinted
+	r.hinted = map[int]bool{}
+	return hints
+}
+
+// Run publishes until ctx ends, and then what this process has written last.
+func (r *Relay) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	work.Go(func() {
+		for loop.SleepOrWake(ctx, passEvery, r.wake) {
+			r.publishHinted(ctx)
+		}
+		r.publishHinted(ctx)
+	})
+	work.Go(func() {
+		_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
+			if err := r.Pass(ctx); err != nil && ctx.Err() == nil {
+				r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
+			}
+		})
+	})
+	work.Wait()
+	return nil
+}
+
+// publishHinted finishes what it has begun although ctx ends.
+func (r *Relay) publishHinted(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintedTimeout)
+	defer cancel()
+	for partition := range r.takeHints() {
+		if err := r.partition(ctx, partition); err != nil { // left for the next pass
+			r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
+			return
+		}
+	}
+}
+
+// Pass publishes the partitions that no other replica has taken.
+func (r *Relay) Pass(ctx context.Context) error {
+	failures := make([]error, slices)
+	var work sync.WaitGroup
+	for slice := range slices {
+		work.Go(func() {
+			ok, err := r.store.Acquire(ctx, fmt.Sprintf("announce-%d", slice))
+			for p := slice; ok && err == nil && p < asyncevent.Partitions; p += slices {
+				err = r.partition(ctx, p)
+			}
+			failures[slice] = err
+		})
+	}
+	work.Wait()
+	return errors.Join(failures...)
+}
+
+// partition publishes a partition until it is empty.
+func (r *Relay) partition(ctx context.Context, partition int) error {
+	for more := true; more; {
+		var page []asyncevent.Outbox
+		var err error
+		page, more, err = r.store.Announcements(ctx, partition)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		var rows []asyncevent.Announcement
+		for _, o := range page {
+			rows = append(rows, o.Rows...)
+		}
+		if err := r.publisher.Publish(ctx, rows); err != nil {
+			return err
+		}
+		failpoint.Hit("worker.published")
+		if err := r.store.Published(ctx, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package announce_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/worker/internal/announce"
+	"urr.guru/services/worker/internal/dynamo"
+	workerkafka "urr.guru/services/worker/internal/kafka"
+)
+
+// broker is a Kafka that keeps what is published, and may fail.
+type broker struct {
+	mu   sync.Mutex
+	err  error
+	rows []asyncevent.Announcement
+}
+
+func (b *broker) Publish(_ context.Context, rows []asyncevent.Announcement) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.rows = append(b.rows, rows...)
+	}
+	return b.err
+}
+
+func (b *broker) published() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.rows)
+}
+
+func (b *broker) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+type world struct {
+	store asyncevent.Store
+	open  func() *dynamo.Store
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	tables, db := dynamotest.Tables(t)
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	return world{
+		store: asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now},
+		open:  func() *dynamo.Store { return dynamo.New(db, tables, time.Now, func(int) {}) },
+	}
+}
+
+func request(status asyncevent.Status, code asyncevent.ResultCode) asyncevent.Request {
+	return asyncevent.Request{
+		RequestID: ids.NewV7().String(), EventID: "demo", UserID: "ann", EventType: asyncevent.FirstCome, Status: status, ResultCode: code,
+		StatusAt: 1_800_000_000_123, QueueSeq: asyncevent.QueueSeq("7"),
+	}
+}
+
+// commit writes announcements as a settlement does, and returns their partition.
+func (w world) commit(t *testing.T, requests ...asyncevent.Request) int {
+	t.Helper()
+	var rows []asyncevent.Announcement
+	for i := range requests {
+		rows = append(rows, asyncevent.AnnouncementOf(&requests[i]))
+	}
+	it, partition := asyncevent.NewOutbox(w.store.Millis(), rows)
+	tx := w.store.Begin()
+	tx.Put(0, it, asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	return partition
+}
+
+func TestPassPublishesEverythingOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const transactions = 20
+	for range transactions {
+		w.commit(t, request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.Rejected, asyncevent.RejectedCapacity))
+	}
+	b := &broker{}
+	relay := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
+	b.fail(errors.New("away"))
+	require.Error(t, relay.Pass(t.Context()))
+	require.Zero(t, b.published())
+	b.fail(nil)
+	require.NoError(t, relay.Pass(t.Context()))
+	require.Equal(t, 2*transactions, b.published())
+	require.NoError(t, relay.Pass(t.Context()))
+	require.Equal(t, 2*transactions, b.published())
+	w.commit(t, request(asyncevent.Succeeded, asyncevent.Success))
+	other := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
+	require.NoError(t, other.Pass(t.Context()))
+	require.Equal(t, 2*transactions, b.published(), "the first replica has the partitions")
+}
+
+// What this process has written is published without waiting for a pass, also when it stops.
+func TestHintedPartitionsArePublished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := &broker{}
+	first, second := w.open(), w.open()
+	for slice := range 8 { // another replica has all leases
+		_, err := first.Acquire(t.Context(), "announce-"+string(rune('0'+slice)))
+		require.NoError(t, err)
+	}
+	relay := announce.New(second, b, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
+	waittest.Until(t, func() bool { return b.published() == 1 }, "published")
+	relay.Hint(w.commit(t, request(asyncevent.Succeeded, asyncevent.Success)))
+	stop()
+	require.NoError(t, <-done)
+	require.Equal(t, 2, b.published())
+}
+
+func TestRecordsOnKafka(t *testing.T) {
+	t.Parallel()
+	cfg := kafkatest.Config(t)
+	cfg.TopicPrefix = kafkatest.Name("worker") + "-"
+	topic := cfg.TopicPrefix + events.Requests
+	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: events.Requests}))
+	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
+	producer, err := kafka.NewProducer(cfg, "worker")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, producer.Close(context.Background())) }()
+	won, failed := request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.FailedFinal, asyncevent.FailedWorker)
+	rows := []asyncevent.Announcement{asyncevent.AnnouncementOf(&won), asyncevent.AnnouncementOf(&failed)}
+	require.NoError(t, workerkafka.New(producer).Publish(t.Context(), rows))
+	byID := map[string]kafka.Record{}
+	for _, rec := range kafkatest.Read(t, topic, 2) {
+		byID[rec.EventID] = rec
+	}
+	rec := byID[rows[0].ID.String()]
+	require.Equal(t, won.RequestID, string(rec.Key))
+	require.Equal(t, events.RequestSucceeded, rec.Type)
+	var got eventsv1.RequestEvent
+	require.NoError(t, kafka.Decode(rec, &got))
+	require.Equal(t, "SUCCESS", got.GetResultCode())
+	require.Equal(t, int64(1_800_000_000_123), got.GetVersion())
+	require.Equal(t, won.QueueSeq, got.GetQueueSeq())
+	require.Equal(t, time.UnixMilli(1_800_000_000_123).UTC(), got.GetOccurredAt().AsTime())
+	require.Equal(t, events.RequestFailed, byID[rows[1].ID.String()].Type)
+}

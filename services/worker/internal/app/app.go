@@ -1,0 +1,65 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/asyncevent/queue"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	pkgsqs "urr.guru/pkg/sqs"
+	"urr.guru/proto/events"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+	"urr.guru/services/worker/internal/announce"
+	"urr.guru/services/worker/internal/dynamo"
+	"urr.guru/services/worker/internal/kafka"
+	"urr.guru/services/worker/internal/rpc"
+	"urr.guru/services/worker/internal/settle"
+)
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	a, err := lifecycle.Start(ctx, "worker", cfg.Config, log)
+	if err != nil {
+		return err
+	}
+	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
+	if err != nil {
+		return fmt.Errorf("dynamodb: %w", err)
+	}
+	client, err := pkgsqs.Open(ctx, cfg.sqs())
+	if err != nil {
+		return fmt.Errorf("sqs: %w", err)
+	}
+	producer, err := pkgkafka.NewProducer(cfg.Kafka, a.Name())
+	if err != nil {
+		return err
+	}
+	a.OnClose("producer", producer.Close)
+
+	var relay *announce.Relay
+	store := dynamo.New(db, cfg.Dynamo, time.Now, func(partition int) { relay.Hint(partition) })
+	relay = announce.New(store, kafka.New(producer), log)
+	// The relay stops after the settler, and publishes what it has written last.
+	a.Go("relay", relay.Run)
+	settler := settle.New(store, queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue), settle.Options{
+		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: time.Now,
+	}, log)
+	a.Go("settler", settler.Run(cfg.Receivers))
+
+	server, err := a.GRPC(cfg.RPC)
+	if err != nil {
+		return err
+	}
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, log))
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	return a.Run(ctx)
+}
+
+// Migrate creates the topic. The table and the queues are those of ingest.
+func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Requests})
+}

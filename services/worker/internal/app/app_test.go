@@ -1,0 +1,75 @@
+package app_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/proto/events"
+	"urr.guru/services/worker/internal/app"
+)
+
+const key = config.Secret("0123456789abcdef0123456789abcdef")
+
+// A message in the queue is settled and announced by the running service.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	tables, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	queues, client := sqstest.Queue(t)
+	brokers := kafkatest.Config(t)
+	brokers.TopicPrefix = kafkatest.Name("worker") + "-"
+	topic := brokers.TopicPrefix + events.Requests
+	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
+	cfg := &app.Config{
+		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
+		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
+		Dynamo: tables, Kafka: brokers, Queue: queue.Config{Name: sqstest.Name(queues)}, SQSEndpoint: queues.Endpoint,
+		Receivers: 2, MaxAttempts: 5, RetryDelay: time.Second,
+	}
+	log := slog.New(slog.DiscardHandler)
+	for range 2 {
+		require.NoError(t, app.Migrate(t.Context(), cfg, log))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, cfg, log) }()
+
+	store := asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now}
+	p := &asyncevent.Promotion{EventID: "demo", EventType: asyncevent.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
+	r := asyncevent.NewRequest(p, ids.NewV7().String(), "ann", store.Millis())
+	tx := store.Begin()
+	tx.Put(0, (&asyncevent.Capacity{EventID: "demo", Total: 1, Remaining: 1}).Item(), asyncevent.Absent())
+	tx.Create(0, r.Created())
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, queue.New(client, cfg.Queue).Send(t.Context(), []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&r)}})[0])
+
+	announced := kafkatest.Read(t, topic, 1)
+	require.Equal(t, r.RequestID, string(announced[0].Key))
+	require.Equal(t, events.RequestSucceeded, announced[0].Type)
+	settled, _, err := store.Request(t.Context(), r.RequestID)
+	require.NoError(t, err)
+	require.Equal(t, asyncevent.Succeeded, settled.Status)
+	waittest.Until(t, func() bool {
+		depth, err := queue.New(client, cfg.Queue).Depth(t.Context())
+		return err == nil && depth == 0
+	}, "the message is deleted")
+	stop()
+	require.NoError(t, <-done)
+}

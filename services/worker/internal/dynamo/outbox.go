@@ -1,0 +1,73 @@
+package dynamo
+
+import (
+	"context"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+)
+
+// pageSize is the number of items that one read returns.
+const pageSize = 100
+
+// Acquire implements announce.Store.
+func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
+	return s.leases.Acquire(ctx, slice)
+}
+
+// Announcements implements announce.Store. An item that cannot be read is an error and stays.
+func (s *Store) Announcements(ctx context.Context, partition int) (page []asyncevent.Outbox, more bool, err error) {
+	items, more, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.OutboxPartition(partition), Limit: pageSize})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, it := range items {
+		o, err := asyncevent.DecodeOutbox(it)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, o)
+	}
+	return page, more, nil
+}
+
+// Published implements announce.Store.
+func (s *Store) Published(ctx context.Context, done []asyncevent.Outbox) error {
+	tx := s.Begin()
+	for _, o := range done {
+		tx.Delete(asyncevent.Shared, o.Key, asyncevent.Condition{})
+	}
+	return tx.Commit(ctx)
+}
+
+// DeadLetters reads a page of dead letters, the latest first, behind a sort key.
+func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
+	items, more, err := s.Query(ctx, asyncevent.Partition{
+		PK: asyncevent.DeadLetters, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, it := range items {
+		l, err := asyncevent.DecodeDeadLetter(it)
+		if err != nil {
+			return nil, "", err
+		}
+		if next = ""; more {
+			next = l.SK
+		}
+		if !asyncevent.Expired(it, s.Millis()) {
+			page = append(page, l)
+		}
+	}
+	return page, next, nil
+}
+
+// MarkRedriven notes on a dead letter that its request began anew.
+func (s *Store) MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error {
+	after := l
+	after.RedrivenAt = s.Millis()
+	tx := s.Begin()
+	tx.Update(0, asyncevent.Key(asyncevent.DeadLetters, l.SK), dynamo.Diff(l.Item(), after.Item()), asyncevent.Present())
+	return tx.Commit(ctx)
+}

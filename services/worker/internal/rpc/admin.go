@@ -1,0 +1,150 @@
+// Package rpc serves operators over gRPC.
+package rpc
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+)
+
+const (
+	admin        = "admin"
+	defaultLimit = 20
+	// maxRedrives bounds the requests that one call begins anew.
+	maxRedrives = 100
+	// maxPages bounds the dead letters that one call looks through.
+	maxPages = 20
+)
+
+// Store has the dead letters and begins requests anew.
+type Store interface {
+	DeadLetters(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error)
+	MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error
+	Redrive(ctx context.Context, id string) (asyncevent.Request, error)
+}
+
+// Sender puts a request in the queue.
+type Sender interface {
+	Send(ctx context.Context, r asyncevent.Request) error
+}
+
+// Admin implements WorkerAdminService.
+type Admin struct {
+	workerv1.UnimplementedWorkerAdminServiceServer
+
+	store  Store
+	sender Sender
+	log    *slog.Logger
+}
+
+// NewAdmin serves operators.
+func NewAdmin(store Store, sender Sender, log *slog.Logger) *Admin {
+	return &Admin{store: store, sender: sender, log: log}
+}
+
+// ListDeadLetters implements WorkerAdminService.
+func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLettersRequest) (*workerv1.ListDeadLettersResponse, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	after, err := base64.RawURLEncoding.DecodeString(in.GetCursor())
+	if err != nil {
+		return nil, errs.ErrInvalidCursor
+	}
+	limit := int(in.GetLimit())
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	page, next, err := s.store.DeadLetters(ctx, string(after), limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &workerv1.ListDeadLettersResponse{NextCursor: base64.RawURLEncoding.EncodeToString([]byte(next))}
+	for _, l := range page {
+		item := &workerv1.DeadLetter{
+			RequestId: l.RequestID, EventId: l.EventID, Body: l.Body, ErrorCode: l.ErrorCode, ErrorMessage: l.ErrorMessage, At: l.At,
+		}
+		if l.RedrivenAt != 0 {
+			item.RedrivenAt = &l.RedrivenAt
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}
+
+// RedriveRequests implements WorkerAdminService. The dead letters are looked through from the latest
+// on, to note on them what began anew.
+func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequestsRequest) (*workerv1.RedriveRequestsResponse, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, id := range in.GetIds() {
+		wanted[id] = true
+	}
+	out := &workerv1.RedriveRequestsResponse{}
+	tried, after := map[string]bool{}, ""
+	for range maxPages {
+		page, next, err := s.store.DeadLetters(ctx, after, maxRedrives)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range page {
+			if l.RequestID == "" || l.RedrivenAt != 0 || tried[l.RequestID] || len(wanted) > 0 && !wanted[l.RequestID] {
+				continue
+			}
+			if len(out.GetRedriven()) == maxRedrives {
+				out.More = true
+				return out, nil
+			}
+			tried[l.RequestID] = true
+			redriven, err := s.redrive(ctx, l.RequestID, out)
+			if err != nil {
+				return nil, err
+			}
+			if redriven {
+				err = s.store.MarkRedriven(ctx, l)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if after = next; after == "" || len(wanted) > 0 && len(tried) == len(wanted) {
+			break
+		}
+	}
+	out.More = after != "" && len(wanted) == 0
+	for _, id := range in.GetIds() {
+		if !tried[id] { // a request that failed without a dead letter
+			tried[id] = true
+			if _, err := s.redrive(ctx, id, out); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// redrive begins a request anew and sends it. A message that is not sent now is sent by ingest, which
+// finds the marker.
+func (s *Admin) redrive(ctx context.Context, id string, out *workerv1.RedriveRequestsResponse) (redriven bool, err error) {
+	r, err := s.store.Redrive(ctx, id)
+	if errors.Is(err, asyncevent.ErrNotRedrivable) {
+		out.Refused = append(out.Refused, id)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	out.Redriven = append(out.Redriven, id)
+	if err := s.sender.Send(ctx, r); err != nil {
+		s.log.WarnContext(ctx, "redriven request not sent yet", "request_id", id, "error", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,87 @@
+package settle
+
+import (
+	"context"
+	"errors"
+
+	"urr.guru/pkg/asyncevent"
+)
+
+// HandleDead decides about dead letters, each by itself. A message that SQS moved because it was
+// received too often, although its request had attempts left, goes back under a new generation; a
+// request without attempts fails; what cannot be read is kept for operators.
+func (s *Settler) HandleDead(ctx context.Context, batch []asyncevent.Delivery) error {
+	var all []error
+	for _, m := range batch {
+		err := s.deadLetter(ctx, m)
+		if err == nil {
+			err = s.dead.Delete(ctx, []asyncevent.Delivery{m})
+		}
+		if err != nil { // it comes again
+			all = append(all, err, s.dead.Release(ctx, []asyncevent.Delivery{m}, s.opts.RetryDelay))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
+	message, err := asyncevent.DecodeMessage(m.Body)
+	if err != nil {
+		return s.bury(ctx, m, asyncevent.Message{}, "UNREADABLE", err)
+	}
+	seen, err := s.store.Snapshot(ctx, []asyncevent.Message{message})
+	if err != nil {
+		return err
+	}
+	if unreadable := seen.Unreadable[message.RequestID]; unreadable != nil {
+		return s.bury(ctx, m, message, string(asyncevent.FailedSerde), unreadable)
+	}
+	r, found := seen.Requests[message.RequestID]
+	if !found || r.Status.Final() || message.Gen < r.Gen {
+		return nil
+	}
+	if r.Attempts < s.opts.MaxAttempts {
+		return s.sendBack(ctx, r)
+	}
+	l := letter(m, message)
+	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
+	end := r.Failed(s.millis(), asyncevent.FailedWorker, asyncevent.Failure{Class: asyncevent.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
+	return s.store.Bury(ctx, l, &end)
+}
+
+// bury keeps a message whose request cannot be changed.
+func (s *Settler) bury(ctx context.Context, m asyncevent.Delivery, message asyncevent.Message, code string, cause error) error {
+	l := letter(m, message)
+	l.ErrorCode, l.ErrorMessage = code, cause.Error()
+	return s.store.Bury(ctx, l, nil)
+}
+
+// letter has a key that is the same for each receipt of a message.
+func letter(m asyncevent.Delivery, message asyncevent.Message) asyncevent.DeadLetter {
+	id := message.RequestID
+	if id == "" {
+		id = m.ID
+	}
+	l := asyncevent.NewDeadLetter(id, m.SentAt)
+	l.RequestID, l.EventID, l.Body = message.RequestID, message.EventID, m.Body
+	return l
+}
+
+// sendBack sends a request that has attempts left, under a new generation. A process that dies in
+// between leaves a marker by which ingest sends it.
+func (s *Settler) sendBack(ctx context.Context, r asyncevent.Request) error {
+	c := r.Requeued()
+	if err := s.store.Requeue(ctx, c); err != nil {
+		return err
+	}
+	return s.Send(ctx, c.After)
+}
+
+// Send puts the present generation of a request in the queue and records it.
+func (s *Settler) Send(ctx context.Context, r asyncevent.Request) error {
+	if err := s.queue.Send(ctx, []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&r)}})[0]; err != nil {
+		return err
+	}
+	_, err := s.store.MarkQueued(ctx, []asyncevent.Request{r})
+	return err
+}

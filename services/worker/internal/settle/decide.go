@@ -1,0 +1,104 @@
+package settle
+
+import (
+	"context"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+)
+
+// look reads the state of the messages of a group, all of one event, and sorts them.
+func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
+	var r round
+	messages := make([]asyncevent.Message, len(all))
+	for i, d := range all {
+		messages[i] = d.message
+	}
+	seen, err := s.store.Snapshot(ctx, messages)
+	if err != nil {
+		return r, err
+	}
+	r.seen = seen
+	copies := map[string]bool{}
+	for _, d := range all {
+		request, found := seen.Requests[d.message.RequestID]
+		switch {
+		case seen.Unreadable[d.message.RequestID] != nil:
+		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
+			r.done = append(r.done, d.Delivery)
+			continue
+		}
+		d.request = request
+		r.rest = append(r.rest, d)
+		if !copies[d.message.RequestID] { // a second copy is deleted once the first is settled
+			copies[d.message.RequestID] = true
+			r.live = append(r.live, d)
+		}
+	}
+	r.alien = len(r.live) > 0 && r.live[0].request.EventType != asyncevent.FirstCome && seen.Unreadable[r.live[0].message.RequestID] == nil
+	return r, nil
+}
+
+// together is the number of requests that the next transaction settles: up to the first that needs
+// something else before, and a suspicious one alone.
+func (s *Settler) together(live []delivery, limit int) int {
+	if limit == 0 || limit > len(live) {
+		limit = len(live)
+	}
+	if live[0].Receives >= suspiciousReceives {
+		return 1
+	}
+	for i := 1; i < limit; i++ {
+		d := live[i]
+		if d.request.Attempts >= s.opts.MaxAttempts || d.Receives >= suspiciousReceives || d.request.EventType != asyncevent.FirstCome || d.request.RequestID == "" {
+			return i
+		}
+	}
+	return limit
+}
+
+// try settles requests in one transaction. A panic blames nobody in particular.
+func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errs.FromPanic(p)
+		}
+	}()
+	return s.store.Settle(ctx, decide(seen, live, s.millis()))
+}
+
+// decide gives the places that are left to the first requests and rejects the others. It names the
+// number of places that it is based on, which never rises, so that of all concurrent decisions for a
+// number only one is written.
+func decide(seen Snapshot, live []delivery, now int64) Settlement {
+	var out Settlement
+	if seen.Capacity == nil {
+		for _, d := range live {
+			out.Changes = append(out.Changes, d.request.Failed(now, asyncevent.FailedValidation, asyncevent.Failure{
+				Class: asyncevent.NonRetryable, Code: "PROMOTION_MISSING", Message: "the promotion has no capacity",
+			}))
+		}
+		return out
+	}
+	left := seen.Capacity.Remaining
+	out.Before = left
+	sentAt := seen.Capacity.SentAt
+	for _, d := range live {
+		status, code := asyncevent.Rejected, asyncevent.RejectedCapacity
+		switch counts, locked := seen.Locks[d.message.RequestID]; {
+		case locked && counts != d.message.RequestID:
+			code = asyncevent.RejectedDuplicate
+		case left > 0:
+			left--
+			status, code = asyncevent.Succeeded, asyncevent.Success
+		}
+		out.Changes = append(out.Changes, d.request.Settled(now, status, code, d.SequenceNumber))
+		sentAt = max(sentAt, d.SentAt)
+	}
+	if out.Before > 0 {
+		after := *seen.Capacity
+		after.Remaining, after.UpdatedAt, after.SentAt = left, now, sentAt
+		out.Capacity = &after
+	}
+	return out
+}

@@ -1,0 +1,297 @@
+package settle_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/clocktest"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/services/worker/internal/dynamo"
+	"urr.guru/services/worker/internal/settle"
+)
+
+// start is when tests begin. It is after the real time, so that DynamoDB does not delete anything.
+var start = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
+
+const event = "demo"
+
+// world is a table with a promotion, and the requests to it in the order of the queue.
+type world struct {
+	tables pkgdynamo.Config
+	db     *awsdynamo.Client
+	store  asyncevent.Store
+	clock  *clocktest.Clock
+	sent   []string // ids, in the order of the queue
+}
+
+func newWorld(t *testing.T, places int64) *world {
+	t.Helper()
+	w := &world{clock: clocktest.New(start)}
+	w.tables, w.db = dynamotest.Tables(t)
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
+	w.store = asyncevent.Store{Client: w.db, Table: w.tables.Table(asyncevent.TableName), Now: w.clock.Now}
+	p := w.promotion()
+	p.CapacityTotal = places
+	tx := w.store.Begin()
+	tx.Put(0, p.Item(), asyncevent.Absent())
+	tx.Put(0, (&asyncevent.Capacity{EventID: event, Total: places, Remaining: places}).Item(), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+	return w
+}
+
+func (w *world) promotion() *asyncevent.Promotion {
+	return &asyncevent.Promotion{
+		EventID: event, EventType: asyncevent.FirstCome, OpensAt: start.Add(-time.Hour).UnixMilli(), ClosesAt: start.Add(time.Hour).UnixMilli(), Shards: 1,
+	}
+}
+
+// accept stores requests as ingest does, each with its lock, and returns their messages.
+func (w *world) accept(t *testing.T, n int) []asyncevent.Outgoing {
+	t.Helper()
+	var out []asyncevent.Outgoing
+	for range n {
+		user := fmt.Sprint("u", len(w.sent))
+		r := asyncevent.NewRequest(w.promotion(), ids.NewV7().String(), user, w.store.Millis())
+		tx := w.store.Begin()
+		tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: user, RequestID: r.RequestID, EndsAt: r.EndsAt}).Item(), asyncevent.Absent())
+		tx.Create(0, r.Created())
+		require.NoError(t, tx.Commit(t.Context()))
+		w.sent = append(w.sent, r.RequestID)
+		out = append(out, asyncevent.Outgoing{Message: asyncevent.MessageOf(&r)})
+	}
+	return out
+}
+
+// deliveries are messages as the queue would give them; their SequenceNumbers continue.
+func (w *world) deliveries(out []asyncevent.Outgoing) []asyncevent.Delivery {
+	got := make([]asyncevent.Delivery, len(out))
+	for i, m := range out {
+		got[i] = asyncevent.Delivery{
+			Body: m.Body(), Group: m.Group(), ID: m.RequestID, Handle: m.RequestID, SequenceNumber: fmt.Sprint(1000 + len(w.sent) - len(out) + i),
+			SentAt: w.store.Millis(), Receives: 1,
+		}
+	}
+	return got
+}
+
+// desk is a queue that the test looks at. The zero value takes everything.
+type desk struct {
+	mu        sync.Mutex
+	deleted   []string
+	released  []string
+	forwarded []asyncevent.Delivery
+	sent      []asyncevent.Outgoing
+}
+
+func (*desk) Receive(context.Context) ([]asyncevent.Delivery, error) { return nil, nil }
+
+func (d *desk) Delete(_ context.Context, messages []asyncevent.Delivery) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range messages {
+		d.deleted = append(d.deleted, m.ID)
+	}
+	return nil
+}
+
+func (d *desk) Release(_ context.Context, messages []asyncevent.Delivery, _ time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range messages {
+		d.released = append(d.released, m.ID)
+	}
+	return nil
+}
+
+func (d *desk) Send(_ context.Context, out []asyncevent.Outgoing) []error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent = append(d.sent, out...)
+	return make([]error, len(out))
+}
+
+func (d *desk) Forward(_ context.Context, m asyncevent.Delivery, _ string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forwarded = append(d.forwarded, m)
+	return nil
+}
+
+// worker is a settler with its queues.
+type worker struct {
+	*settle.Settler
+
+	queue, dead *desk
+	store       *dynamo.Store
+}
+
+// worker makes a process whose calls of the store go through a hook.
+func (w *world) worker(hook dynamotest.Hook) worker {
+	out := worker{queue: &desk{}, dead: &desk{}}
+	out.store = w.open(hook)
+	out.Settler = settle.New(out.store, out.queue, out.dead, settleOptions(w), slog.New(slog.DiscardHandler))
+	return out
+}
+
+func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
+	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
+}
+
+func settleOptions(w *world) settle.Options {
+	return settle.Options{MaxAttempts: 5, Now: w.clock.Now}
+}
+
+// queues are real ones, of SQS.
+func queues(t *testing.T) (live, dead *queue.Queue) {
+	t.Helper()
+	cfg, client := sqstest.Queue(t)
+	name := queue.Config{Name: sqstest.Name(cfg)}
+	return queue.New(client, name), queue.NewDeadLetters(client, name)
+}
+
+func (w *world) request(t *testing.T, id string) asyncevent.Request {
+	t.Helper()
+	r, found, err := w.store.Request(t.Context(), id)
+	require.NoError(t, err)
+	require.True(t, found)
+	return r
+}
+
+func (w *world) statuses(t *testing.T) []asyncevent.Status {
+	t.Helper()
+	var out []asyncevent.Status
+	for _, id := range w.sent {
+		out = append(out, w.request(t, id).Status)
+	}
+	return out
+}
+
+func (w *world) remaining(t *testing.T) int64 {
+	t.Helper()
+	items, err := w.store.Read(t.Context(), asyncevent.CapacityKey(event))
+	require.NoError(t, err)
+	c, err := asyncevent.DecodeCapacity(items.Get(asyncevent.CapacityKey(event)))
+	require.NoError(t, err)
+	return c.Remaining
+}
+
+// ofType reads the whole table, which only tests do, and returns the items of a type.
+func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+	t.Helper()
+	var out []pkgdynamo.Item
+	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: &w.store.Table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, it := range page.Items {
+			d := pkgdynamo.Reader{Item: it}
+			if d.String("entityType") == entity {
+				out = append(out, it)
+			}
+		}
+	}
+	return out
+}
+
+var nextStatus = map[asyncevent.Status][]asyncevent.Status{
+	"":                     {asyncevent.Received},
+	asyncevent.Received:    {asyncevent.Queued},
+	asyncevent.Queued:      {asyncevent.Processing},
+	asyncevent.Processing:  {asyncevent.Succeeded, asyncevent.Rejected, asyncevent.FailedFinal},
+	asyncevent.FailedFinal: {asyncevent.Queued},
+}
+
+// audit checks by the items what must hold when everything is settled: as many successes as there
+// were places, the first ones by the order of the queue; complete logs in order; each end announced;
+// the figures; and nothing left to do.
+func (w *world) audit(t *testing.T, places int) {
+	t.Helper()
+	logs := map[string][]asyncevent.Log{}
+	for _, it := range w.ofType(t, "STATUS_LOG") {
+		l, err := asyncevent.DecodeLog(it)
+		require.NoError(t, err)
+		logs[l.RequestID] = append(logs[l.RequestID], l)
+	}
+	announced := map[string]int{}
+	for _, it := range w.ofType(t, "OUTBOX") {
+		o, err := asyncevent.DecodeOutbox(it)
+		require.NoError(t, err)
+		for _, row := range o.Rows {
+			announced[fmt.Sprint(row.RequestID, row.Version)]++
+		}
+	}
+	succeeded := 0
+	for i, id := range w.sent {
+		r := w.request(t, id)
+		want := asyncevent.Rejected
+		if i < places {
+			want = asyncevent.Succeeded
+			succeeded++
+		}
+		require.Equal(t, want, r.Status, "request %d", i)
+		require.Len(t, r.QueueSeq, 39)
+		require.Equal(t, 1, announced[fmt.Sprint(id, r.StatusAt)], "request %d", i)
+		var at asyncevent.Status
+		for _, l := range logs[id] { // a scan returns a partition in the order of sort keys
+			require.Equal(t, at, l.From)
+			require.Contains(t, nextStatus[at], l.To)
+			at = l.To
+		}
+		require.Equal(t, r.Status, at)
+	}
+	require.Equal(t, int64(places-succeeded), w.remaining(t))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Zero(t, counts.Unsettled())
+	require.Equal(t, int64(succeeded), counts.Results[asyncevent.Success])
+}
+
+// touches reports whether a call writes to a request's item.
+func touches(in any, id string) bool {
+	tx, ok := in.(*awsdynamo.TransactWriteItemsInput)
+	if !ok {
+		return false
+	}
+	for _, it := range tx.TransactItems {
+		if it.Update == nil {
+			continue
+		}
+		if pk, ok := it.Update.Key[asyncevent.PK].(*types.AttributeValueMemberS); ok && pk.Value == "REQ#"+id {
+			return true
+		}
+	}
+	return false
+}
+
+// ends reports whether a call ends a request as one that was processed.
+func ends(in any, id string) bool {
+	if !touches(in, id) {
+		return false
+	}
+	for _, it := range in.(*awsdynamo.TransactWriteItemsInput).TransactItems {
+		if it.Update == nil {
+			continue
+		}
+		for _, v := range it.Update.ExpressionAttributeValues {
+			if s, ok := v.(*types.AttributeValueMemberS); ok && (s.Value == "SUCCEEDED" || s.Value == "REJECTED") {
+				return true
+			}
+		}
+	}
+	return false
+}

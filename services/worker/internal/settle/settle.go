@@ -1,0 +1,288 @@
+// Package settle decides about requests in the order of the queue, exactly as many of a first-come
+// promotion as it has places, whatever process dies and however often a message is delivered.
+package settle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+)
+
+// The ways in which settling can go wrong.
+var (
+	// ErrChanged: what was read has changed meanwhile, so it must be read again. Nobody is to blame.
+	ErrChanged = errors.New("changed meanwhile")
+	// ErrStoreAway: the store does not answer. Nobody is to blame.
+	ErrStoreAway = errors.New("the store does not answer")
+)
+
+// ItemError blames one request of a transaction, by its index.
+type ItemError struct {
+	Index int
+	Err   error
+}
+
+// Error implements error.
+func (e *ItemError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// Snapshot is what a decision is based on, read consistently.
+type Snapshot struct {
+	// Capacity of the promotion; nil when it has none.
+	Capacity *asyncevent.Capacity
+	Requests map[string]asyncevent.Request
+	// Unreadable are requests whose item cannot be read, with the reason.
+	Unreadable map[string]error
+	// Locks name the request that counts, by the request that was asked for; absent without a lock.
+	Locks map[string]string
+}
+
+// Settlement is one transaction.
+type Settlement struct {
+	Changes []asyncevent.Change
+	// Capacity is to be written if it is still as it was read; nil: it is not touched.
+	Capacity *asyncevent.Capacity
+	// Before is the number of places that was read.
+	Before int64
+}
+
+// Store reads and writes requests. Its errors are ErrChanged, ErrStoreAway, an ItemError, or others
+// that name no request.
+type Store interface {
+	// Snapshot reads what messages of one event are about.
+	Snapshot(ctx context.Context, messages []asyncevent.Message) (Snapshot, error)
+	Settle(ctx context.Context, s Settlement) error
+	// Change writes a step of one request.
+	Change(ctx context.Context, c asyncevent.Change) error
+	// Requeue is Change under a new generation, whose message the caller sends.
+	Requeue(ctx context.Context, c asyncevent.Change) error
+	// Bury writes a dead letter, with the end of its request, if it has one.
+	Bury(ctx context.Context, l asyncevent.DeadLetter, end *asyncevent.Change) error
+	MarkQueued(ctx context.Context, requests []asyncevent.Request) ([]asyncevent.Request, error)
+	// Ping reports whether the store answers.
+	Ping(ctx context.Context) error
+}
+
+// Queue is the queue of live requests, or of dead letters.
+type Queue interface {
+	Receive(ctx context.Context) ([]asyncevent.Delivery, error)
+	Delete(ctx context.Context, messages []asyncevent.Delivery) error
+	Release(ctx context.Context, messages []asyncevent.Delivery, after time.Duration) error
+	Send(ctx context.Context, out []asyncevent.Outgoing) []error
+	Forward(ctx context.Context, m asyncevent.Delivery, id string) error
+}
+
+// Options of a Settler.
+type Options struct {
+	// MaxAttempts is the number of failed attempts after which a request is a dead letter.
+	MaxAttempts int64
+	// RetryDelay is the pause after the first failed attempt; it grows with each.
+	RetryDelay time.Duration
+	Now        func() time.Time
+}
+
+const (
+	// suspiciousReceives is the number of receipts from which a message is handled alone, and its
+	// attempt is counted first: it may be what ends the process.
+	suspiciousReceives = 10
+	// maxRounds bounds how often the messages of one receipt are decided anew.
+	maxRounds = 30
+	// foreignDelay is for how long messages are released that this release cannot settle.
+	foreignDelay = 30 * time.Second
+)
+
+// Settler settles what was received.
+type Settler struct {
+	store Store
+	queue Queue
+	dead  Queue
+	opts  Options
+	log   *slog.Logger
+}
+
+// New makes a settler.
+func New(store Store, queue, dead Queue, opts Options, log *slog.Logger) *Settler {
+	return &Settler{store: store, queue: queue, dead: dead, opts: opts, log: log}
+}
+
+func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
+
+// delivery is a message that can be read, with its request.
+type delivery struct {
+	asyncevent.Delivery
+
+	message asyncevent.Message
+	request asyncevent.Request
+}
+
+// Handle settles a batch, each group by itself. After an error what is not settled is released, so
+// that it comes again.
+func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
+	var order []string
+	groups := map[string][]delivery{}
+	for _, m := range batch {
+		message, err := asyncevent.DecodeMessage(m.Body)
+		if err != nil {
+			if err := s.moveAway(ctx, m, m.ID); err != nil {
+				return errors.Join(err, s.queue.Release(ctx, batch, 0))
+			}
+			continue
+		}
+		if groups[m.Group] == nil {
+			order = append(order, m.Group)
+		}
+		groups[m.Group] = append(groups[m.Group], delivery{Delivery: m, message: message})
+	}
+	var all []error
+	for _, g := range order {
+		all = append(all, s.group(ctx, groups[g]))
+	}
+	return errors.Join(all...)
+}
+
+// moveAway makes a message a dead letter. Dying in between makes two copies of one deduplication id.
+func (s *Settler) moveAway(ctx context.Context, m asyncevent.Delivery, id string) error {
+	if err := s.dead.Forward(ctx, m, id); err != nil {
+		return err
+	}
+	return s.queue.Delete(ctx, []asyncevent.Delivery{m})
+}
+
+// round is what one look at the messages of a group gave.
+type round struct {
+	done  []asyncevent.Delivery // settled already: to be deleted
+	live  []delivery            // to be settled, in the order of the queue
+	rest  []delivery            // everything that is not done
+	seen  Snapshot
+	alien bool // the first one is of a kind that this release cannot settle
+}
+
+// group settles the messages of one group in their order.
+func (s *Settler) group(ctx context.Context, all []delivery) error {
+	limit := 0                   // of the requests in the next transaction; 0: none
+	counted := map[string]bool{} // attempts that were counted before they began
+	for range maxRounds {
+		r, err := s.look(ctx, all)
+		if err != nil {
+			return s.giveBack(ctx, all, 0, err)
+		}
+		s.deleteSettled(ctx, r.done)
+		all = r.rest
+		if len(r.live) == 0 {
+			return nil
+		}
+		first := r.live[0]
+		switch {
+		case r.alien:
+			return s.giveBack(ctx, all, foreignDelay, nil)
+		case first.request.Attempts >= s.opts.MaxAttempts, r.seen.Unreadable[first.message.RequestID] != nil:
+			if err := s.moveAway(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
+				return s.giveBack(ctx, all, 0, err)
+			}
+			all = without(all, first.message.RequestID)
+			if len(all) == 0 {
+				return nil
+			}
+			continue
+		case first.Receives >= suspiciousReceives && !counted[first.message.RequestID]:
+			counted[first.message.RequestID] = true
+			if err := s.count(ctx, first.request, "SUSPECTED", errors.New("it was received often and not settled")); err != nil && !errors.Is(err, ErrChanged) {
+				return s.giveBack(ctx, all, 0, err)
+			}
+			continue
+		}
+		n := s.together(r.live, limit)
+		limit = 0
+		err = s.try(ctx, r.seen, r.live[:n])
+		var item *ItemError
+		switch {
+		case err == nil:
+			if all = s.remove(ctx, all, r.live[:n]); len(all) == 0 {
+				return nil
+			}
+		case errors.Is(err, ErrChanged):
+			if !asyncevent.Pause(ctx) {
+				return s.giveBack(ctx, all, 0, ctx.Err())
+			}
+		case errors.Is(err, ErrStoreAway), ctx.Err() != nil:
+			return s.giveBack(ctx, all, 0, err)
+		case errors.As(err, &item) && item.Index > 0:
+			limit = item.Index // those before it are settled by themselves
+		case item == nil && n > 1:
+			limit = 1 // whoever it is, the first one is tried alone
+		default:
+			return s.failed(ctx, all, first, counted[first.message.RequestID], err)
+		}
+	}
+	return s.giveBack(ctx, all, 0, nil)
+}
+
+// failed counts the attempt of the first request and releases everything from it on together, so that
+// the order of the group stays.
+func (s *Settler) failed(ctx context.Context, all []delivery, first delivery, counted bool, cause error) error {
+	s.log.WarnContext(ctx, "request not settled, trying again", "request_id", first.message.RequestID, "event_id", first.message.EventID,
+		"attempts", first.request.Attempts+1, "error", cause)
+	if !counted {
+		if err := s.count(ctx, first.request, "SETTLE_FAILED", cause); err != nil && !errors.Is(err, ErrChanged) {
+			return s.giveBack(ctx, all, 0, err)
+		}
+	}
+	return s.giveBack(ctx, all, s.opts.RetryDelay*time.Duration(first.request.Attempts+1), nil)
+}
+
+func (s *Settler) count(ctx context.Context, r asyncevent.Request, code string, cause error) error {
+	return s.store.Change(ctx, r.Attempted(s.millis(), asyncevent.Failure{Class: asyncevent.Retryable, Code: code, Message: cause.Error()}))
+}
+
+// giveBack releases messages together and returns the reason.
+func (s *Settler) giveBack(ctx context.Context, all []delivery, after time.Duration, reason error) error {
+	received := make([]asyncevent.Delivery, len(all))
+	for i, d := range all {
+		received[i] = d.Delivery
+	}
+	// The messages come again by themselves later.
+	if err := s.queue.Release(context.WithoutCancel(ctx), received, after); err != nil {
+		s.log.WarnContext(ctx, "messages not released", "error", err)
+	}
+	return reason
+}
+
+// remove deletes the messages of settled requests and returns the others.
+func (s *Settler) remove(ctx context.Context, all, settled []delivery) []delivery {
+	ended := map[string]bool{}
+	for _, d := range settled {
+		ended[d.message.RequestID] = true
+	}
+	var gone []asyncevent.Delivery
+	var rest []delivery
+	for _, d := range all {
+		if ended[d.message.RequestID] {
+			gone = append(gone, d.Delivery)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	s.deleteSettled(ctx, gone)
+	return rest
+}
+
+func (s *Settler) deleteSettled(ctx context.Context, gone []asyncevent.Delivery) {
+	if err := s.queue.Delete(ctx, gone); err != nil {
+		s.log.WarnContext(ctx, "settled messages not deleted: they come again", "error", err)
+	}
+}
+
+func without(all []delivery, id string) []delivery {
+	var rest []delivery
+	for _, d := range all {
+		if d.message.RequestID != id {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,369 @@
+package settle_test
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/worker/internal/settle"
+)
+
+const (
+	s, r, q = asyncevent.Succeeded, asyncevent.Rejected, asyncevent.Queued
+)
+
+// invalid is an error of the store that names no request.
+var invalid error = &smithy.GenericAPIError{Code: "ValidationException", Message: "refused", Fault: smithy.FaultClient}
+
+func conflict() error {
+	return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+}
+
+// The first ones get the places, in one transaction per batch.
+func TestFirstCome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 12)
+	var transactions, calls atomic.Int64
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		calls.Add(1)
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			transactions.Add(1)
+		}
+		return nil
+	}})
+	for range 3 {
+		batch := w.deliveries(w.accept(t, 10))
+		require.NoError(t, worker.Handle(t.Context(), batch))
+	}
+	w.audit(t, 12)
+	require.Equal(t, int64(3), transactions.Load())
+	require.LessOrEqual(t, calls.Load(), int64(30/4), "calls of DynamoDB for 30 requests")
+	require.Equal(t, w.sent, worker.queue.deleted)
+	require.Empty(t, worker.queue.released)
+}
+
+// Every message is delivered three times, to three workers at once: the result of once.
+func TestMessagesDeliveredThreeTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 7)
+	var work sync.WaitGroup
+	for range 2 {
+		batch := w.deliveries(w.accept(t, 10))
+		for range 3 {
+			worker := w.worker(dynamotest.Hook{})
+			work.Go(func() {
+				if err := worker.Handle(t.Context(), append(batch, batch[:3]...)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		work.Wait()
+	}
+	w.audit(t, 7)
+}
+
+// Three workers on a real queue, with lost calls, lost answers and conflicts, settle 60 requests for
+// 30 places: exactly the first 30 by the order of the queue get them.
+func TestDisturbedRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 30)
+	live, dead := queues(t)
+	out := w.accept(t, 60)
+	var faults atomic.Int64
+	disturb := func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); !ok {
+			return nil
+		}
+		switch rand.IntN(6) {
+		case 0:
+			faults.Add(1)
+			return dynamotest.ErrConnReset
+		case 1:
+			faults.Add(1)
+			return conflict()
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	for range 3 {
+		store := w.open(dynamotest.Hook{Before: disturb, After: func(in, _ any) error { return disturb(in) }})
+		settler := settle.New(store, live, dead, settleOptions(w), slog.New(slog.DiscardHandler))
+		work.Go(func() { _ = settler.Run(2)(ctx) }) // returns nil
+	}
+	for i := 0; i < len(out); i += 10 {
+		for _, err := range live.Send(t.Context(), out[i:i+10]) {
+			require.NoError(t, err)
+		}
+	}
+	waittest.Until(t, func() bool {
+		for _, id := range w.sent {
+			if r, _, err := w.store.Request(t.Context(), id); err != nil || !r.Status.Final() {
+				return false
+			}
+		}
+		return true
+	}, "all are settled")
+	cancel()
+	work.Wait()
+	require.NotZero(t, faults.Load())
+	w.audit(t, 30)
+}
+
+// Conflicts, conditions and an unavailable store blame nobody.
+func TestStoreAwayBlamesNobody(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]error{
+		"away": dynamotest.ErrConnReset, "conflict": conflict(),
+		"throttled": &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("ThrottlingError")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 2)
+			var broken atomic.Bool
+			broken.Store(true)
+			worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+				if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && broken.Load() {
+					return fault
+				}
+				return nil
+			}})
+			batch := w.deliveries(w.accept(t, 3))
+			err := worker.Handle(t.Context(), batch)
+			if name != "conflict" {
+				require.ErrorIs(t, err, settle.ErrStoreAway)
+			}
+			require.Len(t, worker.queue.released, 3, "together")
+			require.Empty(t, worker.queue.deleted)
+			for _, id := range w.sent {
+				require.Zero(t, w.request(t, id).Attempts)
+			}
+			broken.Store(false)
+			require.NoError(t, worker.Handle(t.Context(), batch))
+			w.audit(t, 2)
+		})
+	}
+}
+
+// A request that cannot be settled is tried five times, then it is a dead letter. Those before and
+// behind it are settled in their order.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
+		"names nobody": func(*awsdynamo.TransactWriteItemsInput, string) error { return invalid },
+		"names it": func(in *awsdynamo.TransactWriteItemsInput, id string) error {
+			reasons := make([]types.CancellationReason, len(in.TransactItems))
+			for i := range reasons {
+				reasons[i].Code = aws.String("None")
+				if touches(&awsdynamo.TransactWriteItemsInput{TransactItems: in.TransactItems[i : i+1]}, id) {
+					reasons[i].Code = aws.String("ValidationError")
+				}
+			}
+			return &types.TransactionCanceledException{CancellationReasons: reasons}
+		},
+		"panics": func(*awsdynamo.TransactWriteItemsInput, string) error { panic("poison") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 5)
+			batch := w.deliveries(w.accept(t, 10))
+			poison := w.sent[3]
+			var cured atomic.Bool
+			worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+				if !cured.Load() && ends(in, poison) {
+					return fault(in.(*awsdynamo.TransactWriteItemsInput), poison)
+				}
+				return nil
+			}})
+			for attempt := range 5 {
+				require.NoError(t, worker.Handle(t.Context(), batch))
+				require.Equal(t, int64(attempt+1), w.request(t, poison).Attempts)
+				require.Equal(t, asyncevent.Processing, w.request(t, poison).Status)
+			}
+			require.Equal(t, []asyncevent.Status{s, s, s, asyncevent.Processing, asyncevent.Received}, w.statuses(t)[:5], "the others wait for it")
+			require.NoError(t, worker.Handle(t.Context(), batch))
+			require.Len(t, worker.dead.forwarded, 1)
+			require.Equal(t, []asyncevent.Status{s, s, s, asyncevent.Processing, s, s, r, r, r, r}, w.statuses(t), "the group goes on")
+
+			require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
+			failed := w.request(t, poison)
+			require.Equal(t, asyncevent.FailedFinal, failed.Status)
+			require.Equal(t, asyncevent.FailedWorker, failed.ResultCode)
+			require.Equal(t, "SETTLE_FAILED", failed.ErrorCode)
+			require.NotEmpty(t, failed.ErrorMessage)
+			letters, _, err := worker.store.DeadLetters(t.Context(), "", 10)
+			require.NoError(t, err)
+			require.Len(t, letters, 1)
+			require.Equal(t, batch[3].Body, letters[0].Body)
+			require.Empty(t, w.ofType(t, "MARKER"))
+
+			for gen := range int64(2) { // redriven twice; the second time the cause is gone
+				cured.Store(gen == 1)
+				again, err := worker.store.Redrive(t.Context(), poison)
+				require.NoError(t, err)
+				require.Equal(t, gen+1, again.Gen)
+				require.Len(t, w.ofType(t, "MARKER"), 1)
+				old := batch[3]
+				old.Receives = 1
+				require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{old}), "an old generation is dropped")
+				require.Equal(t, q, w.request(t, poison).Status)
+				redriven := w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})
+				for range 6 {
+					require.NoError(t, worker.Handle(t.Context(), redriven))
+				}
+				if gen == 0 {
+					require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded[1:]))
+					require.Equal(t, asyncevent.FailedFinal, w.request(t, poison).Status)
+				}
+			}
+			require.Equal(t, asyncevent.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
+			require.Empty(t, w.request(t, poison).ErrorCode)
+			require.Empty(t, w.ofType(t, "MARKER"))
+			require.Zero(t, w.remaining(t))
+		})
+	}
+}
+
+// A message that was received ten times may be what ends the process: its attempt is counted first,
+// and it is handled alone.
+func TestMessageThatMayKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	batch := w.deliveries(w.accept(t, 3))
+	batch[0].Receives = 10
+	killer := w.sent[0]
+	var alone atomic.Bool
+	alone.Store(true)
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if ends(in, killer) && touches(in, w.sent[1]) {
+			alone.Store(false)
+		}
+		if ends(in, killer) && w.request(t, killer).Attempts == 0 {
+			t.Error("it is tried before it is counted")
+		}
+		return nil
+	}})
+	require.NoError(t, worker.Handle(t.Context(), batch))
+	require.True(t, alone.Load())
+	w.audit(t, 5)
+	require.Equal(t, int64(1), w.request(t, killer).Attempts)
+}
+
+// A message whose lock names another request does not count.
+func TestDuplicateOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	batch := w.deliveries(w.accept(t, 2))
+	tx := w.store.Begin()
+	tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: "u0", RequestID: w.sent[1], EndsAt: start.UnixMilli()}).Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
+	require.Equal(t, asyncevent.RejectedDuplicate, w.request(t, w.sent[0]).ResultCode)
+	require.Equal(t, asyncevent.Success, w.request(t, w.sent[1]).ResultCode)
+	require.Equal(t, int64(4), w.remaining(t))
+}
+
+// Without a capacity nobody can get a place: that never changes by itself.
+func TestPromotionWithoutCapacity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	batch := w.deliveries(w.accept(t, 1))
+	tx := w.store.Begin()
+	tx.Delete(0, asyncevent.CapacityKey(event), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
+	failed := w.request(t, w.sent[0])
+	require.Equal(t, asyncevent.FailedValidation, failed.ResultCode)
+	require.Equal(t, asyncevent.NonRetryable, failed.FailureClass)
+}
+
+// Messages that nobody can read are kept for operators, and delay nobody.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	batch := w.deliveries(w.accept(t, 2))
+	broken := asyncevent.Delivery{Body: "{", Group: event, ID: "broken", SentAt: start.UnixMilli()}
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: asyncevent.RequestKey(w.sent[0]), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+	})
+	require.NoError(t, err)
+	worker := w.worker(dynamotest.Hook{})
+	require.NoError(t, worker.Handle(t.Context(), append([]asyncevent.Delivery{broken}, batch...)))
+	require.Equal(t, s, w.request(t, w.sent[1]).Status)
+	require.Len(t, worker.dead.forwarded, 2)
+	for range 2 { // delivered twice
+		require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
+	}
+	letters, _, err := worker.store.DeadLetters(t.Context(), "", 10)
+	require.NoError(t, err)
+	codes := map[string]string{}
+	for _, l := range letters {
+		codes[l.ErrorCode] = l.Body
+	}
+	require.Equal(t, map[string]string{"UNREADABLE": "{", "FAILED_SERDE": batch[0].Body}, codes)
+}
+
+// A message that SQS moved by itself, with attempts left, goes back under a new generation.
+func TestMovedBySQS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	batch := w.deliveries(w.accept(t, 1))
+	worker := w.worker(dynamotest.Hook{})
+	require.NoError(t, worker.HandleDead(t.Context(), batch))
+	require.Len(t, worker.queue.sent, 1)
+	require.Equal(t, int64(1), worker.queue.sent[0].Gen)
+	require.Len(t, w.ofType(t, "MARKER"), 1)
+	require.NoError(t, worker.HandleDead(t.Context(), batch), "delivered again")
+	require.Len(t, worker.queue.sent, 1)
+	require.NoError(t, worker.Handle(t.Context(), batch), "the old generation")
+	require.False(t, w.request(t, w.sent[0]).Status.Final())
+	require.NoError(t, worker.Handle(t.Context(), w.deliveries(worker.queue.sent)))
+	w.audit(t, 1+4)
+}
+
+// Nothing is received while the store does not answer.
+func TestNothingIsReceivedWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	live, dead := queues(t)
+	for _, err := range live.Send(t.Context(), w.accept(t, 3)) {
+		require.NoError(t, err)
+	}
+	var away atomic.Bool
+	var refused atomic.Int64
+	away.Store(true)
+	store := w.open(dynamotest.Hook{Before: func(any) error {
+		if away.Load() {
+			refused.Add(1)
+			return dynamotest.ErrConnReset
+		}
+		return nil
+	}})
+	settler := settle.New(store, live, dead, settleOptions(w), slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- settler.Run(1)(ctx) }()
+	waittest.Until(t, func() bool { return refused.Load() >= 3*3 }, "a batch and two probes, three attempts each")
+	away.Store(false)
+	waittest.Until(t, func() bool { return w.request(t, w.sent[2]).Status.Final() }, "settled")
+	cancel()
+	require.NoError(t, <-done)
+	w.audit(t, 3+2)
+	for _, id := range w.sent {
+		require.Zero(t, w.request(t, id).Attempts)
+	}
+}
