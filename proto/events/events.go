@@ -38,4 +38,6 @@ const (
 	Requests = "request-events"
 
 	RequestSucceeded = "REQUEST_SUCCEEDED"
+	RequestRejected  = "REQUEST_REJECTED"
+	RequestFailed    = "REQUEST_FAILED"
 )
