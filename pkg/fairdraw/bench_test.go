@@ -1,10 +1,10 @@
 package fairdraw_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"math/rand/v2"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rounds/roundstest"
 )
 
 // draw1M is a lottery of 1,000,000 entries in 64 sorted partitions, as they are stored.
@@ -23,11 +25,9 @@ const (
 	pageEntries    = 4096
 )
 
-// BenchmarkDraw1M is the benchmark draw_1m: merging the partitions, the root, and the winners,
-// beside the HMACs alone in the same round. Reported are medians of the rounds, of the processor's
-// time, so that a busy machine changes little; peak_MB is the process's, with the input.
-//
-//	go test ./pkg/fairdraw -run '^$' -bench Draw1M -benchtime 9x
+// BenchmarkDraw1M is the row draw_1m of `make bench`: merging the partitions, the root, and the
+// winners, beside the HMACs alone. Both are the processor's time, so that a busy machine changes
+// little; peak_MB is the process's, with the input.
 func BenchmarkDraw1M(b *testing.B) {
 	partitions := make([]fairdraw.Entries, drawPartitions)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -39,22 +39,20 @@ func BenchmarkDraw1M(b *testing.B) {
 		p := random.IntN(drawPartitions)
 		partitions[p] = append(partitions[p], id[:]...)
 	}
-	var alone, whole, ratio []float64
-	for b.Loop() {
+	cost := func(do func()) float64 {
 		start := processorTime(b)
-		macs(partitions)
-		hmacs := processorTime(b) - start
-		start += hmacs
-		require.Len(b, drawOnce(b, partitions), drawWinners)
-		all := processorTime(b) - start
-		alone, whole = append(alone, hmacs.Seconds()*1000), append(whole, all.Seconds()*1000)
-		ratio = append(ratio, all.Seconds()/hmacs.Seconds())
+		do()
+		return (processorTime(b) - start).Seconds() * 1000
 	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(alone), "hmacs_ms")
-	b.ReportMetric(median(whole), "draw_ms")
-	b.ReportMetric(median(ratio), "x_hmacs")
-	b.ReportMetric(float64(usage(b).Maxrss)/1024, "peak_MB")
+	roundstest.Compare(b, rounds.Result{
+		Name: "draw_1m", What: "root, ranks and winners of 1,000,000 entries", Besides: "the HMACs alone", Unit: "CPU-ms", Must: 1.0 / 3, Aim: 0.4,
+		Limits: map[string]float64{"peak_MB": 150},
+	}, func(context.Context) (float64, map[string]float64, error) {
+		ms := cost(func() { require.Len(b, drawOnce(b, partitions), drawWinners) })
+		return ms, map[string]float64{"peak_MB": float64(usage(b).Maxrss) / 1024}, nil
+	}, func(context.Context) (float64, map[string]float64, error) {
+		return cost(func() { macs(partitions) }), nil, nil
+	})
 }
 
 func usage(b *testing.B) (u syscall.Rusage) {
@@ -97,9 +95,4 @@ func drawOnce(b *testing.B, partitions []fairdraw.Entries) []uuid.UUID {
 	}))
 	key := fairdraw.Key(fairdraw.Hash{1}, fairdraw.Hash{2}, tree.Root(), nil)
 	return fairdraw.Winners(key, entries, drawWinners)
-}
-
-func median(x []float64) float64 {
-	slices.Sort(x)
-	return x[len(x)/2]
 }

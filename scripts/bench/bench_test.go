@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"strings"
@@ -11,36 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestRoundsAlternateAndTheFirstOnlyWarmsUp(t *testing.T) {
-	t.Parallel()
-	var order string
-	figure := func(name string, values ...float64) side {
-		return func(context.Context) (float64, map[string]float64, error) {
-			order += name
-			v := values[0]
-			values = values[1:]
-			return v, map[string]float64{"part": v / 2}, nil
-		}
-	}
-	rounds, err := measure(t.Context(), 3, figure("s", 100, 10, 20, 40), figure("b", 100, 5, 20, 10))
-	require.NoError(t, err)
-	require.Equal(t, "sb"+"bs"+"sb"+"bs", order)
-	r := summarize(Result{Name: "row", Must: 0.5}, rounds)
-	require.InDelta(t, 20, r.Value, 0)
-	require.InDelta(t, 10, r.Baseline, 0)
-	require.InDelta(t, 0.5, r.Ratio, 0, "the median of the rounds' ratios")
-	require.InDelta(t, 10, r.Parts["part"], 0)
-	require.True(t, r.OK())
-	require.Len(t, r.Raw, 3)
-}
-
-func TestSlowerNamesRowsThatAreMuchSlower(t *testing.T) {
-	t.Parallel()
-	before := []Result{{Name: "same", Ratio: 0.5}, {Name: "slower", Ratio: 0.5}, {Name: "gone", Ratio: 1}}
-	now := []Result{{Name: "same", Ratio: 0.41}, {Name: "slower", Ratio: 0.39}, {Name: "new", Ratio: 0.1}}
-	require.Equal(t, []string{"slower: 0.39, before 0.50"}, Slower(now, before))
-}
 
 func TestCPUTimeCountsWork(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"urr.guru/pkg/rounds"
+	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
 
@@ -70,44 +73,71 @@ func polls() []poll {
 	}
 }
 
+// pollGroup is the rows of requests over HTTP, on a platform with visitors.
+func pollGroup() group {
+	g := group{run: runPolls}
+	for _, p := range polls() {
+		g.rows = append(g.rows, p.name)
+	}
+	return g
+}
+
+func runPolls(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+	services := harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
+	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
+		opts.Say("%d visitors sign in and wait", users)
+		w, err := newWorld(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, row := range polls() {
+			if !slices.Contains(wanted, row.name) {
+				continue
+			}
+			r, err := row.row(ctx, w, opts.Rounds)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row.name, err)
+			}
+			done(r)
+		}
+		return nil
+	})
+}
+
 // row measures a poll beside a server that writes the same response.
-func (p poll) row(ctx context.Context, w *world, rounds int) (r Result, err error) {
+func (p poll) row(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path(v)))
 	}
 	subject, err := connect(ctx, w.platform.Service(platform.Gateway).Addr(0), p.connections, requests)
 	if err != nil {
-		return Result{}, err
+		return rounds.Result{}, err
 	}
 	defer func() { err = errors.Join(err, subject.close()) }()
 	answer, err := w.record(ctx, p.path(w.visitors[0]), w.visitors[0])
 	if err != nil {
-		return Result{}, err
+		return rounds.Result{}, err
 	}
 	server, err := startBare(ctx, answer)
 	if err != nil {
-		return Result{}, err
+		return rounds.Result{}, err
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
 	plain, err := connect(ctx, server.addr, p.connections, requests)
 	if err != nil {
-		return Result{}, err
+		return rounds.Result{}, err
 	}
 	defer func() { err = errors.Join(err, plain.close()) }()
 
-	all, err := measure(ctx, rounds, w.side(p.services, subject), bareSide(server, plain))
-	if err != nil {
-		return Result{}, err
-	}
-	return summarize(Result{
+	return compare(ctx, n, rounds.Result{
 		Name: p.name, What: p.what, Besides: "a net/http handler that writes the same response", Unit: "CPU-µs per request", Must: p.must, Aim: p.aim,
-	}, all), nil
+	}, w.side(p.services, subject), bareSide(server, plain))
 }
 
 // side measures the services of a path. Redis is a part of its own, which does not count: the
 // baseline has no store.
-func (w *world) side(services []string, l *load) side {
+func (w *world) side(services []string, l *load) rounds.Side {
 	m := meter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times := map[string]time.Duration{}
 		for _, name := range services {
@@ -133,7 +163,7 @@ func (w *world) side(services []string, l *load) side {
 	}
 }
 
-func bareSide(server *bareServer, l *load) side {
+func bareSide(server *bareServer, l *load) rounds.Side {
 	m := meter(func(context.Context) (map[string]time.Duration, error) {
 		t, err := cpuTime(server.pid)
 		return map[string]time.Duration{"bare": t}, err

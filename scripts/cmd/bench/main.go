@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/rounds"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/platform"
@@ -48,11 +49,11 @@ type Config struct {
 
 // Report is .urr/bench/report.json.
 type Report struct {
-	StartedAt   time.Time      `json:"started_at"`
-	TookSeconds float64        `json:"took_seconds"`
-	Go          string         `json:"go"`
-	Processors  int            `json:"processors"`
-	Rows        []bench.Result `json:"rows"`
+	StartedAt   time.Time       `json:"started_at"`
+	TookSeconds float64         `json:"took_seconds"`
+	Go          string          `json:"go"`
+	Processors  int             `json:"processors"`
+	Rows        []rounds.Result `json:"rows"`
 }
 
 func run(ctx context.Context, args []string) error {
@@ -94,6 +95,9 @@ func printTable(r Report) {
 		if !row.OK() {
 			verdict = "misses"
 		}
+		for _, part := range row.Exceeded() {
+			verdict += fmt.Sprintf(", %s above %.4g", part, row.Limits[part])
+		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%s\t%s\n", row.Name, row.Value, row.Baseline, row.Ratio, row.Must, row.Aim, verdict, row.Unit)
 		for _, name := range slices.Sorted(maps.Keys(row.Parts)) {
 			fmt.Fprintf(w, "  %s\t%.1f\t\t\t\t\t\t\n", name, row.Parts[name])
@@ -104,7 +108,7 @@ func printTable(r Report) {
 
 // compare prints the rows whose ratio is more than a fifth below that of the report in the
 // repository.
-func compare(layout platform.Layout, rows []bench.Result) error {
+func compare(layout platform.Layout, rows []rounds.Result) error {
 	raw, err := os.ReadFile(filepath.Join(layout.Root, "scripts", "bench", "reference.json"))
 	if err != nil {
 		return fmt.Errorf("read the kept report: %w", err)
@@ -113,7 +117,7 @@ func compare(layout platform.Layout, rows []bench.Result) error {
 	if err := json.Unmarshal(raw, &kept); err != nil {
 		return fmt.Errorf("read the kept report: %w", err)
 	}
-	for _, slower := range bench.Slower(rows, kept.Rows) {
+	for _, slower := range rounds.Slower(rows, kept.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"slices"
 
-	"urr.guru/scripts/bench"
+	"urr.guru/pkg/rounds"
 	"urr.guru/scripts/internal/report"
 )
 
@@ -29,7 +29,7 @@ const (
 // plot shows the ratio of each round as a dot, from 0 to End, with their median and what it must
 // reach.
 type plot struct {
-	bench.Result
+	rounds.Result
 
 	End          float64
 	Width        float64
@@ -38,7 +38,7 @@ type plot struct {
 	Median, Must float64   // x
 }
 
-func newPlot(r bench.Result) plot {
+func newPlot(r rounds.Result) plot {
 	p := plot{Result: r, Width: plotWidth, Height: plotHeight, End: 1}
 	for _, round := range r.Raw {
 		p.End = max(p.End, round.Baseline/round.Value)

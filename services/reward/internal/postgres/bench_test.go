@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rounds/roundstest"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/reward/internal/payout"
@@ -28,39 +29,23 @@ const (
 	baselineRows = 1_000
 )
 
-// BenchmarkRewardClaim measures the engine, which claims and settles in batches of 100, relative to
-// one worker that claims and settles one row per transaction. The provider answers at once. Both
-// leave the same rows in all tables. Rounds alternate between the two; it reports the medians over
-// the rounds and the median ratio, which should be at least 10.
-//
-//	go test ./internal/postgres -run '^$' -bench RewardClaim -benchtime 7x
+// BenchmarkRewardClaim is the row reward_claim of `make bench`: the engine, which claims and settles in
+// batches of 100, beside one worker that claims and settles one row per transaction. The provider
+// answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
-	var batched, single, ratio []float64
-	for i := 0; b.Loop(); i++ {
-		var rate [2]float64
-		for k := range rate {
-			if k = (k + i) % len(rate); k == 0 {
-				rate[k] = perSecond(b, pool, engineRows, func() { payAll(b, pool) })
-			} else {
-				rate[k] = perSecond(b, pool, baselineRows, func() { payOneByOne(b, pool) })
-			}
+	side := func(rows int, pay func()) rounds.Side {
+		return func(context.Context) (float64, map[string]float64, error) {
+			return perRow(b, pool, rows, pay), nil, nil
 		}
-		batched, single, ratio = append(batched, rate[0]), append(single, rate[1]), append(ratio, rate[0]/rate[1])
 	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(batched), "rows/s")
-	b.ReportMetric(median(single), "single-rows/s")
-	b.ReportMetric(median(ratio), "of-single")
+	roundstest.Compare(b, rounds.Result{
+		Name: "reward_claim", What: "claim and settle a reward, in batches", Besides: "one row per transaction", Unit: "µs per reward", Must: 10, Aim: 12,
+	}, side(engineRows, func() { payAll(b, pool) }), side(baselineRows, func() { payOneByOne(b, pool) }))
 }
 
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
-// perSecond returns how many rows per second pay settles.
-func perSecond(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
+// perRow returns the µs that pay takes per row.
+func perRow(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
 	b.Helper()
 	_, err := pool.Exec(b.Context(), `TRUNCATE outbox, reward_call, event_reward_allocation, event_entry`)
 	require.NoError(b, err)
@@ -75,7 +60,7 @@ func perSecond(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
 		require.NoError(b, pool.QueryRow(b.Context(), fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s`, table, condition)).Scan(&n))
 		require.Equal(b, rows, n, table)
 	}
-	return float64(rows) / took.Seconds()
+	return took.Seconds() * 1e6 / float64(rows)
 }
 
 // payAll runs the engine until nothing is left.

@@ -1,0 +1,129 @@
+// Package rounds compares a figure with its baseline on machines that differ and are shared with
+// other work: both are measured in alternating rounds, and the median of the rounds' ratios counts.
+package rounds
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Result is the outcome of a comparison, a row of a report.
+type Result struct {
+	Name string `json:"name"`
+	// What says what Value measures, Besides what Baseline measures. Both are costs: less is better.
+	What     string  `json:"what"`
+	Besides  string  `json:"besides"`
+	Unit     string  `json:"unit"`
+	Value    float64 `json:"value"`    // median over the rounds
+	Baseline float64 `json:"baseline"` // median over the rounds
+	// Ratio is the median of Baseline / Value over the rounds: more is better.
+	Ratio float64 `json:"ratio"`
+	// Must is the least ratio that is accepted, Aim the one to strive for.
+	Must float64 `json:"must"`
+	Aim  float64 `json:"aim"`
+	// Parts splits Value, by process for example, and adds what is not in it, as the stores' cost.
+	Parts map[string]float64 `json:"parts"`
+	// Limits are the most that parts may be.
+	Limits map[string]float64 `json:"limits,omitempty"`
+	Raw    []Round            `json:"rounds"`
+}
+
+// Round is one measurement of both.
+type Round struct {
+	Value    float64            `json:"value"`
+	Baseline float64            `json:"baseline"`
+	Parts    map[string]float64 `json:"parts"`
+}
+
+// OK reports whether the row reaches what it must, within its limits.
+func (r Result) OK() bool { return r.Ratio >= r.Must && len(r.Exceeded()) == 0 }
+
+// Exceeded names the parts that are above their limits, sorted.
+func (r Result) Exceeded() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		if part, ok := r.Parts[name]; !ok || part > r.Limits[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Side is one of the two things that a round measures. It returns the figure and its parts.
+type Side func(context.Context) (value float64, parts map[string]float64, err error)
+
+// Comparison measures round by round. The order of the sides alternates, so that neither always
+// runs after the other.
+type Comparison struct {
+	subject, baseline Side
+	rounds            []Round
+	turn              int
+}
+
+// New compares subject with baseline. Its first round warms up and is not kept.
+func New(ctx context.Context, subject, baseline Side) (*Comparison, error) {
+	c := &Comparison{subject: subject, baseline: baseline}
+	_, err := c.round(ctx)
+	return c, err
+}
+
+// Round measures both once.
+func (c *Comparison) Round(ctx context.Context) error {
+	r, err := c.round(ctx)
+	if err == nil {
+		c.rounds = append(c.rounds, r)
+	}
+	return err
+}
+
+func (c *Comparison) round(ctx context.Context) (r Round, err error) {
+	run := []func() error{
+		func() (err error) { r.Value, r.Parts, err = c.subject(ctx); return err },
+		func() (err error) { r.Baseline, _, err = c.baseline(ctx); return err },
+	}
+	if c.turn%2 == 1 {
+		slices.Reverse(run)
+	}
+	c.turn++
+	for _, do := range run {
+		if err := do(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// Result fills the rounds and their medians in. There must have been a round.
+func (c *Comparison) Result(r Result) Result {
+	r.Raw, r.Parts = c.rounds, map[string]float64{}
+	r.Value = median(c.rounds, func(r Round) float64 { return r.Value })
+	r.Baseline = median(c.rounds, func(r Round) float64 { return r.Baseline })
+	r.Ratio = median(c.rounds, func(r Round) float64 { return r.Baseline / r.Value })
+	for name := range c.rounds[0].Parts {
+		r.Parts[name] = median(c.rounds, func(r Round) float64 { return r.Parts[name] })
+	}
+	return r
+}
+
+func median(rounds []Round, of func(Round) float64) float64 {
+	v := make([]float64, len(rounds))
+	for i, r := range rounds {
+		v[i] = of(r)
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// Slower names the rows whose ratio is more than a fifth below that of an earlier report.
+func Slower(now, before []Result) []string {
+	var slower []string
+	for _, r := range now {
+		i := slices.IndexFunc(before, func(b Result) bool { return b.Name == r.Name })
+		if i >= 0 && r.Ratio < 0.8*before[i].Ratio {
+			slower = append(slower, fmt.Sprintf("%s: %.2f, before %.2f", r.Name, r.Ratio, before[i].Ratio))
+		}
+	}
+	return slower
+}

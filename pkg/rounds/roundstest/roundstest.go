@@ -1,0 +1,39 @@
+// Package roundstest lets a Go benchmark measure a row of `make bench`.
+package roundstest
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/rounds"
+)
+
+// ResultFile is the environment variable with the file that Compare writes its result to, as JSON.
+const ResultFile = "BENCH_RESULT"
+
+// Compare measures one round per iteration of the benchmark (-benchtime 7x: seven), after one that
+// warms up, and reports the medians.
+func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.Side) {
+	b.Helper()
+	c, err := rounds.New(b.Context(), subject, baseline)
+	require.NoError(b, err)
+	for b.Loop() {
+		require.NoError(b, c.Round(b.Context()))
+	}
+	r := c.Result(row)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(r.Value, "value")
+	b.ReportMetric(r.Baseline, "baseline")
+	b.ReportMetric(r.Ratio, "ratio")
+	for name, part := range r.Parts {
+		b.ReportMetric(part, name)
+	}
+	if path := os.Getenv(ResultFile); path != "" {
+		raw, err := json.Marshal(r)
+		require.NoError(b, err)
+		require.NoError(b, os.WriteFile(path, raw, 0o600))
+	}
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rounds/roundstest"
+	"urr.guru/scripts/backends"
+	"urr.guru/scripts/platform"
+)
+
+// benchmark is a Go benchmark that measures a row, with its baseline beside it.
+type benchmark struct {
+	row       string
+	directory string // relative to the checkout
+	name      string
+}
+
+func benchmarks() []benchmark {
+	return []benchmark{
+		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
+		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
+	}
+}
+
+// packageGroup is the rows of packages, without a platform.
+func packageGroup() group {
+	g := group{run: runBenchmarks}
+	for _, b := range benchmarks() {
+		g.rows = append(g.rows, b.row)
+	}
+	return g
+}
+
+func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) (err error) {
+	layout, err := platform.Find()
+	if err != nil {
+		return err
+	}
+	release, err := backends.New(layout, true, opts.Say).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release(context.WithoutCancel(ctx))) }()
+	for _, b := range benchmarks() {
+		if !slices.Contains(wanted, b.row) {
+			continue
+		}
+		r, err := b.run(ctx, layout, opts.Rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.row, err)
+		}
+		done(r)
+	}
+	return nil
+}
+
+func (b benchmark) run(ctx context.Context, layout platform.Layout, n int) (r rounds.Result, err error) {
+	file := filepath.Join(layout.State("bench"), b.row+".json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return r, err
+	}
+	defer func() { _ = os.Remove(file) }()
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+b.name+"$", "-benchtime", strconv.Itoa(n)+"x", "-timeout", "20m", ".") //nolint:gosec // constants
+	cmd.Dir = filepath.Join(layout.Root, b.directory)
+	cmd.Env = append(os.Environ(), roundstest.ResultFile+"="+file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, out)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return r, fmt.Errorf("the benchmark wrote no result: %w", err)
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("read the benchmark's result: %w", err)
+	}
+	return r, nil
+}
