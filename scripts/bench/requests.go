@@ -1,0 +1,248 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/config"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/sqs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+const (
+	workers = 3
+	// applicants of a round of accept, and the calls that wait for an answer at a time.
+	applicants, clients = 1500, 64
+	// settled requests of a round, of as many promotions as are settled at a time.
+	settled, promotions = 1600, 8
+)
+
+// requestGroup is the rows of event requests: ingest, and three replicas of worker.
+func requestGroup() group {
+	return group{rows: []string{"accept", "first_come_settle"}, run: runRequests}
+}
+
+func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) (err error) {
+	layout, err := platform.Find()
+	if err != nil {
+		return err
+	}
+	c := &calls{}
+	if c.dynamo, err = newCounter(ctx, layout.DynamoDBEndpoint()); err != nil {
+		return err
+	}
+	if c.sqs, err = newCounter(ctx, layout.SQSEndpoint()); err != nil {
+		return err
+	}
+	if c.relayed, err = newCounter(ctx, layout.DynamoDBEndpoint()); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.dynamo.close(), c.sqs.close(), c.relayed.close()) }()
+	return harness.Run(ctx, harness.Options{
+		Production: true, Services: []string{platform.Ingest, platform.Worker}, Replicas: map[string]int{platform.Worker: workers},
+		Env: map[string][]string{
+			platform.Ingest: {"DYNAMODB_ENDPOINT=" + c.dynamo.addr, "SQS_ENDPOINT=" + c.sqs.addr},
+			platform.Worker: {"DYNAMODB_ENDPOINT=" + c.relayed.addr},
+		},
+	}, func(ctx context.Context, p *harness.Platform) error {
+		r, err := newRequests(ctx, p, c)
+		if err != nil {
+			return err
+		}
+		for _, row := range []struct {
+			result            rounds.Result
+			subject, baseline rounds.Side
+		}{
+			{rounds.Result{
+				Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
+				Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
+			}, r.accept, r.acceptPlainly},
+			{rounds.Result{
+				Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
+				Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
+			}, r.settle, r.settlePlainly},
+		} {
+			if !slices.Contains(wanted, row.result.Name) {
+				continue
+			}
+			result, err := compare(ctx, opts.Rounds, row.result, row.subject, row.baseline)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row.result.Name, err)
+			}
+			done(result)
+		}
+		return nil
+	})
+}
+
+// calls count what the services call.
+type calls struct {
+	dynamo, sqs *counter // of ingest
+	relayed     *counter // DynamoDB, of worker
+}
+
+// requests measures both rows.
+type requests struct {
+	calls  *calls
+	store  asyncevent.Store
+	queue  *queue.Queue // of the workers
+	plain  *queue.Queue // of the baseline, which nobody else reads
+	ingest ingestv1.IngestServiceClient
+}
+
+func newRequests(ctx context.Context, p *harness.Platform, c *calls) (*requests, error) {
+	w := p.Wiring()
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.addr, Prefix: w.DynamoDBPrefix}
+	db, err := pkgdynamo.Open(ctx, tables)
+	if err != nil {
+		return nil, err
+	}
+	client, err := sqs.Open(ctx, sqs.Config{Region: tables.Region, Endpoint: c.sqs.addr})
+	if err != nil {
+		return nil, err
+	}
+	live := queue.Config{Name: w.RequestsQueue}
+	plain := queue.Config{Name: w.RequestsQueue + "-plain"}
+	if err := queue.Ensure(ctx, client, plain, time.Minute, false); err != nil {
+		return nil, err
+	}
+	conn, err := rpc.Dial(platform.Gateway, platform.Ingest, rpc.Peer{
+		Addr: p.Service(platform.Ingest).Addr(0), Key: config.Secret(w.Secrets.RPC[platform.Gateway+">"+platform.Ingest]),
+	}, rpc.WithTimeout(time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	return &requests{
+		calls: c, store: asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now},
+		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
+	}, nil
+}
+
+// promotion is a new one that takes everybody.
+func (r *requests) promotion(ctx context.Context) (*asyncevent.Promotion, error) {
+	now := r.store.Millis()
+	p := &asyncevent.Promotion{
+		EventID: ids.NewV7().String(), Title: "Bench", EventType: asyncevent.FirstCome, CapacityTotal: 1_000_000, OpensAt: now - 1000,
+		ClosesAt: now + time.Hour.Milliseconds(), Shards: 1, CreatedAt: now, Version: 1,
+	}
+	places := asyncevent.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: now}
+	tx := r.store.Begin()
+	tx.Put(asyncevent.Shared, p.Item(), asyncevent.Absent())
+	tx.Put(asyncevent.Shared, places.Item(), asyncevent.Absent())
+	return p, tx.Commit(ctx)
+}
+
+// await waits until n requests of the promotions have got a place.
+func (r *requests) await(ctx context.Context, n int, all ...*asyncevent.Promotion) error {
+	keys := make([]pkgdynamo.Item, len(all))
+	for i, p := range all {
+		keys[i] = asyncevent.CapacityKey(p.EventID)
+	}
+	for {
+		items, err := r.store.Read(ctx, keys...)
+		if err != nil {
+			return err
+		}
+		var taken int64
+		for _, key := range keys {
+			places, err := asyncevent.DecodeCapacity(items.Get(key))
+			if err != nil {
+				return err
+			}
+			taken += places.Total - places.Remaining
+		}
+		if taken >= int64(n) {
+			return nil
+		}
+		if !loop.Sleep(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// accept lets the clients apply through ingest.
+func (r *requests) accept(ctx context.Context) (float64, map[string]float64, error) {
+	tables, messages := r.calls.dynamo.read(), r.calls.sqs.read()
+	var calls float64
+	µs, err := r.apply(ctx, func(ctx context.Context, p *asyncevent.Promotion, user string) error {
+		out, err := r.ingest.Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: &commonv1.Caller{UserId: user}, EventId: p.EventID}}})
+		if err == nil && out.GetResults()[0].GetApplied() == nil {
+			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
+		}
+		return err
+	}, func() { calls = float64(r.calls.dynamo.since(tables) + r.calls.sqs.since(messages)) })
+	return µs, map[string]float64{"calls": calls / applicants}, err
+}
+
+// acceptPlainly is the baseline: the same reads and writes for each application alone.
+func (r *requests) acceptPlainly(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := r.apply(ctx, r.applyPlainly, func() {})
+	return µs, nil, err
+}
+
+// apply measures applications and then waits until the workers have settled them. applied is called
+// when all are answered.
+func (r *requests) apply(ctx context.Context, one func(context.Context, *asyncevent.Promotion, string) error, applied func()) (float64, error) {
+	p, err := r.promotion(ctx)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(clients)
+	for i := range applicants {
+		group.Go(func() error { return one(inner, p, fmt.Sprintf("bench-%d", i)) })
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	applied()
+	return float64(took.Microseconds()) / applicants, r.await(ctx, applicants, p)
+}
+
+// settle lets the workers settle requests that are in the table already.
+func (r *requests) settle(ctx context.Context) (float64, map[string]float64, error) {
+	all, err := r.fill(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	before := r.calls.relayed.read()
+	µs, err := r.drain(ctx, r.queue, all)
+	count := func(operations ...string) float64 {
+		return float64(r.calls.relayed.since(before, operations...)) / settled
+	}
+	return µs, map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
+}
+
+// settlePlainly is the baseline, with as many receivers as the workers have.
+func (r *requests) settlePlainly(ctx context.Context) (float64, map[string]float64, error) {
+	all, err := r.fill(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	receiving, stop := context.WithCancel(ctx)
+	defer stop()
+	var group errgroup.Group
+	for range workers * receivers {
+		group.Go(func() error { return r.receivePlainly(receiving) })
+	}
+	µs, err := r.drain(ctx, r.plain, all)
+	stop()
+	return µs, nil, errors.Join(err, group.Wait())
+}

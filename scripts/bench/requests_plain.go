@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/ids"
+)
+
+// receivers of each worker, by default.
+const receivers = 4
+
+// newRequest is a request of a user with its lock, as ingest stores it.
+func newRequest(tx *asyncevent.Tx, owner int, p *asyncevent.Promotion, user string, now int64) asyncevent.Request {
+	r := asyncevent.NewRequest(p, ids.NewV7().String(), user, now)
+	lock := asyncevent.Lock{EventID: r.EventID, UserID: user, RequestID: r.RequestID, CreatedAt: now, EndsAt: r.EndsAt}
+	tx.Put(owner, lock.Item(), asyncevent.Absent())
+	tx.Create(owner, r.Created())
+	return r
+}
+
+// applyPlainly is what accepting one application alone takes: the lock is read, the request is
+// stored, its message is sent, and that is recorded.
+func (r *requests) applyPlainly(ctx context.Context, p *asyncevent.Promotion, user string) error {
+	locked, err := r.store.Read(ctx, asyncevent.LockKey(p.EventID, user))
+	if err != nil || len(locked) > 0 {
+		return errors.Join(err, errors.New("the user has applied already"))
+	}
+	tx := r.store.Begin()
+	request := newRequest(tx, 0, p, user, r.store.Millis())
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	if err := r.queue.Send(ctx, []asyncevent.Outgoing{{Message: asyncevent.MessageOf(&request)}})[0]; err != nil {
+		return err
+	}
+	_, err = r.store.MarkQueued(ctx, []asyncevent.Request{request})
+	return err
+}
+
+// filled is promotions with requests whose messages are not sent yet.
+type filled struct {
+	promotions []*asyncevent.Promotion
+	messages   [][]asyncevent.Outgoing // of each promotion
+}
+
+func (r *requests) fill(ctx context.Context) (f filled, err error) {
+	f = filled{promotions: make([]*asyncevent.Promotion, promotions), messages: make([][]asyncevent.Outgoing, promotions)}
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range f.promotions {
+		group.Go(func() (err error) {
+			if f.promotions[i], err = r.promotion(ctx); err != nil {
+				return err
+			}
+			for len(f.messages[i]) < settled/promotions {
+				all, err := r.queued(ctx, f.promotions[i], queue.MaxBatch)
+				if err != nil {
+					return err
+				}
+				for _, request := range all {
+					f.messages[i] = append(f.messages[i], asyncevent.Outgoing{Message: asyncevent.MessageOf(&request)})
+				}
+			}
+			return nil
+		})
+	}
+	return f, group.Wait()
+}
+
+// queued stores n requests of new users as if their messages were in the queue.
+func (r *requests) queued(ctx context.Context, p *asyncevent.Promotion, n int) ([]asyncevent.Request, error) {
+	tx := r.store.Begin()
+	all := make([]asyncevent.Request, n)
+	for i := range all {
+		all[i] = newRequest(tx, i, p, ids.NewV7().String(), r.store.Millis())
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, err
+	}
+	return r.store.MarkQueued(ctx, all)
+}
+
+// drain sends the messages, and returns the µs per request until all are settled.
+func (r *requests) drain(ctx context.Context, to *queue.Queue, f filled) (float64, error) {
+	began := time.Now()
+	group, inner := errgroup.WithContext(ctx)
+	for _, messages := range f.messages {
+		group.Go(func() error {
+			for len(messages) > 0 {
+				n := min(queue.MaxBatch, len(messages))
+				if err := errors.Join(to.Send(inner, messages[:n])...); err != nil {
+					return err
+				}
+				messages = messages[n:]
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	err := r.await(ctx, settled, f.promotions...)
+	return float64(time.Since(began).Microseconds()) / settled, err
+}
+
+// receivePlainly settles messages one by one until ctx ends.
+func (r *requests) receivePlainly(ctx context.Context) error {
+	for {
+		messages, err := r.plain.Receive(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if err := r.settleOne(ctx, m); err != nil {
+				return err
+			}
+		}
+		if err := r.plain.Delete(ctx, messages); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// settleOne gives one request a place in a transaction of its own, based on one read.
+func (r *requests) settleOne(ctx context.Context, m asyncevent.Delivery) error {
+	message, err := asyncevent.DecodeMessage(m.Body)
+	if err != nil {
+		return err
+	}
+	capacityKey, requestKey := asyncevent.CapacityKey(message.EventID), asyncevent.RequestKey(message.RequestID)
+	items, err := r.store.Read(ctx, capacityKey, requestKey, asyncevent.LockKey(message.EventID, message.UserID))
+	if err != nil {
+		return err
+	}
+	places, err := asyncevent.DecodeCapacity(items.Get(capacityKey))
+	if err != nil {
+		return err
+	}
+	request, err := asyncevent.DecodeRequest(items.Get(requestKey))
+	if err != nil {
+		return err
+	}
+	now, after := r.store.Millis(), places
+	after.Remaining, after.UpdatedAt, after.SentAt = places.Remaining-1, now, max(places.SentAt, m.SentAt)
+	tx := r.store.Begin()
+	tx.Change(0, request.Settled(now, asyncevent.Succeeded, asyncevent.Success, m.SequenceNumber))
+	tx.Update(asyncevent.Shared, capacityKey, pkgdynamo.Diff(places.Item(), after.Item()), asyncevent.Condition{
+		Expression: "capacityRemaining = :before", Values: pkgdynamo.Item{":before": pkgdynamo.Number(places.Remaining)},
+	})
+	return tx.Commit(ctx)
+}
