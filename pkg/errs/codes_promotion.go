@@ -8,4 +8,6 @@ var (
 	ErrEntriesNotPublic  = declare(NotFound, "ENTRIES_NOT_PUBLIC", "The entries are not published yet")
 	ErrAnnouncementEarly = declare(Conflict, "ANNOUNCEMENT_EARLY", "The result is not announced yet")
 	ErrRequestNotFound   = declare(NotFound, "REQUEST_NOT_FOUND", "The request does not exist")
+	// Of an operator who would end a draw whose result may be known.
+	ErrDrawFixed = declare(Conflict, "DRAW_FIXED", "The draw can no longer be cancelled")
 )
