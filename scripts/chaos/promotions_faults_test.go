@@ -38,7 +38,7 @@ func (p *promotions) storeFaults(c awsproxy.Call) awsproxy.Fault {
 		return awsproxy.Canceled(c, p.below(max(1, len(c.Items()))), awsproxy.Conflict)
 	case transaction && p.percent(1):
 		return awsproxy.Canceled(c, p.below(max(1, len(c.Items()))), awsproxy.Capacity)
-	case transaction && strings.HasPrefix(c.Caller, platform.Worker) && p.percent(3):
+	case transaction && strings.HasPrefix(c.Caller, platform.Worker) && p.percent(12):
 		return awsproxy.Canceled(c, c.Find("REQ#", "META"), awsproxy.Validation)
 	default:
 		return awsproxy.Fault{}

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,7 +227,7 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 		time.Sleep(200 * time.Millisecond)
 		open, err := p.audit.Unsettled(ctx, eventID)
 		if err != nil || open > 0 {
-			return errors.Join(err, fmt.Errorf("%d requests are not settled", open))
+			return cmp.Or(err, fmt.Errorf("%d requests are not settled", open))
 		}
 		if got, err = p.audit.Get(ctx, eventID); err != nil {
 			return err

@@ -28,8 +28,8 @@ type Config struct {
 	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
 	// FailAfter is the age from which a request that the queue does not take fails.
 	FailAfter time.Duration `env:"INGEST_FAIL_AFTER, default=10m" min:"1s" max:"24h"`
-	// LostAfter is for how long the queue must have been empty, or how much later a message must have
-	// been sent that is settled, for an earlier message to count as lost, and a copy to be sent.
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
+	// another must have been sent that is settled, for the message to count as lost and be sent again.
 	LostAfter time.Duration `env:"INGEST_LOST_AFTER, default=5m" min:"1s" max:"24h"`
 }
 
