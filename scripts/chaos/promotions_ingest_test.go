@@ -68,6 +68,9 @@ func TestIngestDiesWhileAccepting(t *testing.T) {
 // TestQueueLosesMessages lets the queue lose messages that it has taken: each is sent again once it
 // is certain to be lost.
 func TestQueueLosesMessages(t *testing.T) {
+	if !*full {
+		t.Skip("ingest has a test of its own: make chaos P=QueueLosesMessages")
+	}
 	_, rng := order(t)
 	p := setupPromotions(t, rng, map[string][]string{platform.Ingest: {"INGEST_LOST_AFTER=1s", "INGEST_SEND_AFTER=1s"}})
 	eventID := p.open(onePlace)
