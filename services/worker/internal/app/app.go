@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgsqs "urr.guru/pkg/sqs"
@@ -41,12 +41,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("producer", producer.Close)
 
 	var relay *announce.Relay
-	store := dynamo.New(db, cfg.Dynamo, time.Now, func(partition int) { relay.Hint(partition) })
+	store := dynamo.New(db, cfg.Dynamo, failpoint.Now, func(partition int) { relay.Hint(partition) })
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)
 	settler := settle.New(store, queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue), settle.Options{
-		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: time.Now,
+		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: failpoint.Now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
 

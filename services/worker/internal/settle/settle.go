@@ -1,5 +1,6 @@
 // Package settle decides about requests in the order of the queue, exactly as many of a first-come
-// promotion as it has places, whatever process dies and however often a message is delivered.
+// promotion as it has places, whatever process dies and however often a message is delivered. Requests
+// to a lottery become entries, each once, until its draw ends that.
 package settle
 
 import (
@@ -35,6 +36,10 @@ func (e *ItemError) Unwrap() error { return e.Err }
 type Snapshot struct {
 	// Capacity of the promotion; nil when it has none.
 	Capacity *asyncevent.Capacity
+	// Group is the counter of the messages' group of a lottery.
+	Group asyncevent.EntryCounter
+	// Voided means that the lottery was cancelled.
+	Voided   bool
 	Requests map[string]asyncevent.Request
 	// Unreadable are requests whose item cannot be read, with the reason.
 	Unreadable map[string]error
@@ -49,6 +54,8 @@ type Settlement struct {
 	Capacity *asyncevent.Capacity
 	// Before is the number of places that was read.
 	Before int64
+	// SentAt, of a lottery, is when the queue got the latest of the group's messages that are settled.
+	SentAt int64
 }
 
 // Store reads and writes requests. Its errors are ErrChanged, ErrStoreAway, an ItemError, or others
@@ -121,7 +128,7 @@ type delivery struct {
 }
 
 // Handle settles a batch, each group by itself. After an error what is not settled is released, so
-// that it comes again.
+// that it comes again; after ErrStoreAway only some seconds later.
 func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
 	var order []string
 	groups := map[string][]delivery{}
@@ -239,11 +246,15 @@ func (s *Settler) count(ctx context.Context, r asyncevent.Request, code string, 
 	return s.store.Change(ctx, r.Attempted(s.millis(), asyncevent.Failure{Class: asyncevent.Retryable, Code: code, Message: cause.Error()}))
 }
 
-// giveBack releases messages together and returns the reason.
+// giveBack releases messages together and returns the reason. While the store does not answer they
+// stay hidden, for Run to try again.
 func (s *Settler) giveBack(ctx context.Context, all []delivery, after time.Duration, reason error) error {
 	received := make([]asyncevent.Delivery, len(all))
 	for i, d := range all {
 		received[i] = d.Delivery
+	}
+	if errors.Is(reason, ErrStoreAway) {
+		after = holdFor
 	}
 	// The messages come again by themselves later.
 	if err := s.queue.Release(context.WithoutCancel(ctx), received, after); err != nil {
