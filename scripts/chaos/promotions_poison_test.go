@@ -109,7 +109,7 @@ func (p *promotions) killSettlers(id string) awsproxy.Rule {
 		if !settles(c, id) {
 			return awsproxy.Fault{}
 		}
-		i, err := strconv.Atoi(strings.TrimPrefix(c.Caller, platform.Worker))
+		i, err := strconv.Atoi(strings.TrimPrefix(c.Caller, platform.Worker+"-"))
 		if err == nil {
 			err = syscall.Kill(p.Service(platform.Worker).PID(i), syscall.SIGKILL)
 		}
