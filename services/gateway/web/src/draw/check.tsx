@@ -96,6 +96,7 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
         </p>
         <Checked report={verdict.report} />
       </div>
+      <Trusted report={verdict.report} />
       {of.phase !== now.phase && <p>{t.moved}</p>}
       <Receipts receipts={verdict.report.receipts} />
     </>
@@ -103,7 +104,7 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
 }
 
 function Checked({ report }: { report: Report }) {
-  const { complete, rootSeenAt, seedWithheld, statement, terms, valueKnown, winners } = report;
+  const { complete, rootSeenAt, statement, terms, valueKnown, winners } = report;
   return (
     <ul>
       <li>{t.okTerms}</li>
@@ -111,10 +112,26 @@ function Checked({ report }: { report: Report }) {
       {valueKnown && terms.beacon && <li>{t.okBeacon}</li>}
       {complete && <li>{fill(t.okWinners, { n: formatNumber(winners) })}</li>}
       {statement && rootSeenAt > 0 && <li>{fill(t.okTime, { time: formatTime(isoTime(rootSeenAt)) })}</li>}
-      {statement && rootSeenAt === 0 && terms.beacon && <li>{t.timeClaimed}</li>}
-      {statement && !terms.beacon && <li>{t.noBeacon}</li>}
-      {seedWithheld && <li>{t.seedWithheld}</li>}
     </ul>
+  );
+}
+
+/** What was not verified. */
+function Trusted({ report }: { report: Report }) {
+  const { rootSeenAt, seedWithheld, statement, terms } = report;
+  if (!statement) return null;
+  const claims: string[] = [];
+  if (!terms.beacon) claims.push(t.noBeacon);
+  else if (rootSeenAt === 0) claims.push(t.timeClaimed);
+  if (seedWithheld) claims.push(t.seedWithheld);
+  return (
+    <>
+      {claims.map((claim) => (
+        <p class="notice" key={claim}>
+          {claim}
+        </p>
+      ))}
+    </>
   );
 }
 
