@@ -7,6 +7,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/token"
@@ -59,5 +60,5 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) lobbyKeys() (lobby.Keys, error) {
-	return lobby.ParseKeys(c.DrawSecret, c.DrawSigningKeys)
+	return lobby.ParseKeys(fairdraw.KeyConfig{DrawSecret: c.DrawSecret, DrawSigningKeys: c.DrawSigningKeys})
 }

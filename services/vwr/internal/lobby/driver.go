@@ -172,7 +172,7 @@ func (d *Driver) read(ctx context.Context, k Key) (run, error) {
 		}
 		r.statement = &st
 	}
-	r.missing = d.service.keys.Load().missing(&r.terms.commitment)
+	r.missing = d.service.keys.Load().missing(r.terms)
 	r.now = d.now()
 	return r, nil
 }
@@ -254,7 +254,7 @@ func (r *run) sign(ctx context.Context) error {
 	if c.Beacon != nil && r.now.Add(writeTimeout+fairdraw.RootLead).After(c.Beacon.TimeOf(r.statement.Round)) {
 		return r.stateEntries(ctx, r.statement.Root, r.statement.Count)
 	}
-	signed, err := fairdraw.SignStatement(r.service.keys.Load().signing, c, []byte(r.shuffle.Statement))
+	signed, err := fairdraw.SignStatement(r.service.keys.Load().Signing, c, []byte(r.shuffle.Statement))
 	if err != nil {
 		return err
 	}
@@ -268,8 +268,11 @@ func (r *run) sign(ctx context.Context) error {
 // draw fetches the beacon's round, and at the start publishes the result.
 func (r *run) draw(ctx context.Context) (again bool, err error) {
 	c, k := &r.terms.commitment, r.shuffle.Key
-	seed, known := fairdraw.Seed(r.service.keys.Load().seeds, c.SeedKID, k.EventID, r.terms.nonce)
+	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
 	// Without its key for a day the seed is replaced by zeros.
+	if !known {
+		seed = fairdraw.Hash{}
+	}
 	withheld := !known && c.Beacon != nil && !r.now.Before(c.Announced().Add(fairdraw.SeedDeadline))
 	if c.Beacon != nil {
 		round := r.statement.Round

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/config"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/token"
 	"urr.guru/services/vwr/internal/room"
@@ -17,37 +16,34 @@ const labelRequest = "urr/lobby-request"
 
 // Keys are the operator's keys of shuffles. The zero value has none: then no lobby can open.
 type Keys struct {
-	seeds    token.MACSet
+	fairdraw.Keys
+
 	requests token.MACSet
-	signing  token.SigningKeys
 }
 
-// ParseKeys reads DRAW_SECRET and DRAW_SIGNING_KEYS. Without both there are no keys.
-func ParseKeys(secret, signing config.Secret) (Keys, error) {
-	if secret == "" && signing == "" {
+// ParseKeys parses the secrets. Without both there are no keys.
+func ParseKeys(c fairdraw.KeyConfig) (Keys, error) {
+	if c.DrawSecret == "" && c.DrawSigningKeys == "" {
 		return Keys{}, nil
 	}
-	set, err := token.ParseKeySet(secret)
+	keys, err := c.Keys()
 	if err != nil {
-		return Keys{}, config.Invalid("DRAW_SECRET", secret, err.Error())
+		return Keys{}, err
 	}
-	k := Keys{seeds: set.Derive(fairdraw.LabelSeed), requests: set.Derive(labelRequest)}
-	if k.signing, err = token.ParseSigningKeys(signing); err != nil {
-		return Keys{}, config.Invalid("DRAW_SIGNING_KEYS", signing, err.Error())
-	}
-	return k, nil
+	set, err := token.ParseKeySet(c.DrawSecret)
+	return Keys{Keys: keys, requests: set.Derive(labelRequest)}, err
 }
 
 // present reports whether new lobbies can open.
-func (k Keys) present() bool { return k.signing.Current() != "" }
+func (k Keys) present() bool { return k.Signing.Current() != "" }
 
 // missing explains why a shuffle cannot go on; nil when the keys that it names are in the set.
-func (k Keys) missing(c *fairdraw.Commitment) error {
-	if _, ok := k.signing.KidOf(c.Public()); !ok {
-		return fairdraw.ErrNoKey
+func (k Keys) missing(t *terms) error {
+	if err := k.Complete(&t.commitment); err != nil {
+		return err
 	}
-	if _, ok := k.seeds.Sum(c.SeedKID); !ok {
-		return fmt.Errorf("the seed's key %q is not in DRAW_SECRET", c.SeedKID)
+	if _, ok := k.Seed(&t.commitment, t.nonce); !ok {
+		return fmt.Errorf("the seed's key %q is another one than when the lobby was opened", t.commitment.SeedKID)
 	}
 	return nil
 }

@@ -24,14 +24,14 @@ func (s *Service) Open(eventID string, terms room.LobbyTerms) (room.Lobby, *room
 	if !keys.present() {
 		return room.Lobby{}, nil, invalid("startsAt", errNoKeys.Error())
 	}
-	nonce, kid := fairdraw.NewNonce(), keys.seeds.Current()
-	seed, ok := fairdraw.Seed(keys.seeds, kid, eventID, nonce)
+	nonce, kid := fairdraw.NewNonce(), keys.Seeds.Current()
+	seed, ok := fairdraw.Seed(keys.Seeds, kid, eventID, nonce)
 	if !ok {
 		return room.Lobby{}, nil, room.ErrUnavailable
 	}
 	c := fairdraw.Commitment{
 		Algorithm: fairdraw.AlgorithmShuffle, EventID: eventID, CutoffAt: l.ClosesAt, AnnouncedAt: l.StartsAt,
-		SigningKey: fairdraw.Hash(keys.signing.Public(keys.signing.Current())),
+		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())),
 		SeedHash:   fairdraw.SeedHash(seed), SeedKID: kid,
 	}
 	if terms.Beacon != nil {

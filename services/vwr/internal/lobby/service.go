@@ -72,7 +72,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error
 		return Joined{}, unavailable(err)
 	}
 	keys := s.keys.Load()
-	if err := keys.missing(&t.commitment); err != nil {
+	if err := keys.missing(t); err != nil {
 		return Joined{}, room.ErrUnavailable.Wrap(err)
 	}
 	id, _ := keys.requestID(&t.commitment, k.Round, user) // its key is in the set
@@ -99,9 +99,9 @@ func (e Entry) record() room.Record {
 
 // receipt signs that the entry was accepted.
 func (k Keys) receipt(t *terms, e Entry) string {
-	kid, _ := k.signing.KidOf(t.commitment.Public())
+	kid, _ := k.Signing.KidOf(t.commitment.Public())
 	r := fairdraw.Receipt{EventID: e.EventID, RequestID: e.RequestID, At: e.JoinedAt, Commitment: t.hash}
-	return r.Sign(k.signing, kid)
+	return r.Sign(k.Signing, kid)
 }
 
 // active returns the cached state of an active event. Else it reads the state, since another replica
