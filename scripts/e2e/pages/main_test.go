@@ -140,6 +140,13 @@ func TestPages(t *testing.T) {
 	t.Run("CampaignStates", testCampaignStates)
 	t.Run("CampaignOpens", testCampaignOpens)
 	t.Run("CampaignUnavailable", testCampaignUnavailable)
+	t.Run("FirstCome", testFirstCome)
+	t.Run("PromotionStates", testPromotionStates)
+	t.Run("PromotionTrouble", testPromotionTrouble)
+	t.Run("Lottery", testLottery)
+	t.Run("LotteryResults", testLotteryResults)
+	t.Run("VerifiableDraws", testVerifiableDraws)
+	t.Run("SuspiciousDraws", testSuspiciousDraws)
 }
 
 // startPlatform bundles the pages, which are embedded into the gateway, and starts all services.

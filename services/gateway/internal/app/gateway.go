@@ -121,7 +121,9 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	pages, err := web.New(web.Config{Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin, Rewards: s.Reward != nil})
+	pages, err := web.New(web.Config{
+		Secure: cfg.SecureCookies, DevLogin: cfg.DevLogin, Rewards: s.Reward != nil, Promotions: s.Ingest != nil,
+	})
 	if err != nil {
 		return nil, err
 	}

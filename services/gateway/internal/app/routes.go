@@ -173,6 +173,12 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 	if e.rewards != nil {
 		routes = append(routes, row("page.campaign", "/rewards/{event_id}", edge.Public, edge.None, page("campaign")))
 	}
+	if e.promotions != nil {
+		routes = append(routes,
+			row("page.promotion", "/promo/{event_id}", edge.Public, edge.None, page("promo")),
+			row("page.draw", "/draws/{event_id}", edge.Public, edge.None, page("draw")),
+		)
+	}
 	return routes
 }
 

@@ -16,7 +16,7 @@ var templateFiles embed.FS
 
 // names of the pages made by the shell template; each has a module of the same name in the bundle
 // and a group of the same name in the catalogues.
-var names = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login", "campaign"}
+var names = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "login", "campaign", "promo", "draw"}
 
 // manifest describes the output of the bundler. Paths are URL paths.
 type manifest struct {

@@ -26,12 +26,13 @@ type shell struct {
 
 // pageData is the JSON block that the script of the page reads.
 type pageData struct {
-	Page     string                       `json:"page"`
-	Lang     string                       `json:"lang"`
-	DevLogin bool                         `json:"devLogin"`
-	Rewards  bool                         `json:"rewards"`
-	Clock    string                       `json:"clock"`
-	Strings  map[string]map[string]string `json:"strings"`
+	Page       string                       `json:"page"`
+	Lang       string                       `json:"lang"`
+	DevLogin   bool                         `json:"devLogin"`
+	Rewards    bool                         `json:"rewards"`
+	Promotions bool                         `json:"promotions"`
+	Clock      string                       `json:"clock"`
+	Strings    map[string]map[string]string `json:"strings"`
 }
 
 // frame holds what all pages have in common.
@@ -45,7 +46,7 @@ type frame struct {
 // render renders a page in one variant; refusal is nil except for the error page.
 func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.groups("common", "wait", "sale", "reward", name)
+	strings, err := c.groups("common", "wait", "sale", "reward", "request", name)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,9 @@ func (f *frame) render(name string, e entry, v variant, refusal *refusalText) ([
 	}
 	return execute(f.template, map[string]any{
 		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
-		"Data": pageData{Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Rewards: f.cfg.Rewards, Clock: f.clock, Strings: strings},
+		"Data": pageData{
+			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
+		},
 	})
 }
 

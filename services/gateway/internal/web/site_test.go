@@ -110,11 +110,13 @@ func TestRobots(t *testing.T) {
 		require.Equal(t, "public, max-age=86400", r.Header.Get("Cache-Control"))
 		robots := body(t, r)
 		require.Contains(t, robots, "User-agent: *\n")
-		for _, path := range []string{"/", "/events/demo", "/api/v1/events", "/api/v1/events/demo", "/assets/event-A.js", "/docs"} {
+		for _, path := range []string{"/", "/events/demo", "/api/v1/events", "/api/v1/events/demo", "/assets/event-A.js", "/docs",
+			"/promo/p1", "/draws/p1", "/api/v1/promotions", "/api/v1/promotions/p1", "/api/v1/draws/p1", "/api/v1/draws/p1/entries"} {
 			require.True(t, allowed(robots, path), path)
 		}
 		for _, path := range []string{
 			"/queue/demo", "/vwr/demo", "/checkout/r1", "/rewards/c1", "/my", "/login?returnTo=/my", "/events/demo/seats", "/events/demo/book",
+			"/api/v1/promotions/p1/me", "/api/v1/requests/r1",
 			"/api/v1/my/tickets", "/api/v1/stats/events/demo", "/vwr-api/vwr/status/demo",
 		} {
 			require.False(t, allowed(robots, path), path)

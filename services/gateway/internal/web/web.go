@@ -22,6 +22,8 @@ type Config struct {
 	DevLogin bool
 	// Rewards is set where campaigns and rewards are served.
 	Rewards bool
+	// Promotions is set where promotions and draws are served.
+	Promotions bool
 }
 
 // Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and

@@ -55,7 +55,8 @@ func serve(t *testing.T, files fs.FS, cfg web.Config) http.Handler {
 	for pattern, page := range map[string]http.Handler{
 		"/{$}": p.Page("events"), "/events/{eventId}": p.Page("event"), "/vwr/{eventId}": p.WaitingRoom, "/queue/{eventId}": p.Page("queue"),
 		"/events/{eventId}/seats": p.Page("seats"), "/events/{eventId}/book": p.Page("book"), "/checkout/{reservationId}": p.Page("checkout"),
-		"/my": p.Page("my"), "/rewards/{eventId}": p.Page("campaign"), "/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
+		"/my": p.Page("my"), "/rewards/{eventId}": p.Page("campaign"), "/promo/{eventId}": p.Page("promo"), "/draws/{eventId}": p.Page("draw"),
+		"/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
 	} {
 		mux.Handle(pattern, page)
 	}

@@ -14,6 +14,8 @@ export interface CallOptions {
   signal?: AbortSignal;
   // The time-out of the response.
   seconds?: number;
+  // Is told the response of a successful call, for its headers.
+  answered?: (answer: Response) => void;
 }
 
 /**
@@ -23,6 +25,7 @@ export interface CallOptions {
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const answer = await send(method, path, options);
   if (!answer.ok) throw await problemOf(answer);
+  options.answered?.(answer);
   if (answer.status === 204) return undefined as T;
   try {
     return (await answer.json()) as T;

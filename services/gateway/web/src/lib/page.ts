@@ -12,6 +12,8 @@ interface PageData {
   devLogin: boolean;
   // Whether campaigns and rewards are served.
   rewards: boolean;
+  // Whether promotions are served.
+  promotions: boolean;
   clock: string;
   strings: Partial<Catalogue>;
 }
@@ -19,7 +21,7 @@ interface PageData {
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
 /**
- * The sentences of a group in the page: "common", "wait", "sale", "reward" and that of the page.
+ * The sentences of a group in the page: "common", "wait", "sale", "reward", "request" and that of the page.
  */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];

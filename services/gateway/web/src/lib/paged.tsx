@@ -12,8 +12,9 @@ const limit = 30;
 
 interface PagedProps<T> {
   path: string;
-  // Text for an empty list.
-  none: string;
+  // Text for an empty list; without it an empty list shows nothing, not even its heading.
+  none?: string;
+  heading?: ComponentChildren;
   item: (item: T, reload: () => void) => ComponentChildren;
   // An order other than that of the API.
   order?: (items: T[]) => T[];
@@ -25,7 +26,7 @@ function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promi
 }
 
 /** The first page, and a button to load the next one. */
-export function Paged<T>({ path, none, item, order = (items) => items }: PagedProps<T>) {
+export function Paged<T>({ path, none, heading, item, order = (items) => items }: PagedProps<T>) {
   const first = useLoad((signal) => fetchPage<T>(path, "", signal));
   const [more, setMore] = useState<List<T>>();
   const [failure, setFailure] = useState<unknown>();
@@ -45,9 +46,10 @@ export function Paged<T>({ path, none, item, order = (items) => items }: PagedPr
     setMore(undefined);
     first.reload();
   };
-  if (items.length === 0) return <p class="card">{none}</p>;
+  if (items.length === 0) return none === undefined ? null : <p class="card">{none}</p>;
   return (
     <>
+      {heading}
       <ul class="cards">{order(items).map((i) => item(i, reload))}</ul>
       {failure !== undefined && <Failure failure={failure} />}
       {cursor && (

@@ -202,3 +202,49 @@ export interface Part {
   // Today's attendance, the draws of the period, or the wins; newest first.
   entries: Entry[];
 }
+
+export type PromotionStatus = "Scheduled" | "Open" | "Closed" | "Announced" | "Void";
+
+export interface Promotion {
+  eventId: string;
+  title: string;
+  eventType: "FIRST_COME" | "LOTTERY";
+  capacityTotal: number;
+  opensAt: string;
+  closesAt: string;
+  // Lottery: requests before it take part; when the result is published.
+  lotteryCutoffAt?: string;
+  announcedAt?: string;
+  status: PromotionStatus;
+  // Takes no requests at present, although it is open.
+  paused?: boolean;
+}
+
+/** A request to a promotion. Times are epoch milliseconds. */
+export interface EventRequest {
+  requestId: string;
+  eventId: string;
+  eventType: Promotion["eventType"];
+  status: "RECEIVED" | "QUEUED" | "PROCESSING" | "SUCCEEDED" | "REJECTED" | "FAILED_FINAL";
+  uiResult: "PENDING" | "SUCCESS" | "REJECTED" | "FAILED";
+  // Lottery.
+  uiPhase?: "COLLECTING" | "DRAWING" | "ANNOUNCED";
+  resultCode?: string;
+  requestedAt: number;
+  // First come: the place in the order of the queue, in digits with leading zeros.
+  queueSeq?: string;
+  errorCode?: string;
+  receipt?: string;
+}
+
+/** The answer to an application. */
+export interface Applied extends Pick<EventRequest, "requestId" | "status" | "uiResult" | "uiPhase" | "receipt"> {
+  // An earlier application made the request.
+  duplicate: boolean;
+}
+
+export interface StatusChange {
+  fromStatus?: string;
+  toStatus: EventRequest["status"];
+  occurredAt: number;
+}

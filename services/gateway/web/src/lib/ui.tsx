@@ -31,7 +31,7 @@ interface FailureProps {
 /** The text of a failure, with a reference for operators. */
 export function Failure({ failure, retry, retrying = false }: FailureProps) {
   const reference = failure instanceof Problem && failure.status >= 500 ? failure.body.requestId : undefined;
-  const unknown = failure instanceof Problem && ["EVENT_NOT_FOUND", "CAMPAIGN_NOT_FOUND"].includes(failure.code);
+  const unknown = failure instanceof Problem && ["EVENT_NOT_FOUND", "CAMPAIGN_NOT_FOUND", "PROMOTION_NOT_FOUND"].includes(failure.code);
   return (
     <Notice tone="bad">
       <p>

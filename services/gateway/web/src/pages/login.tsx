@@ -16,6 +16,7 @@ function Reason() {
     [/^\/events\/[^/]+\/(seats|book)$/, t.toChoice],
     [/^\/checkout\//, t.toCheckout],
     [/^\/rewards\//, t.toRewards],
+    [/^\/promo\//, t.toPromotion],
     [/^\/my$/, t.toMy],
   ];
   const path = new URL(returnTo, location.origin).pathname;

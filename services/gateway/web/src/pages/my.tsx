@@ -1,4 +1,4 @@
-// The reservations, tickets and rewards of the visitor.
+// The reservations, tickets, requests and rewards of the visitor.
 
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
@@ -7,14 +7,16 @@ import { formatMoney, formatTime } from "../lib/format";
 import { bySeat, groupByReservation } from "../lib/order";
 import { fill, page, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
+import { PromotionName, RequestBadge, requestText, Timeline } from "../lib/request";
 import { CampaignName, rewardText, StatusBadge } from "../lib/reward";
 import { start } from "../lib/start";
-import type { Reservation, Reward, Ticket } from "../lib/types";
+import type { EventRequest, Reservation, Reward, Ticket } from "../lib/types";
 import { Announce, Failure } from "../lib/ui";
 
 const t = strings("my");
 const common = strings("common");
 const words = strings("reward");
+const requests = strings("request");
 
 function TicketCard({ ticket }: { ticket: Ticket }) {
   const [copied, setCopied] = useState(false);
@@ -109,6 +111,20 @@ function RewardCard({ reward }: { reward: Reward }) {
   );
 }
 
+function RequestCard({ request }: { request: EventRequest }) {
+  return (
+    <li class="card">
+      <RequestBadge request={request} />
+      <h3>
+        <PromotionName eventId={request.eventId} />
+      </h3>
+      <p>{requestText(request)}</p>
+      <p class="muted">{fill(requests.requested, { time: formatTime(new Date(request.requestedAt).toISOString()) })}</p>
+      <Timeline key={request.uiResult} requestId={request.requestId} />
+    </li>
+  );
+}
+
 function My() {
   const [announcement, setAnnouncement] = useState("");
   return (
@@ -139,6 +155,16 @@ function My() {
           )}
         />
       </section>
+      {page.promotions && (
+        <section aria-labelledby="requests">
+          <h2 id="requests">{t.requests}</h2>
+          <Paged<EventRequest>
+            path="/my/requests"
+            none={t.noRequests}
+            item={(request) => <RequestCard key={request.requestId} request={request} />}
+          />
+        </section>
+      )}
       {page.rewards && (
         <section aria-labelledby="rewards">
           <h2 id="rewards">{t.rewards}</h2>

@@ -4,6 +4,8 @@ import { bls12_381 } from "@noble/curves/bls12-381.js";
 import { concat, hash, isHex, unhex } from "./bytes";
 import type { Beacon, Round } from "./types";
 
+export { firstAt, timeOf } from "./rounds";
+
 const schemes = {
   // Signatures in G1, keys in G2; and the reverse.
   "bls-unchained-g1-rfc9380": { signature: 48, key: 96, bls: bls12_381.shortSignatures, keys: bls12_381.G2.Point },
@@ -26,15 +28,6 @@ export function isChain(c: Beacon): boolean {
   } catch {
     return false;
   }
-}
-
-/** When a round is published, in ms. */
-export const timeOf = (c: Beacon, round: number): number => (c.genesis + (round - 1) * c.periodSeconds) * 1000;
-
-/** The first round that is published at a time, in ms, or later. */
-export function firstAt(c: Beacon, time: number): number {
-  const seconds = Math.ceil(time / 1000);
-  return seconds <= c.genesis ? 1 : Math.ceil((seconds - c.genesis) / c.periodSeconds) + 1;
 }
 
 /** Whether the chain's key signed the round. */

@@ -1,0 +1,212 @@
+package pages_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// drawVectors are the draws of the tests of pkg/fairdraw.
+type drawVectors struct {
+	Draw struct {
+		Document object
+		Entries  string
+		Receipts []string
+	}
+	Cases []struct {
+		Base, Name string
+		Changes    object
+		Entries    string
+		Fault      string
+	}
+}
+
+// drawServer is a proxy in front of the platform that publishes one of the draws.
+type drawServer struct {
+	t       *testing.T
+	vectors drawVectors
+	event   string
+
+	mu       sync.Mutex
+	document object
+	entries  []byte
+}
+
+// publishDraws starts the proxy with the finished draw.
+func publishDraws(t *testing.T) (base string, s *drawServer) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, "pkg/fairdraw/testdata/vectors.json"))
+	require.NoError(t, err)
+	s = &drawServer{t: t}
+	require.NoError(t, json.Unmarshal(raw, &s.vectors))
+	s.event, _ = s.vectors.Draw.Document["eventId"].(string)
+	s.publish("drawn")
+	path := "/api/v1/draws/" + s.event
+	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch r.URL.Path {
+		case path:
+			writeJSON(w, http.StatusOK, s.document)
+		case path + "/entries":
+			w.Header().Set("Content-Type", "application/octet-stream")
+			_, _ = w.Write(s.entries)
+		case "/api/v1/promotions/" + s.event:
+			writeJSON(w, http.StatusOK, object{"eventId": s.event, "title": "Autumn lottery", "eventType": "LOTTERY"})
+		default:
+			return false
+		}
+		return true
+	})
+	return base, s
+}
+
+// publish publishes the draw of a case, and returns the code of what is wrong with it.
+func (s *drawServer) publish(name string) (fault string) {
+	s.t.Helper()
+	for _, c := range s.vectors.Cases {
+		if c.Base != "draw" || c.Name != name {
+			continue
+		}
+		file := s.vectors.Draw.Entries
+		if c.Entries != "" {
+			file = c.Entries
+		}
+		entries, err := base64.StdEncoding.DecodeString(file)
+		require.NoError(s.t, err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.document, s.entries = maps.Clone(s.vectors.Draw.Document), entries
+		maps.Copy(s.document, c.Changes)
+		return c.Fault
+	}
+	require.Fail(s.t, "no such case", name)
+	return ""
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// verify presses the button and returns what the page says then.
+func (b *tab) verify() string {
+	b.t.Helper()
+	b.click("section:has(#check) button.wide:enabled")
+	b.waitFor("#verdict")
+	return b.text("#verdict")
+}
+
+// testVerifiableDraws: the page of a draw shows what is published so far, and verifies it, with the receipts
+// and the first statement that the browser has kept. The curves are loaded for the verification only.
+func testVerifiableDraws(t *testing.T) {
+	t.Parallel()
+	for _, p := range []variant{{phone, "ko"}, {desktop, "en"}} {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			says := words(t, p.lang)["draw"]
+			base, server := publishDraws(t)
+			b := openTab(t, base, p.device, p.lang)
+			server.publish("open")
+			b.visit("/draws/" + server.event)
+			b.waitForText(says["copyNone"])
+			require.Equal(t, strings.ReplaceAll(says["heading"], "{title}", "Autumn lottery"), b.text("h1"))
+			require.Contains(t, b.text("#app"), says["noReceipts"])
+			b.checkPage("open")
+			loaded := eval[int](b, scriptsLoaded)
+			require.Contains(t, b.verify(), says["goodSoFar"])
+			require.Greater(t, eval[int](b, scriptsLoaded), loaded, "the curves are a script of their own")
+
+			var receipts []object
+			for i, receipt := range server.vectors.Draw.Receipts {
+				receipts = append(receipts, object{"requestId": fmt.Sprint(i), "receipt": receipt})
+			}
+			b.store("urr-receipts-"+server.event, receipts)
+			server.publish("root")
+			b.reload()
+			b.waitForText(strings.ReplaceAll(says["ownReceipts"], "{n}", fmt.Sprint(len(receipts))))
+			require.Contains(t, b.verify(), says["goodSoFar"])
+			require.Contains(t, b.text("#receipts"), says["outEntered"])
+			require.NotContains(t, b.text("body"), says["copyNone"], "the statement is kept")
+
+			server.publish("drawn")
+			b.reload()
+			b.waitFor("ol.winners li")
+			verdict := b.verify()
+			require.Contains(t, verdict, says["good"])
+			require.Contains(t, verdict, says["timeClaimed"], "the browser saw the statement after the round")
+			require.Regexp(t, strings.ReplaceAll(regexp.QuoteMeta(says["outWon"]), `\{rank\}`, `[1-3]`), b.text("#receipts"))
+			b.checkPage("verified")
+
+			// The browser remembers the statement that it saw first.
+			fault := server.publish("second root")
+			b.reload()
+			b.waitForText(says["second"])
+			verdict = b.verify()
+			require.Contains(t, verdict, says["bad"])
+			require.Contains(t, verdict, says[fault])
+			require.Contains(t, verdict, "ROOT_SECOND")
+			b.checkPage("second root")
+		})
+	}
+}
+
+// testSuspiciousDraws: the page names the first thing that is wrong, and what the draw's form leaves
+// to trust.
+func testSuspiciousDraws(t *testing.T) {
+	parallelTab(t)
+	says := words(t, "en")["draw"]
+	base, server := publishDraws(t)
+	b := openTab(t, base, phone, "en")
+	show := func(name string) (fault string) {
+		fault = server.publish(name)
+		b.visit("/draws/" + server.event)
+		b.waitFor("section:has(#check) button.wide")
+		eval[bool](b, "(localStorage.clear(), true)") // each case is a draw of its own
+		b.reload()
+		b.waitFor("section:has(#check) button.wide")
+		return fault
+	}
+	for _, name := range []string{"removed entry", "false beacon value", "changed seed", "changed winner"} {
+		fault := show(name)
+		verdict := b.verify()
+		require.Contains(t, verdict, says["bad"], name)
+		require.Contains(t, verdict, says[fault], name)
+	}
+	show("without a beacon")
+	require.Contains(t, b.text("#app"), says["limitBeacon"])
+	require.Contains(t, b.verify(), says["noBeacon"])
+	b.checkPage("without a beacon")
+	show("void")
+	b.waitForText(says["void"])
+	require.Contains(t, b.verify(), says["goodSoFar"])
+	b.checkPage("void")
+	show("drawn")
+	b.click("section:has(#check) summary")
+	b.fill("#receipt-text", "AAAA")
+	require.Contains(t, b.verify(), says["badReceipt"])
+	b.visit("/draws/" + uniqueID("nowhere"))
+	b.waitFor("main .notice.bad")
+	b.checkPage("unknown")
+}
+
+const scriptsLoaded = `performance.getEntriesByType("resource").filter(e => e.name.endsWith(".js")).length`
+
+// store puts a value into the browser's storage of the site.
+func (b *tab) store(key string, value any) {
+	b.t.Helper()
+	raw, err := json.Marshal(value)
+	require.NoError(b.t, err)
+	eval[bool](b, fmt.Sprintf("(localStorage.setItem(%q, %q), true)", key, string(raw)))
+}

@@ -1,0 +1,60 @@
+// The receipts of the visitor's requests, and the copies of draws that this browser has seen. Both
+// outlive the session: they prove what the operator signed.
+
+import type { DrawDocument } from "./fairdraw";
+import { readStored, writeStored } from "./store";
+
+export interface StoredReceipt {
+  requestId: string;
+  receipt: string;
+}
+
+// Members of a household may share a browser; whoever floods the storage has its latest receipts.
+const maxReceipts = 20;
+const maxCopies = 6;
+
+const receiptsKey = (eventId: string): string => `urr-receipts-${eventId}`;
+const copiesKey = (eventId: string): string => `urr-draw-copies-${eventId}`;
+
+function readList<T>(key: string): T[] {
+  try {
+    const list: unknown = JSON.parse(readStored(localStorage, key) || "[]");
+    return Array.isArray(list) ? (list as T[]) : [];
+  } catch {
+    return []; // changed by something else: nothing can be read from it
+  }
+}
+
+export const readReceipts = (eventId: string): StoredReceipt[] => readList<StoredReceipt>(receiptsKey(eventId));
+
+/** Keeps a receipt; the first one of a request stays. */
+export function keepReceipt(eventId: string, requestId: string, receipt: string): void {
+  const known = readReceipts(eventId);
+  if (known.some((r) => r.requestId === requestId)) return;
+  writeStored(localStorage, receiptsKey(eventId), JSON.stringify([...known, { requestId, receipt }].slice(-maxReceipts)));
+}
+
+export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocument>(copiesKey(eventId));
+
+/**
+ * Keeps a copy of what is signed in a draw, with the time, when nothing like it has been seen before.
+ * A later copy never replaces an earlier one, since two that differ are proof of fraud. The time is
+ * that of the browser: the server's is a claim of the operator.
+ */
+export function keepCopy(document: DrawDocument): DrawDocument[] {
+  const { commitment, commitmentHash, eventId, phase, statement } = document;
+  const known = readCopies(eventId);
+  const seen = known.some((c) => c.commitment === commitment && c.statement?.statement === statement?.statement);
+  if (seen || known.length >= maxCopies) return known;
+  const copy: DrawDocument = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
+  if (statement) copy.statement = statement;
+  const copies = [...known, copy];
+  writeStored(localStorage, copiesKey(eventId), JSON.stringify(copies));
+  return copies;
+}
+
+/** Whether two copies contradict each other: other terms, or another statement. */
+export function differ(copies: DrawDocument[]): boolean {
+  const statements = new Set(copies.flatMap((c) => (c.statement ? [c.statement.statement] : [])));
+  return statements.size > 1 || new Set(copies.map((c) => c.commitment)).size > 1;
+}

@@ -1,0 +1,88 @@
+// A request to a promotion as text, on the page of its promotion and among the requests of the
+// visitor.
+
+import { useEffect, useState } from "preact/hooks";
+import { call } from "./api";
+import { formatTime } from "./format";
+import { fill, strings } from "./page";
+import type { EventRequest, List, Promotion, StatusChange } from "./types";
+import { NotLoaded, useLoad } from "./ui";
+
+const t = strings("request");
+const texts: Partial<Record<string, string>> = t;
+
+export const promotionPath = (eventId: string): string => `/promotions/${encodeURIComponent(eventId)}`;
+
+export const readPromotion = (eventId: string, signal?: AbortSignal): Promise<Promotion> =>
+  call<Promotion>("GET", promotionPath(eventId), signal ? { signal } : {});
+
+/** What became of a request so far. */
+export function requestText(request: EventRequest): string {
+  const { eventType, resultCode = "", status, uiPhase, uiResult } = request;
+  switch (uiResult) {
+    case "SUCCESS":
+      return eventType === "LOTTERY" ? t.won : t.place;
+    case "REJECTED":
+      return texts[resultCode] ?? t.notAccepted;
+    case "FAILED":
+      return fill(t.failed, { code: request.errorCode ?? resultCode });
+    default:
+      return texts[uiPhase ?? status] ?? status;
+  }
+}
+
+export function RequestBadge({ request }: { request: EventRequest }) {
+  const tone = request.uiResult === "SUCCESS" ? "good" : request.uiResult === "FAILED" ? "bad" : "";
+  return <p class={`badge ${tone}`}>{t[request.uiResult] ?? request.uiResult}</p>;
+}
+
+/** The state of a promotion in a few words. */
+export const promotionState = (promotion: Promotion): string =>
+  promotion.status === "Open" && promotion.paused ? t.Paused : (t[promotion.status] ?? promotion.status);
+
+/** The changes of a request's status, loaded when the visitor opens them. */
+export function Timeline({ requestId }: { requestId: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{t.timeline}</summary>
+      {open && <Changes requestId={requestId} />}
+    </details>
+  );
+}
+
+function Changes({ requestId }: { requestId: string }) {
+  const loaded = useLoad((signal) => call<List<StatusChange>>("GET", `/requests/${requestId}/timeline`, { signal }));
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
+  return (
+    <ol class="steps">
+      {loaded.value.items.map((change) => (
+        <li key={change.occurredAt}>
+          {texts[`step${change.toStatus}`] ?? change.toStatus}{" "}
+          <time class="muted" dateTime={new Date(change.occurredAt).toISOString()}>
+            {formatTime(new Date(change.occurredAt).toISOString())}
+          </time>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const titles = new Map<string, Promise<string>>();
+
+/** Reads the title of a promotion once; its id on failure. */
+function titleOf(eventId: string): Promise<string> {
+  let title = titles.get(eventId);
+  if (!title) {
+    title = readPromotion(eventId).then((promotion) => promotion.title, () => eventId);
+    titles.set(eventId, title);
+  }
+  return title;
+}
+
+/** The title of a promotion, as a link to its page. */
+export function PromotionName({ eventId }: { eventId: string }) {
+  const [title, setTitle] = useState(eventId);
+  useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
+  return <a href={`/promo/${eventId}`}>{title}</a>;
+}

@@ -1,0 +1,114 @@
+// A draw: its terms, how it went, and its verification in the browser.
+
+import { useEffect, useState } from "preact/hooks";
+import { Check } from "../draw/check";
+import { Limits, Result, Steps } from "../draw/parts";
+import { call, Problem } from "../lib/api";
+import { Download } from "../lib/download";
+import type { DrawDocument } from "../lib/fairdraw";
+import { setHeading } from "../lib/frame";
+import { fill, pathPart, strings } from "../lib/page";
+import { differ, keepCopy, readReceipts } from "../lib/receipts";
+import { readPromotion } from "../lib/request";
+import { decidingRound, isoTime, termsOf } from "../lib/drawn";
+import { formatTime } from "../lib/format";
+import { serverNow } from "../lib/now";
+import { start } from "../lib/start";
+import { Failure, NotLoaded, Notice, useLoad } from "../lib/ui";
+
+const t = strings("draw");
+const eventId = pathPart(1);
+
+interface State {
+  draw: DrawDocument;
+  // What this browser has seen of the draw, now included.
+  copies: DrawDocument[];
+  title: string;
+}
+
+async function readState(signal: AbortSignal): Promise<State> {
+  const path = `/draws/${encodeURIComponent(eventId)}`;
+  const draw = call<DrawDocument>("GET", path, { signal });
+  const title = readPromotion(eventId, signal).then((promotion) => promotion.title, (failure: unknown) => {
+    if (failure instanceof Problem) return ""; // the draw is shown without its title too
+    throw failure;
+  });
+  const [document, name] = await Promise.all([draw, title]);
+  return { draw: document, copies: keepCopy(document), title: name };
+}
+
+/** Seconds until the draw is read again: soon after what is due next, else seldom. */
+function untilChange({ draw }: State): number | undefined {
+  if (draw.phase === "SETTLED" || draw.phase === "VOID") return undefined;
+  const { announcedAt, cutoffAt } = termsOf(draw);
+  const due = [cutoffAt, decidingRound(draw)?.at, announcedAt].filter((at): at is number => at !== undefined && at > serverNow());
+  const next = due.length > 0 ? (Math.min(...due) - serverNow()) / 1000 + 1 + 2 * Math.random() : 15;
+  return Math.min(draw.phase === "OPEN" ? 300 : 30, next);
+}
+
+function Copies({ copies }: { copies: DrawDocument[] }) {
+  const first = copies.find((c) => c.statement);
+  const file = <Download name={`draw-${eventId}.json`} type="application/json" text={JSON.stringify(copies)} label={t.copySave} />;
+  return (
+    <section class="card" aria-labelledby="copies">
+      <h2 id="copies">{t.copies}</h2>
+      {differ(copies) && (
+        <Notice tone="bad">
+          <p>{t.second}</p>
+        </Notice>
+      )}
+      <p>{first ? fill(t.copySeen, { time: formatTime(isoTime(first.savedAt)) }) : t.copyNone}</p>
+      <p class="muted">{t.copyHelp}</p>
+      <p>{file}</p>
+    </section>
+  );
+}
+
+function DrawPage() {
+  const loaded = useLoad(readState, untilChange);
+  // Read once: pages of the same browser may add one meanwhile, but its text must not jump.
+  const [receipts] = useState(() => readReceipts(eventId));
+  const title = loaded.state === "ready" ? loaded.value.title : "";
+  useEffect(() => {
+    if (title) setHeading(fill(t.heading, { title }));
+  }, [title]);
+  if (loaded.state === "failed" && loaded.failure instanceof Problem && loaded.failure.status === 404) return <Unknown failure={loaded.failure} />;
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
+  const { copies, draw } = loaded.value;
+  return (
+    <>
+      {draw.phase === "VOID" && (
+        <Notice tone="bad">
+          <p>{t.void}</p>
+        </Notice>
+      )}
+      <div class="columns event">
+        <div>
+          <Steps draw={draw} />
+          <Result draw={draw} own={receipts.map((r) => r.requestId)} />
+        </div>
+        <div class="enter">
+          <Check draw={draw} copies={copies} receipts={receipts} />
+          <Copies copies={copies} />
+        </div>
+        <Limits draw={draw} />
+      </div>
+      <p>
+        <a href={`/promo/${eventId}`}>{t.toPromotion}</a>
+      </p>
+    </>
+  );
+}
+
+function Unknown({ failure }: { failure: Problem }) {
+  return (
+    <>
+      <Failure failure={failure} />
+      <p>
+        <a href={`/promo/${eventId}`}>{t.toPromotion}</a>
+      </p>
+    </>
+  );
+}
+
+start(DrawPage);

@@ -1,0 +1,150 @@
+// The visitor's own request: applying, its state, its receipt, and taking it back.
+
+import { useState } from "preact/hooks";
+import { follow } from "../lib/api";
+import { Download } from "../lib/download";
+import { loginPath, strings } from "../lib/page";
+import { readReceipts } from "../lib/receipts";
+import { RequestBadge, requestText, Timeline } from "../lib/request";
+import { serverNow } from "../lib/now";
+import type { EventRequest, Promotion } from "../lib/types";
+import { Failure, Notice } from "../lib/ui";
+import { apply, type Application, isLottery, withdraw } from "./state";
+
+const t = strings("promo");
+const request = strings("request");
+
+interface ApplyProps {
+  promotion: Promotion;
+  signedIn: boolean;
+  done: (application: Application) => void;
+  // Called after a failure: the promotion may have changed.
+  failed: () => void;
+}
+
+/** The button to apply, or the link to sign in. */
+export function Apply({ promotion, signedIn, done, failed }: ApplyProps) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const open = promotion.status === "Open" && !promotion.paused;
+  if (!signedIn) {
+    if (promotion.status !== "Open" && promotion.status !== "Scheduled") return null;
+    return (
+      <>
+        <p>
+          <a class="button wide" href={loginPath()}>
+            {t.signIn}
+          </a>
+        </p>
+        <p class="muted">{t.signInHelp}</p>
+      </>
+    );
+  }
+  const act = async () => {
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      done(await apply(promotion.eventId));
+    } catch (cause) {
+      if (follow(cause)) return;
+      setFailure(cause);
+      failed();
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      {failure !== undefined && <Failure failure={failure} />}
+      {failure !== undefined && open && <p>{t.tryAgain}</p>}
+      {open && (
+        <button type="button" class="wide" disabled={busy} onClick={() => void act()}>
+          {busy ? t.applying : t.apply}
+        </button>
+      )}
+    </>
+  );
+}
+
+interface OwnProps {
+  promotion: Promotion;
+  own: EventRequest;
+  // The visitor had applied before.
+  duplicate: boolean;
+  reload: () => void;
+}
+
+/** The request and what became of it. */
+export function Own({ promotion, own, duplicate, reload }: OwnProps) {
+  const pending = own.uiResult === "PENDING";
+  const tone = own.uiResult === "SUCCESS" ? "good" : own.uiResult === "FAILED" ? "bad" : "info";
+  const cancelled = promotion.status === "Void";
+  return (
+    <>
+      {duplicate && <Notice>{t.duplicate}</Notice>}
+      {!cancelled && <RequestBadge request={own} />}
+      {!cancelled && (
+        <Notice tone={tone}>
+          <p id="outcome">{requestText(own)}</p>
+        </Notice>
+      )}
+      {pending && !isLottery(promotion) && <p class="muted">{t.follow}</p>}
+      {isLottery(promotion) && <Receipt promotion={promotion} own={own} />}
+      {isLottery(promotion) && pending && <Withdraw promotion={promotion} own={own} done={reload} />}
+      {own.queueSeq && (
+        <p class="muted">
+          {request.order} {own.queueSeq.replace(/^0+(?=\d)/, "")}
+        </p>
+      )}
+      <Timeline key={own.uiResult} requestId={own.requestId} />
+    </>
+  );
+}
+
+/** The receipt, from the response or from the storage of this browser. */
+function Receipt({ promotion, own }: { promotion: Promotion; own: EventRequest }) {
+  const saved = readReceipts(promotion.eventId).find((r) => r.requestId === own.requestId)?.receipt;
+  const receipt = own.receipt ?? saved;
+  if (!receipt) return null;
+  return (
+    <section class="receipt" aria-labelledby="receipt">
+      <h3 id="receipt">{t.receipt}</h3>
+      <p>{t.receiptHelp}</p>
+      {saved && <p class="muted">{t.receiptSaved}</p>}
+      <p>
+        <Download name={`receipt-${own.requestId}.txt`} type="text/plain" text={`${receipt}\n`} label={t.receiptSave} />
+      </p>
+    </section>
+  );
+}
+
+function Withdraw({ promotion, own, done }: { promotion: Promotion; own: EventRequest; done: () => void }) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const possible = promotion.status === "Open" && Date.parse(promotion.lotteryCutoffAt ?? promotion.closesAt) > serverNow();
+  if (!possible && failure === undefined) return null;
+  const act = async () => {
+    if (!confirm(t.withdrawSure)) return;
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      await withdraw(own.requestId);
+    } catch (cause) {
+      if (follow(cause)) return;
+      setFailure(cause);
+    }
+    done();
+    setBusy(false);
+  };
+  return (
+    <>
+      {failure !== undefined && <Failure failure={failure} />}
+      {possible && (
+        <p>
+          <button type="button" class="quiet" disabled={busy} onClick={() => void act()}>
+            {busy ? t.withdrawing : t.withdraw}
+          </button>
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,118 @@
+// The calls of a promotion. Each can be repeated safely.
+
+import { call, once, Problem } from "../lib/api";
+import type { DrawDocument } from "../lib/fairdraw";
+import { hasSession } from "../lib/frame";
+import { serverNow } from "../lib/now";
+import { keepCopy, keepReceipt } from "../lib/receipts";
+import { promotionPath, readPromotion } from "../lib/request";
+import { readStored, writeStored } from "../lib/store";
+import type { Applied, EventRequest, Promotion } from "../lib/types";
+import { uuid } from "../lib/uuid";
+
+export interface State {
+  promotion: Promotion;
+  // Undefined without a session, and before the visitor applies.
+  own: EventRequest | undefined;
+  // Lottery, from the cutoff on.
+  draw: DrawDocument | undefined;
+  signedIn: boolean;
+  // Seconds after which the server advises to ask for the request again; 0 if it does not say.
+  advised: number;
+}
+
+export const isLottery = (promotion: Promotion): boolean => promotion.eventType === "LOTTERY";
+
+export async function readState(eventId: string, signal: AbortSignal): Promise<State> {
+  const [promotion, mine] = await Promise.all([readPromotion(eventId, signal), readOwn(eventId, signal)]);
+  const drawn = isLottery(promotion) && (promotion.status === "Closed" || promotion.status === "Announced");
+  return { promotion, draw: drawn ? await readDraw(eventId, signal) : undefined, ...mine };
+}
+
+const secondsOf = (answer: Response): number => Math.max(0, Number(answer.headers.get("Retry-After")) || 0);
+
+async function readOwn(eventId: string, signal: AbortSignal): Promise<Pick<State, "own" | "signedIn" | "advised">> {
+  let advised = 0;
+  if (!hasSession()) return { own: undefined, signedIn: false, advised };
+  try {
+    const answered = (answer: Response) => (advised = secondsOf(answer));
+    const own = await call<EventRequest>("GET", `${promotionPath(eventId)}/me`, { signal, answered });
+    if (own.receipt) keepReceipt(eventId, own.requestId, own.receipt);
+    return { own, signedIn: true, advised };
+  } catch (failure) {
+    if (!(failure instanceof Problem)) throw failure;
+    // An ended session: the promotion is still shown, with a link to sign in.
+    if (failure.status === 401 || failure.status === 404) return { own: undefined, signedIn: failure.status === 404, advised };
+    throw failure;
+  }
+}
+
+/** The draw as published. The page shows the promotion without it too, if it cannot be read. */
+async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocument | undefined> {
+  try {
+    const draw = await call<DrawDocument>("GET", `/draws/${encodeURIComponent(eventId)}`, { signal });
+    keepCopy(draw);
+    return draw;
+  } catch (failure) {
+    if (failure instanceof Problem) return undefined;
+    throw failure;
+  }
+}
+
+/**
+ * Seconds until the state is read again: at the opening, the end and the announcement, delayed by up
+ * to 2 s since everybody waits for them; and while the request is pending, as the server advises or
+ * more and more seldom.
+ */
+export function untilChange(state: State): number | undefined {
+  const { own, promotion } = state;
+  const now = serverNow();
+  const until = (time: string | undefined): number =>
+    Math.max(0, Date.parse(time ?? "") - now || 0) / 1000 + 1 + 2 * Math.random();
+  const waits: number[] = [];
+  if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt));
+  if (promotion.status === "Open") waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
+  if (promotion.status === "Closed" && isLottery(promotion)) waits.push(until(promotion.announcedAt), 15);
+  if (own?.uiResult === "PENDING" && (!own.uiPhase || own.uiPhase === "ANNOUNCED")) {
+    waits.push(state.advised || Math.min(30, Math.max(1, (now - own.requestedAt) / 5000)));
+  }
+  return waits.length > 0 ? Math.min(300, ...waits) : undefined;
+}
+
+const storedKey = (eventId: string): string => `urr-apply-${eventId}`;
+
+export interface Application {
+  applied: Applied;
+  advised: number;
+}
+
+/**
+ * Applies once. The key is kept until the response arrives, also across a reload: then the server
+ * knows a repeated call from a second application.
+ */
+export async function apply(eventId: string): Promise<Application> {
+  const key = readStored(sessionStorage, storedKey(eventId)) || uuid();
+  writeStored(sessionStorage, storedKey(eventId), key);
+  let advised = 0;
+  try {
+    const applied = await once<Applied>("POST", `${promotionPath(eventId)}/requests`, {
+      body: {},
+      headers: { "Idempotency-Key": key },
+      answered: (answer) => (advised = secondsOf(answer)),
+    });
+    writeStored(sessionStorage, storedKey(eventId), "");
+    if (applied.receipt) keepReceipt(eventId, applied.requestId, applied.receipt);
+    return { applied, advised };
+  } catch (failure) {
+    if (failure instanceof Problem && !failure.temporary) writeStored(sessionStorage, storedKey(eventId), "");
+    throw failure;
+  }
+}
+
+/** Takes the request back; repeated after a lost response it is gone already. */
+export const withdraw = (requestId: string): Promise<void> => call<void>("DELETE", `/requests/${requestId}`);
+
+/** The request that a response describes, until it is read in full. */
+export function requestOf({ eventId, eventType }: Promotion, { duplicate: _, ...request }: Applied): EventRequest {
+  return { ...request, eventId, eventType, requestedAt: serverNow() };
+}
