@@ -4,6 +4,7 @@ package tier1
 
 import (
 	"math"
+	"time"
 
 	"urr.guru/pkg/poll"
 )
@@ -36,5 +37,26 @@ func pollAfter(ahead int64) int64 {
 		return 10
 	default:
 		return 15
+	}
+}
+
+// Intervals of polls before the start, in seconds.
+const (
+	farPoll  = 30
+	nearPoll = 3
+)
+
+// LobbyPoll is the advised interval in seconds of an entry that waits for the start, in ms. Entries
+// come back when the room opens, spread over some seconds, and now and then before: an operator may
+// open the room for everybody. spread is a random number in [0, 1).
+func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
+	left := (startsAt-now.UnixMilli())/1000 + 1
+	switch {
+	case left <= nearPoll:
+		return poll.Spread(nearPoll, spread)
+	case left > farPoll:
+		return poll.Spread(farPoll, spread)
+	default:
+		return left + int64(spread*nearPoll)
 	}
 }

@@ -3,6 +3,7 @@ package tier1_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,5 +36,26 @@ func TestNextPoll(t *testing.T) {
 		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
 			require.Equal(t, want, tier1.NextPoll(c.ahead, spread), "%d ahead, spread %v", c.ahead, spread)
 		}
+	}
+}
+
+// Entries of a lobby come back at the start, not before, and spread over some seconds.
+func TestLobbyPoll(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_800_000_000_500)
+	for _, tt := range []struct {
+		left      time.Duration
+		low, high int64
+	}{
+		{time.Hour, 27, 33},
+		{30 * time.Second, 27, 33},
+		{29 * time.Second, 30, 32},
+		{10 * time.Second, 11, 13},
+		{2 * time.Second, 2, 4},
+		{-time.Minute, 2, 4},
+	} {
+		starts := now.Add(tt.left).UnixMilli()
+		require.GreaterOrEqual(t, tier1.LobbyPoll(starts, now, 0), tt.low, tt.left)
+		require.LessOrEqual(t, tier1.LobbyPoll(starts, now, 0.999), tt.high, tt.left)
 	}
 }

@@ -169,6 +169,9 @@ func (w Wiring) own(env map[string]string, s Service) {
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
+		env["VWR_LOBBY_LEAD"] = "80s"        // development does not wait for minutes
+		w.drawKeys(env)
+		env["BEACON_URLS"] = w.BeaconURL()
 	case Queue:
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:
@@ -197,5 +200,10 @@ func (w Wiring) own(env map[string]string, s Service) {
 // draws sets what the services of event requests share.
 func (w Wiring) draws(env map[string]string) {
 	env["REQUESTS_QUEUE"] = w.RequestsQueue
+	w.drawKeys(env)
+}
+
+// drawKeys sets the operator's keys of draws and shuffles.
+func (w Wiring) drawKeys(env map[string]string) {
 	env["DRAW_SECRET"], env["DRAW_SIGNING_KEYS"] = w.Secrets.Draw, w.Secrets.DrawSigning
 }

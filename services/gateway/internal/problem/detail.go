@@ -57,6 +57,10 @@ var details = map[string]sentences{
 	"VWR_INACTIVE":        {"There is no waiting room for this event right now. You can go straight on.", "현재 이 공연에는 대기실이 없습니다. 바로 이동하실 수 있습니다."},
 	"VWR_REQUEST_UNKNOWN": {"Your place in the waiting room has expired. Please get a new one.", "대기 순번이 만료되었습니다. 새 순번을 받아 주세요."},
 	"VWR_TOKEN_REQUIRED":  {"Please pass through the waiting room first.", "먼저 대기실을 통과해 주세요."},
+	"LOBBY_OPEN":          {"Places are given out when the waiting room opens.", "대기실이 열릴 때 순번이 정해집니다."},
+	"LOBBY_CLOSED":        {"You cannot join at present.", "지금은 참여할 수 없습니다."},
+	"LOBBY_FIXED":         {"The start of a running waiting room cannot be changed. Deactivate it first.", "운영 중인 대기실의 시작 시각은 변경할 수 없습니다. 먼저 비활성화해 주세요."},
+	"LOBBY_NOT_FOUND":     {"There is nothing to see about this draw yet.", "아직 공개된 추첨 정보가 없습니다."},
 
 	"PASS_USED":            {"This place in the waiting room was used by another account.", "이 대기 순번은 다른 계정에서 이미 사용했습니다."},
 	"QUEUE_TOKEN_REQUIRED": {"Please wait in line for this event first.", "먼저 대기열을 통과해 주세요."},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -14,6 +15,7 @@ import (
 	pkgrpc "urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/queue"
 	"urr.guru/services/vwr/internal/room"
@@ -36,6 +38,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, time.Now)
 	a.OnClose("store", store.Close)
+	entries := dynamo.NewLobbies(store)
+	a.OnClose("lobby entries", entries.Close)
 	claims := dynamo.NewClaims(store)
 	loads, rekeyQueue, err := dialQueue(a, cfg.Queue)
 	if err != nil {
@@ -44,18 +48,24 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 	cache := room.NewStateCache()
 	advancer := room.NewAdvancer(cache, store, claims, loads, time.Now, log)
-	service := room.NewService(cache, store, store, passes, claims, time.Now, rand.Float64)
-	admin := room.NewAdmin(cache, store, loads, time.Now)
+	keys, err := cfg.lobbyKeys()
+	if err != nil {
+		return err
+	}
+	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, time.Now)
+	driver := lobby.NewDriver(lobbies, lobby.NewSources(cfg.BeaconURLs, http.DefaultClient), log)
+	service := room.NewService(cache, store, store, passes, claims, lobbies, time.Now, rand.Float64)
+	admin := room.NewAdmin(cache, store, loads, lobbies, time.Now)
 	closer := room.NewCloser(cache, store, loads, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
-	vwrv1.RegisterVwrServiceServer(server, rpc.NewVisitors(service, cache, log))
-	vwrv1.RegisterVwrAdminServiceServer(server, rpc.NewOperators(admin))
+	vwrv1.RegisterVwrServiceServer(server, rpc.NewVisitors(service, lobbies, cache, log))
+	vwrv1.RegisterVwrAdminServiceServer(server, rpc.NewOperators(admin, lobbies))
 
-	unregister, err := registerMetrics(cache, advancer)
+	unregister, err := registerMetrics(cache, advancer, driver)
 	if err != nil {
 		return err
 	}
@@ -64,8 +74,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("claims", claims.Run)
 	a.Go("advancer", advancer.Run)
 	a.Go("closer", closer.Run)
+	a.Go("lobbies", driver.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		return errors.Join(passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
+		keys, err := next.lobbyKeys()
+		if err == nil {
+			lobbies.Rekey(keys)
+		}
+		return errors.Join(err, passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
 	})
 	// Readiness depends on the first read only: during a store outage polls are served from the
 	// cache, and every other replica has the same outage.

@@ -3,12 +3,15 @@ package app
 
 import (
 	"errors"
+	"time"
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/token"
+	"urr.guru/services/vwr/internal/lobby"
 )
 
 // Config is the service's environment.
@@ -26,6 +29,19 @@ type Config struct {
 	// TokenSecret signs tokens and tickets and makes request ids: kid:secret[,kid:secret…], each
 	// secret at least 32 bytes.
 	TokenSecret config.Secret `env:"VWR_TOKEN_SECRET, required"`
+
+	// LobbyLead is how long before the start a lobby closes. Less than 3m is for development only:
+	// fewer people can save the list of the entries before the beacon's value is known.
+	LobbyLead time.Duration `env:"VWR_LOBBY_LEAD, default=3m" min:"5s" max:"1h"`
+	// DrawSecret holds the keys that the seeds of shuffles are derived from, as in ingest and worker. A key must
+	// stay until every lobby with it has started. Without it and DRAW_SIGNING_KEYS no lobby can be opened.
+	DrawSecret config.Secret `env:"DRAW_SECRET"`
+	// DrawSigningKeys sign receipts and the lists of entries, as in ingest and worker: Ed25519, kid:seed[,kid:seed…]
+	// with 32 bytes in base64 each.
+	DrawSigningKeys config.Secret `env:"DRAW_SIGNING_KEYS"`
+	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as https://api.drand.sh; they
+	// need no trust.
+	BeaconURLs []string `env:"BEACON_URLS"`
 }
 
 // Validate checks what needs more than one variable, or more than a type.
@@ -37,5 +53,12 @@ func (c *Config) Validate() error {
 	if c.Queue.Addr != "" && c.Queue.Key == "" {
 		problems = append(problems, config.Missing("QUEUE_RPC_KEY", "the key of the pair vwr → queue, needed with QUEUE_ADDR"))
 	}
+	if _, err := c.lobbyKeys(); err != nil {
+		problems = append(problems, err)
+	}
 	return errors.Join(problems...)
+}
+
+func (c *Config) lobbyKeys() (lobby.Keys, error) {
+	return lobby.ParseKeys(fairdraw.KeyConfig{DrawSecret: c.DrawSecret, DrawSigningKeys: c.DrawSigningKeys})
 }

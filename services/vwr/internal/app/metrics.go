@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -14,6 +15,7 @@ import (
 type stateCollector struct {
 	cache    *room.StateCache
 	advancer *room.Advancer
+	driver   *lobby.Driver
 }
 
 var (
@@ -30,13 +32,20 @@ var (
 		"This replica's writes of serving counters: won, lost to another replica, failed.", []string{"result"}, nil)
 	claimsMissed = prometheus.NewDesc("urr_vwr_claims_missed_total",
 		"Reads of claims that failed: the event's share of claimed positions stays as it was.", nil, nil)
-	fallbacks = prometheus.NewDesc("urr_vwr_load_fallbacks_total",
+	lobbyEntries = prometheus.NewDesc("urr_vwr_lobby_entries", "Entries of an unfinished lobby.", eventLabel, nil)
+	lobbyLate    = prometheus.NewDesc("urr_vwr_lobby_late_seconds",
+		"Seconds since the start of a room whose lobby is not shuffled, so that nobody is served; 0 before the start.", eventLabel, nil)
+	drawKeyMissing = prometheus.NewDesc("urr_vwr_lobby_key_missing",
+		"1 while an unfinished lobby names a key that DRAW_SECRET or DRAW_SIGNING_KEYS of this replica lacks.", eventLabel, nil)
+	lobbyFailures  = prometheus.NewDesc("urr_vwr_lobby_failures_total", "Steps of lobbies that failed and are tried again.", nil, nil)
+	beaconFailures = prometheus.NewDesc("urr_vwr_beacon_failures_total", "Values of beacons that no source returned.", nil, nil)
+	fallbacks      = prometheus.NewDesc("urr_vwr_load_fallbacks_total",
 		"Steps that went by the rate because queue did not say how full tier 2 is.", nil, nil)
 )
 
 // registerMetrics registers a stateCollector with Prometheus until the returned function is called.
-func registerMetrics(sc *room.StateCache, a *room.Advancer) (func(context.Context) error, error) {
-	f := &stateCollector{cache: sc, advancer: a}
+func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (func(context.Context) error, error) {
+	f := &stateCollector{cache: sc, advancer: a, driver: d}
 	if err := prometheus.Register(f); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -49,7 +58,10 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer) (func(context.Contex
 // Describe implements prometheus.Collector.
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so all of them are listed.
-	for _, d := range []*prometheus.Desc{serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks} {
+	for _, d := range []*prometheus.Desc{
+		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks,
+		lobbyEntries, lobbyLate, drawKeyMissing, lobbyFailures, beaconFailures,
+	} {
 		out <- d
 	}
 }
@@ -75,6 +87,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(tierTwoFull, full, st.EventID)
 	}
+	f.collectLobbies(out)
 	stats := f.advancer.Stats()
 	for result, n := range map[string]int64{
 		"won": stats.Won.Load(), "lost": stats.Lost.Load(), "failed": stats.Failed.Load(),
@@ -83,4 +96,27 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(claimsMissed, prometheus.CounterValue, float64(stats.ClaimsMissed.Load()))
 	out <- prometheus.MustNewConstMetric(fallbacks, prometheus.CounterValue, float64(stats.Fallbacks.Load()))
+}
+
+func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
+	running := make(map[string]lobby.Key) // an event has one series: that of its latest round
+	progress := f.driver.Progress()
+	for k := range progress {
+		if k.Round > running[k.EventID].Round {
+			running[k.EventID] = k
+		}
+	}
+	for event, k := range running {
+		p := progress[k]
+		var missing float64
+		if p.KeyMissing {
+			missing = 1
+		}
+		for d, v := range map[*prometheus.Desc]float64{lobbyEntries: float64(p.Joined), lobbyLate: p.Late.Seconds(), drawKeyMissing: missing} {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, event)
+		}
+	}
+	stats := f.driver.Stats()
+	out <- prometheus.MustNewConstMetric(lobbyFailures, prometheus.CounterValue, float64(stats.Failures.Load()))
+	out <- prometheus.MustNewConstMetric(beaconFailures, prometheus.CounterValue, float64(stats.BeaconFailures.Load()))
 }

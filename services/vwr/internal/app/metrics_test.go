@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/telemetry/metricstest"
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -17,11 +18,12 @@ func TestMetricsOfActiveEvents(t *testing.T) {
 	for _, event := range []string{"metrics-1", "metrics-2"} {
 		cache := room.NewStateCache()
 		advancer := room.NewAdvancer(cache, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		driver := lobby.NewDriver(lobby.NewService(cache, nil, nil, nil, lobby.Keys{}, lobby.Schedule{}, time.Now), nil, nil)
 		c := room.Counters{
 			EventID: event, Active: true, Round: 7, Issued: 30, Serving: 12, Claimed: 9, Settings: room.DefaultSettings(),
 		}
 		cache.Merge(c)
-		unregister, err := registerMetrics(cache, advancer)
+		unregister, err := registerMetrics(cache, advancer, driver)
 		require.NoError(t, err)
 		require.Equal(t, map[string]float64{
 			"urr_vwr_serving": 12, "urr_vwr_issued": 30, "urr_vwr_waiting": 18, "urr_vwr_claimed": 9, "urr_vwr_rate": 0, "urr_vwr_configured_rate": 50,

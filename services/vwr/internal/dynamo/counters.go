@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -92,7 +93,7 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 		TableName:           &s.counters,
 		Key:                 counterKey(c.EventID),
 		UpdateExpression:    aws.String("SET " + attrServing + " = :to, " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(isActiveRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to"),
+		ConditionExpression: aws.String(isActiveRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to AND " + isShuffled),
 		ExpressionAttributeValues: item{
 			":from": num(c.Serving), ":to": num(to), ":now": num(s.now().UnixMilli()),
 			":round": num(int64(c.Round)), ":true": boolean(true),
@@ -102,8 +103,8 @@ func (s *Store) Serve(ctx context.Context, c room.Counters, to int64) error {
 	return conditional(err)
 }
 
-// Start opens a round and adds the event to the registry.
-func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round) error {
+// Start opens a round and adds the event to the registry. The lobby of an earlier round is removed.
+func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.Opening) error {
 	condition, values := "attribute_not_exists("+attrRound+")", settingValues(next.Settings)
 	if earlier != 0 {
 		condition = attrRound + " = :earlier AND " + attrActive + " = :false"
@@ -111,15 +112,24 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	}
 	values[":round"], values[":zero"] = num(int64(next.Round)), num(0)
 	values[":now"], values[":true"] = num(s.now().UnixMilli()), boolean(true)
+	update := "SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " + attrClaimed + " = :zero, " +
+		attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings
+	var more []types.TransactWriteItem
+	if opening == nil {
+		update += removeLobby
+	} else {
+		update += setLobby + removeProgress
+		maps.Copy(values, lobbyValues(next.Lobby))
+		more = s.opening(next, opening)
+	}
 	return s.transact(ctx, &types.Update{
-		TableName: &s.counters,
-		Key:       counterKey(next.EventID),
-		UpdateExpression: aws.String("SET " + attrIssued + " = :zero, " + attrServing + " = :zero, " + attrClaimed + " = :zero, " +
-			attrActive + " = :true, " + attrRound + " = :round, " + attrUpdated + " = :now, " + setSettings),
+		TableName:                 &s.counters,
+		Key:                       counterKey(next.EventID),
+		UpdateExpression:          &update,
 		ConditionExpression:       &condition,
 		ExpressionAttributeNames:  settingNames,
 		ExpressionAttributeValues: values,
-	}, "ADD", next.EventID)
+	}, "ADD", next.EventID, more...)
 }
 
 // Stop ends a round and removes the event from the registry.
@@ -135,19 +145,23 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 	}, "DELETE", eventID)
 }
 
-// transact writes an event's item and its registry entry in one transaction.
-func (s *Store) transact(ctx context.Context, event *types.Update, act, eventID string) error {
-	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Update: event},
-		{Update: &types.Update{
-			TableName:                 &s.counters,
-			Key:                       counterKey(registryID),
-			UpdateExpression:          aws.String(act + " #events :event"),
-			ExpressionAttributeNames:  map[string]string{"#events": attrRegistry},
-			ExpressionAttributeValues: item{":event": set(eventID)},
-		}},
-	}})
+// transact writes an event's item, its registry entry and more in one transaction.
+func (s *Store) transact(ctx context.Context, event *types.Update, act, eventID string, more ...types.TransactWriteItem) error {
+	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
+		{Update: event}, {Update: s.register(registryID, act, eventID)},
+	}, more...)})
 	return conditional(err)
+}
+
+// register adds a member to a registry (ADD), or removes it (DELETE).
+func (s *Store) register(id, act, member string) *types.Update {
+	return &types.Update{
+		TableName:                 &s.counters,
+		Key:                       counterKey(id),
+		UpdateExpression:          aws.String(act + " #events :event"),
+		ExpressionAttributeNames:  map[string]string{"#events": attrRegistry},
+		ExpressionAttributeValues: item{":event": set(member)},
+	}
 }
 
 // Configure changes the settings of an active round.

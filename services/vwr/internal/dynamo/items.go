@@ -13,8 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table. The names lobbyOpensAt, startsAt, proofOfWork (pre-queue) and
-// shards are reserved.
+// Attributes of the counters table. The names proofOfWork and shards are reserved.
 const (
 	attrEvent       = "eventId" // key
 	attrIssued      = "nextPosition"
@@ -129,6 +128,7 @@ func toCounters(it item) (room.Counters, error) {
 		c.Settings.Inlet = room.Inlet(s)
 	}
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
+	c.Lobby = toLobby(&r, c.Round)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
 	}

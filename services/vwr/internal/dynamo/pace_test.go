@@ -87,7 +87,7 @@ func openStore(t *testing.T) *Store {
 	require.NoError(t, Migrate(t.Context(), db, cfg))
 	s := New(db, cfg, MaxPerWrite, time.Now)
 	c := room.Counters{EventID: busy, Round: busyRound, Active: true, Settings: room.DefaultSettings()}
-	require.NoError(t, s.Start(t.Context(), c, 0))
+	require.NoError(t, s.Start(t.Context(), c, 0, nil))
 	return s
 }
 

@@ -193,7 +193,7 @@ func (s *Store) issue(ctx context.Context, k groupKey, n int64) (int64, error) {
 		TableName:           &s.counters,
 		Key:                 counterKey(k.eventID),
 		UpdateExpression:    aws.String("ADD " + attrIssued + " :n SET " + attrUpdated + " = :now"),
-		ConditionExpression: aws.String(isActiveRound),
+		ConditionExpression: aws.String(isActiveRound + " AND " + isSized),
 		ExpressionAttributeValues: item{
 			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)), ":true": boolean(true),
 		},

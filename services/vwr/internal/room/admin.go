@@ -13,8 +13,8 @@ type RoomStore interface {
 	ServingWriter
 	// Start opens a new round with all counters at 0 and adds the event to the registry of active
 	// events, in one transaction. The event must be inactive and in the given earlier round (0 =
-	// none).
-	Start(ctx context.Context, next Counters, earlier Round) error
+	// none). A round with a lobby has an opening, which is stored in the same transaction.
+	Start(ctx context.Context, next Counters, earlier Round, opening *Opening) error
 	// Configure changes the settings of an active round.
 	Configure(ctx context.Context, eventID string, round Round, s Settings) error
 	// Stop ends a round and removes the event from the registry, in one transaction.
@@ -30,15 +30,16 @@ type ServingWriter interface {
 
 // Admin implements the operators' calls. It is safe for concurrent use.
 type Admin struct {
-	cache *StateCache
-	rooms RoomStore
-	sales Sales
-	now   func() time.Time
+	cache   *StateCache
+	rooms   RoomStore
+	sales   Sales
+	lobbies Lobbies
+	now     func() time.Time
 }
 
 // NewAdmin returns an Admin.
-func NewAdmin(sc *StateCache, r RoomStore, s Sales, now func() time.Time) *Admin {
-	return &Admin{cache: sc, rooms: r, sales: s, now: now}
+func NewAdmin(sc *StateCache, r RoomStore, s Sales, l Lobbies, now func() time.Time) *Admin {
+	return &Admin{cache: sc, rooms: r, sales: s, lobbies: l, now: now}
 }
 
 // maxAttempts bounds the attempts of an operator's write. Visitors and the advancing replicas write
@@ -48,11 +49,15 @@ const maxAttempts = 8
 // Activate starts a new round for an inactive event, with default settings where none are given.
 // For an active event it only changes the given settings. A new round fails with ErrNoEvent when no
 // such event exists. When that cannot be checked, the round starts: an operator must be able to
-// open a waiting room while other services are overloaded.
+// open a waiting room while other services are overloaded. A new round with the terms of a lobby
+// begins with it; those of a running round cannot change (ErrLobbyFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if found && c.Active {
 			s, err := c.Settings.With(change)
+			if err == nil {
+				err = a.sameLobby(ctx, c, change.Lobby)
+			}
 			if err != nil || s == c.Settings {
 				return false, err
 			}
@@ -67,9 +72,35 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 		}
 		// The round must exceed every earlier one, including one started by a replica whose clock
 		// was ahead.
-		round := max(Round(a.now().UnixMicro()), c.Round+1)
-		return true, a.rooms.Start(ctx, Counters{EventID: eventID, Active: true, Round: round, Settings: s}, c.Round)
+		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s}
+		var opening *Opening
+		if change.Lobby.Given() {
+			if next.Lobby, opening, err = a.lobbies.Open(eventID, change.Lobby); err != nil {
+				return false, err
+			}
+		}
+		return true, a.rooms.Start(ctx, next, c.Round, opening)
 	})
+}
+
+// sameLobby fails with ErrLobbyFixed for terms that are not those of the running round. An operator
+// may repeat an activation.
+func (a *Admin) sameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
+	different := func(at time.Time, ms int64) bool { return !at.IsZero() && at.UnixMilli() != ms }
+	if different(t.OpensAt, c.Lobby.OpensAt) || different(t.StartsAt, c.Lobby.StartsAt) {
+		return c.Lobby.explain(ErrLobbyFixed)
+	}
+	if t.Beacon == nil {
+		return nil
+	}
+	if !c.Lobby.Exists() {
+		return ErrLobbyFixed
+	}
+	same, err := a.lobbies.SameBeacon(ctx, c.EventID, c.Round, t.Beacon)
+	if err == nil && !same {
+		err = c.Lobby.explain(ErrLobbyFixed)
+	}
+	return err
 }
 
 // Deactivate ends the round: everyone is admitted. It is idempotent. It fails with ErrInactive for
@@ -92,6 +123,9 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
 			return false, ErrInactive
+		}
+		if c.Lobby.Pending() {
+			return false, c.Lobby.NotYet()
 		}
 		step := n
 		if step <= 0 {

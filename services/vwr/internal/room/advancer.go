@@ -163,6 +163,9 @@ func (a *Advancer) Step(ctx context.Context) error {
 			tr = new(tracker)
 		}
 		trackers[c.EventID] = tr
+		if c.Lobby.Pending() {
+			continue // nobody is served before the shuffle, and the time until then earns nothing
+		}
 		tr.observe(c, now)
 		a.cache.SetRate(c.EventID, c.Round, math.Round(tr.meter.Rate()*100)/100)
 		slots <- struct{}{}

@@ -31,7 +31,7 @@ func newAdminFixture(t *testing.T) *adminFixture {
 	t.Helper()
 	now := clocktest.New(epoch).Now
 	h := &adminFixture{t: t, store: roomtest.NewMemory(now), cache: room.NewStateCache(), sales: roomtest.NewSales()}
-	h.Admin = room.NewAdmin(h.cache, h.store, h.sales, now)
+	h.Admin = room.NewAdmin(h.cache, h.store, h.sales, nil, now)
 	h.closer = room.NewCloser(h.cache, h.store, h.sales, slog.New(slog.DiscardHandler))
 	return h
 }

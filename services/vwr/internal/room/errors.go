@@ -19,6 +19,14 @@ var (
 	ErrInvalidSettings = errs.ErrInvalidRequest
 	// ErrNoEvent means that no event, promotion or campaign has that id.
 	ErrNoEvent = errs.ErrEventNotFound
+	// ErrLobbyOpen means that no positions are issued before the start of the room.
+	ErrLobbyOpen = errs.ErrLobbyOpen
+	// ErrLobbyClosed means that the lobby takes no entries at present, or that there is none.
+	ErrLobbyClosed = errs.ErrLobbyClosed
+	// ErrLobbyFixed means that a running round has another lobby.
+	ErrLobbyFixed = errs.ErrLobbyFixed
+	// ErrLobbyNotFound means that nothing is published about a lobby.
+	ErrLobbyNotFound = errs.ErrLobbyNotFound
 	// ErrUnavailable means that the store does not answer, or that the event changes too often; the
 	// caller may retry.
 	ErrUnavailable = errs.ErrUnavailable

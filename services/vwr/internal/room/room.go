@@ -48,6 +48,7 @@ type Change struct {
 	Interval    *time.Duration
 	Inlet       *Inlet
 	MaxInFlight *int64
+	Lobby       LobbyTerms // of a new round
 }
 
 // With returns the settings after a change. It fails with ErrInvalidSettings, which names the
@@ -85,6 +86,7 @@ type Counters struct {
 	Serving   int64 // the last position served; at most Issued
 	Claimed   int64 // served positions whose visitors have fetched a token
 	Settings  Settings
+	Lobby     Lobby
 	UpdatedAt time.Time
 }
 
@@ -96,8 +98,10 @@ type Record struct {
 	EventID   string
 	Round     Round
 	RequestID uuid.UUID
-	Position  int64  // from 1
-	Visitor   string // the id in the visitor's signed cookie
+	// Position is from 1; 0 for an entry of a lobby that has none yet.
+	Position int64
+	// Visitor is the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby.
+	Visitor string
 }
 
 // Load is the load of tier 2.

@@ -68,7 +68,15 @@ type Checked struct {
 	NextPoll       int64 // s
 	Token          string
 	TokenExpiresAt time.Time
-	Ticket         string // set when the request had none
+	Ticket         string // set when the request had none, or one without a position
+	// LobbyUntil is when positions are drawn, in ms, for who waits for that in the lobby; else 0.
+	LobbyUntil int64
+}
+
+// Caller is who asks: a visitor by the id in the signed cookie, and the user who is signed in.
+// Either may be empty.
+type Caller struct {
+	Visitor, User string
 }
 
 // Service implements the visitors' calls. It is safe for concurrent use.
@@ -78,22 +86,27 @@ type Service struct {
 	positions Positions
 	passes    Passes
 	claims    ClaimRecorder
+	lobbies   Lobbies
 	now       func() time.Time
 	jitter    func() float64 // random in [0, 1)
 }
 
 // NewService returns a Service.
-func NewService(sc *StateCache, r Reader, p Positions, s Passes, c ClaimRecorder, now func() time.Time, jitter func() float64) *Service {
-	return &Service{cache: sc, counters: r, positions: p, passes: s, claims: c, now: now, jitter: jitter}
+func NewService(
+	sc *StateCache, r Reader, p Positions, s Passes, c ClaimRecorder, l Lobbies, now func() time.Time, jitter func() float64,
+) *Service {
+	return &Service{cache: sc, counters: r, positions: p, passes: s, claims: c, lobbies: l, now: now, jitter: jitter}
 }
 
 // maxRoundChanges bounds how often a call starts over because the event's round has changed.
 const maxRoundChanges = 3
 
 // Assign issues the visitor's position in the event's round. Repetitions return the same position
-// at every replica. It fails with ErrInactive, ErrVisitorRequired, or ErrUnavailable when the
-// position could not be stored.
-func (s *Service) Assign(ctx context.Context, eventID, visitor string) (Assigned, error) {
+// at every replica. A user with an entry in the round's lobby gets the position of the entry. It
+// fails with ErrInactive, ErrVisitorRequired, ErrLobbyOpen before the start of a room with a lobby,
+// or ErrUnavailable when the position could not be stored.
+func (s *Service) Assign(ctx context.Context, eventID string, who Caller) (Assigned, error) {
+	visitor := who.Visitor
 	if visitor == "" {
 		return Assigned{}, ErrVisitorRequired
 	}
@@ -105,14 +118,19 @@ func (s *Service) Assign(ctx context.Context, eventID, visitor string) (Assigned
 		if !st.Active {
 			return Assigned{}, ErrInactive
 		}
+		if st.Lobby.Exists() {
+			rec, found, err := s.entered(ctx, st, who.User)
+			if err != nil {
+				return Assigned{}, err
+			}
+			if found {
+				return s.assigned(rec, st), nil
+			}
+		}
 		rec, takeErr := s.positions.Take(ctx, eventID, st.Round, visitor, s.passes.RequestIDs(eventID, st.Round, visitor))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
-			ahead := rec.Position - st.Serving
-			return Assigned{
-				Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
-				EstimatedWait: tier1.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: tier1.NextPoll(ahead, s.jitter()),
-			}, nil
+			return s.assigned(rec, st), nil
 		}
 		if !errors.Is(takeErr, ErrStale) {
 			return Assigned{}, takeErr
@@ -122,23 +140,39 @@ func (s *Service) Assign(ctx context.Context, eventID, visitor string) (Assigned
 	return Assigned{}, ErrUnavailable
 }
 
+func (s *Service) assigned(rec Record, st State) Assigned {
+	ahead := rec.Position - st.Serving
+	return Assigned{
+		Record: rec, Serving: st.Serving, Ticket: s.passes.Seal(rec),
+		EstimatedWait: tier1.EstimatedWait(ahead, st.Rate, st.Settings.Rate()), NextPoll: tier1.NextPoll(ahead, s.jitter()),
+	}
+}
+
 // Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
 // the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
 // visitor, or no position at all.
-func (s *Service) Check(ctx context.Context, eventID, visitor string, id uuid.UUID, ticket string) (Checked, error) {
-	if visitor == "" {
+func (s *Service) Check(ctx context.Context, eventID string, who Caller, id uuid.UUID, ticket string) (Checked, error) {
+	if who.Visitor == "" {
 		return Checked{}, ErrVisitorRequired
 	}
-	rec, err := s.record(ctx, eventID, visitor, id, ticket)
+	rec, err := s.record(ctx, eventID, who, id, ticket)
 	if err != nil {
 		return Checked{}, err
+	}
+	if rec.Position == 0 {
+		return s.checkEntry(ctx, rec)
 	}
 	st, err := s.stateForRecord(ctx, rec)
 	if err != nil {
 		return Checked{}, err
 	}
-	out := Checked{Position: rec.Position, Serving: st.Serving}
-	if ticket == "" {
+	return s.checked(rec, st, ticket == "")
+}
+
+// checked answers who has a position; sealed asks for a new ticket.
+func (s *Service) checked(rec Record, st State, sealed bool) (out Checked, err error) {
+	out = Checked{Position: rec.Position, Serving: st.Serving}
+	if sealed {
 		out.Ticket = s.passes.Seal(rec)
 	}
 	if st.Active && rec.Position > st.Serving {
@@ -157,43 +191,38 @@ func (s *Service) Check(ctx context.Context, eventID, visitor string, id uuid.UU
 	return out, nil
 }
 
-func (s *Service) record(ctx context.Context, eventID, visitor string, id uuid.UUID, ticket string) (Record, error) {
+func (s *Service) record(ctx context.Context, eventID string, who Caller, id uuid.UUID, ticket string) (Record, error) {
 	if ticket != "" {
-		rec, ok := s.passes.Open(eventID, visitor, ticket)
+		rec, ok := s.passes.Open(eventID, who.Visitor, ticket)
+		if !ok && who.User != "" {
+			rec, ok = s.passes.Open(eventID, UserVisitor(who.User), ticket)
+		}
 		if !ok || rec.RequestID != id {
 			return Record{}, ErrUnknown
 		}
 		return rec, nil
 	}
-	isOwn, err := s.isOwnID(ctx, eventID, visitor, id)
-	if err != nil {
-		return Record{}, err
+	// The cached round suffices: this replica may not know a round that another one began within the
+	// last second, but visitors of that round assign again and get the same position.
+	st, ok := s.cache.Get(eventID)
+	if !ok {
+		var err error
+		if st, err = s.refresh(ctx, eventID); err != nil {
+			return Record{}, err
+		}
 	}
-	if !isOwn {
-		return Record{}, ErrUnknown
+	// Made-up ids cost no read of a record.
+	if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, who.Visitor), id) {
+		return s.entry(ctx, st, who.User, id)
 	}
 	rec, found, err := s.positions.Find(ctx, eventID, id)
 	if err != nil {
 		return Record{}, err
 	}
-	if !found || rec.Visitor != visitor {
+	if !found || rec.Visitor != who.Visitor {
 		return Record{}, ErrUnknown
 	}
 	return rec, nil
-}
-
-// isOwnID reports whether id is one of the visitor's request ids in the cached round, so that
-// made-up ids cost no read of the record. This replica may not know a round that another one began
-// within the last second: visitors of that round assign again and get the same position.
-func (s *Service) isOwnID(ctx context.Context, eventID, visitor string, id uuid.UUID) (bool, error) {
-	st, ok := s.cache.Get(eventID)
-	if !ok {
-		var err error
-		if st, err = s.refresh(ctx, eventID); err != nil {
-			return false, err
-		}
-	}
-	return slices.Contains(s.passes.RequestIDs(eventID, st.Round, visitor), id), nil
 }
 
 // stateForRecord returns the cached state if it shows the position as served, since the counter

@@ -34,8 +34,8 @@ func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 	for i := range out {
 		b := room.NewStateCache()
 		out[i] = testReplica{
-			Service: room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 }),
-			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), now), cache: b,
+			Service: room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 }),
+			Admin:   room.NewAdmin(b, m, roomtest.NewSales(), nil, now), cache: b,
 		}
 	}
 	return m, out
@@ -64,14 +64,14 @@ func (d testReplica) advance(t *testing.T, n int64) room.State {
 
 func (d testReplica) assign(t *testing.T, visitor string) room.Assigned {
 	t.Helper()
-	a, err := d.Assign(t.Context(), "e", visitor)
+	a, err := d.Assign(t.Context(), "e", room.Caller{Visitor: visitor})
 	require.NoError(t, err, visitor)
 	return a
 }
 
 func (d testReplica) check(t *testing.T, visitor string, a room.Assigned, ticket string) room.Checked {
 	t.Helper()
-	c, err := d.Check(t.Context(), "e", visitor, a.RequestID, ticket)
+	c, err := d.Check(t.Context(), "e", room.Caller{Visitor: visitor}, a.RequestID, ticket)
 	require.NoError(t, err, visitor)
 	return c
 }
@@ -79,7 +79,7 @@ func (d testReplica) check(t *testing.T, visitor string, a room.Assigned, ticket
 func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)
-	_, err := d[0].Assign(t.Context(), "e", "a")
+	_, err := d[0].Assign(t.Context(), "e", room.Caller{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "before the activation")
 	d[0].activate(t)
 	first := d[0].assign(t, "a")
@@ -88,7 +88,7 @@ func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	// The other replica has not read the counters since the activation.
 	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
 	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
-	_, err = d[0].Assign(t.Context(), "e", "")
+	_, err = d[0].Assign(t.Context(), "e", room.Caller{Visitor: ""})
 	require.ErrorIs(t, err, room.ErrVisitorRequired)
 }
 
@@ -111,7 +111,7 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	// The cache suffices for served positions.
 	m.SetDown(true)
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
-	_, err := d[1].Check(t.Context(), "e", "b", b.RequestID, b.Ticket)
+	_, err := d[1].Check(t.Context(), "e", room.Caller{Visitor: "b"}, b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
 }
 
@@ -135,7 +135,7 @@ func TestCheckWithoutTicketReadsTheRecord(t *testing.T) {
 		"a ticket of another event":   {"other", "a", a.RequestID, a.Ticket},
 		"another visitor's ticket":    {"e", "thief", a.RequestID, a.Ticket},
 	} {
-		_, err := d[0].Check(t.Context(), ask.event, ask.visitor, ask.id, ask.ticket)
+		_, err := d[0].Check(t.Context(), ask.event, room.Caller{Visitor: ask.visitor}, ask.id, ask.ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, what)
 	}
 }
@@ -150,13 +150,13 @@ func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 	require.True(t, c.Admitted, "a closed room admits everyone")
 	require.NotEmpty(t, c.Token)
 	require.Zero(t, roomtest.Read(t, m, "e").Claimed, "whom a closed room lets through says nothing about the rate")
-	_, err := d[1].Assign(t.Context(), "e", "a")
+	_, err := d[1].Assign(t.Context(), "e", room.Caller{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "assign in a closed room")
 	two := d[0].activate(t)
 	require.Greater(t, two.Round, one.Round)
 	require.Equal(t, []int64{0, 0}, []int64{two.Issued, two.Serving})
 	for _, ticket := range []string{a.Ticket, ""} {
-		_, err := d[1].Check(t.Context(), "e", "a", a.RequestID, ticket)
+		_, err := d[1].Check(t.Context(), "e", room.Caller{Visitor: "a"}, a.RequestID, ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, "a position of the first round")
 	}
 	// This replica's cache has the first round; it must not issue positions of it.
@@ -200,7 +200,7 @@ func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	t.Parallel()
 	m, d := newReplicas(t, 1)
 	one := d[0].activate(t)
-	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), clocktest.New(epoch.Add(-time.Hour)).Now)}
+	behind := testReplica{Admin: room.NewAdmin(room.NewStateCache(), m, roomtest.NewSales(), nil, clocktest.New(epoch.Add(-time.Hour)).Now)}
 	behind.deactivate(t)
 	require.Greater(t, behind.activate(t).Round, one.Round)
 }
@@ -228,7 +228,7 @@ func TestAdminRetriesStaleWrites(t *testing.T) {
 	d[0].activate(t)
 	d[0].assign(t, "a")
 	c := &contendedStore{Memory: m, left: 5}
-	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), clocktest.New(epoch).Now)
+	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales(), nil, clocktest.New(epoch).Now)
 	st, err := admin.Advance(t.Context(), "e", 1)
 	require.NoError(t, err, "behind five others")
 	require.Equal(t, int64(1), st.Serving)
@@ -324,12 +324,12 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 	require.NoError(t, err)
 	store := &findCounter{Positions: m}
 	d := testReplica{
-		Service: room.NewService(cache, m, store, passes, m, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales(), now), cache: cache,
+		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales(), nil, now), cache: cache,
 	}
 	d.activate(t)
 	mine, theirs := d.assign(t, "a"), d.assign(t, "b")
 	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": theirs.RequestID} {
-		_, err := d.Check(t.Context(), "e", "a", id, "")
+		_, err := d.Check(t.Context(), "e", room.Caller{Visitor: "a"}, id, "")
 		require.ErrorIs(t, err, room.ErrUnknown, name)
 	}
 	require.Zero(t, store.finds)

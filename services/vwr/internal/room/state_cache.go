@@ -61,6 +61,7 @@ func merge(old, c Counters) Counters {
 		c.Issued = max(c.Issued, old.Issued)
 		c.Serving = max(c.Serving, old.Serving)
 		c.Claimed = max(c.Claimed, old.Claimed)
+		c.Lobby = c.Lobby.merge(old.Lobby)
 	}
 	return c
 }

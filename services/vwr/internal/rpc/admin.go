@@ -4,8 +4,11 @@ import (
 	"context"
 	"time"
 
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/rpc"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -16,18 +19,22 @@ const roleAdmin = "admin"
 type Operators struct {
 	vwrv1.UnimplementedVwrAdminServiceServer
 
-	admin *room.Admin
+	admin   *room.Admin
+	lobbies *lobby.Service
 }
 
 // NewOperators returns the server of the operators' calls.
-func NewOperators(a *room.Admin) *Operators { return &Operators{admin: a} }
+func NewOperators(a *room.Admin, l *lobby.Service) *Operators {
+	return &Operators{admin: a, lobbies: l}
+}
 
 // Activate starts a round, or changes the settings of the running one.
 func (o *Operators) Activate(ctx context.Context, req *vwrv1.ActivateRequest) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	return answer(o.admin.Activate(ctx, req.GetEventId(), change(req)))
+	st, err := o.admin.Activate(ctx, req.GetEventId(), change(req))
+	return o.answer(ctx, st, err)
 }
 
 // Deactivate ends the round: everyone is admitted.
@@ -35,7 +42,8 @@ func (o *Operators) Deactivate(ctx context.Context, req *vwrv1.DeactivateRequest
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	return answer(o.admin.Deactivate(ctx, req.GetEventId()))
+	st, err := o.admin.Deactivate(ctx, req.GetEventId())
+	return o.answer(ctx, st, err)
 }
 
 // Advance moves the serving counter manually.
@@ -43,7 +51,8 @@ func (o *Operators) Advance(ctx context.Context, req *vwrv1.AdvanceRequest) (*vw
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	return answer(o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize()))
+	st, err := o.admin.Advance(ctx, req.GetEventId(), req.GetBatchSize())
+	return o.answer(ctx, st, err)
 }
 
 // GetStatus reads the event's counters and settings.
@@ -51,7 +60,8 @@ func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) 
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	return answer(o.admin.Status(ctx, req.GetEventId()))
+	st, err := o.admin.Status(ctx, req.GetEventId())
+	return o.answer(ctx, st, err)
 }
 
 func change(req *vwrv1.ActivateRequest) room.Change {
@@ -64,12 +74,28 @@ func change(req *vwrv1.ActivateRequest) room.Change {
 		inlet := room.Inlet(req.GetInlet())
 		c.Inlet = &inlet
 	}
+	if at := req.GetLobbyOpensAt(); at != nil {
+		c.Lobby.OpensAt = at.AsTime()
+	}
+	if at := req.GetStartsAt(); at != nil {
+		c.Lobby.StartsAt = at.AsTime()
+	}
+	if b := req.GetBeacon(); b != nil {
+		c.Lobby.Beacon = &fairdraw.Beacon{Chain: beacon.Chain{
+			Scheme: b.GetScheme(), ChainHash: b.GetChainHash(), PublicKey: b.GetPublicKey(), Genesis: b.GetGenesis(), Period: b.GetPeriodSeconds(),
+		}}
+	}
 	return c
 }
 
-func answer(st room.State, err error) (*vwrv1.VwrStatus, error) {
+// answer adds the figures of the lobby. They are not worth an error: the act took effect.
+func (o *Operators) answer(ctx context.Context, st room.State, err error) (*vwrv1.VwrStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return status(st), nil
+	out := status(st)
+	if joined, phase, err := o.lobbies.Figures(ctx, st.Counters); err == nil {
+		out.LobbyEntries, out.LobbyPhase = joined, string(phase)
+	}
+	return out, nil
 }

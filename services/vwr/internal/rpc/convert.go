@@ -9,6 +9,9 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
+// phaseLobby is the phase of who waits in the lobby.
+const phaseLobby = "LOBBY"
+
 func assigned(a room.Assigned) *vwrv1.Assigned {
 	return &vwrv1.Assigned{
 		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: a.EstimatedWait,
@@ -27,6 +30,9 @@ func checked(c room.Checked) *vwrv1.Checked {
 	if c.Ticket != "" {
 		out.Ticket = proto.String(c.Ticket)
 	}
+	if c.LobbyUntil != 0 {
+		out.Phase, out.OpensAt = proto.String(phaseLobby), proto.Int64(c.LobbyUntil)
+	}
 	return out
 }
 
@@ -35,7 +41,7 @@ func counters(states []room.State) []*vwrv1.Counter {
 	for i, st := range states {
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
-			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(),
+			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: schedule(st.Lobby),
 		}
 	}
 	return out
@@ -47,6 +53,14 @@ func status(st room.State) *vwrv1.VwrStatus {
 		WaitingCount: st.Waiting(), UpdatedAt: st.UpdatedAt.UnixMilli(), ActivatedAt: int64(st.Round),
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
-		Claimed: st.Claimed, MeasuredRate: st.Rate,
+		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: schedule(st.Lobby),
 	}
+}
+
+// schedule is nil for a round without a lobby.
+func schedule(l room.Lobby) *vwrv1.Lobby {
+	if !l.Exists() {
+		return nil
+	}
+	return &vwrv1.Lobby{OpensAt: l.OpensAt, ClosesAt: l.ClosesAt, StartsAt: l.StartsAt, Sized: l.Sized, Shuffled: l.Shuffled}
 }

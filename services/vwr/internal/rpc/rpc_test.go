@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -44,10 +45,11 @@ func serve(t *testing.T) *fixture {
 	m, b := roomtest.NewMemory(now), room.NewStateCache()
 	out := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
-	service := room.NewService(b, m, m, passes, m, now, func() float64 { return 0.5 })
+	lobbies := lobby.NewService(b, m, nil, passes, lobby.Keys{}, lobby.Schedule{}, now)
+	service := room.NewService(b, m, m, passes, m, nil, now, func() float64 { return 0.5 })
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
-		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, b, log))
-		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), now)))
+		vwrv1.RegisterVwrServiceServer(r, rpc.NewVisitors(service, lobbies, b, log))
+		vwrv1.RegisterVwrAdminServiceServer(r, rpc.NewOperators(room.NewAdmin(b, m, roomtest.NewSales(), nil, now), lobbies))
 	})
 	b.MarkLoaded()
 	return &fixture{vwrv1.NewVwrServiceClient(conn), vwrv1.NewVwrAdminServiceClient(conn), m, b, out}

@@ -11,7 +11,9 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/services/vwr/internal/lobby"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -19,14 +21,15 @@ import (
 type Visitors struct {
 	vwrv1.UnimplementedVwrServiceServer
 
-	rooms *room.Service
-	cache *room.StateCache
-	log   *slog.Logger
+	rooms   *room.Service
+	lobbies *lobby.Service
+	cache   *room.StateCache
+	log     *slog.Logger
 }
 
 // NewVisitors returns the server of the visitors' calls and of the stream of counters.
-func NewVisitors(s *room.Service, sc *room.StateCache, log *slog.Logger) *Visitors {
-	return &Visitors{rooms: s, cache: sc, log: log}
+func NewVisitors(s *room.Service, l *lobby.Service, sc *room.StateCache, log *slog.Logger) *Visitors {
+	return &Visitors{rooms: s, lobbies: l, cache: sc, log: log}
 }
 
 // Assign issues a position to each item's visitor. Items run in parallel, so that their store calls
@@ -44,7 +47,7 @@ func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1
 }
 
 func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.Assigned, error) {
-	return v.rooms.Assign(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId())
+	return v.rooms.Assign(ctx, it.GetEventId(), who(rpc.CallerFrom(it)))
 }
 
 // Check tells each item's visitor whether they are admitted.
@@ -65,14 +68,22 @@ func (v *Visitors) check(ctx context.Context, it *vwrv1.CheckItem) (room.Checked
 	if err != nil {
 		return room.Checked{}, errs.ErrInvalidID.Wrap(err)
 	}
-	return v.rooms.Check(ctx, it.GetEventId(), rpc.CallerFrom(it).GetAnonId(), id, it.GetTicket())
+	return v.rooms.Check(ctx, it.GetEventId(), who(rpc.CallerFrom(it)), id, it.GetTicket())
+}
+
+func who(c *commonv1.Caller) room.Caller {
+	return room.Caller{Visitor: c.GetAnonId(), User: c.GetUserId()}
 }
 
 func outcome(c room.Checked) string {
-	if c.Admitted {
+	switch {
+	case c.Admitted:
 		return "admitted"
+	case c.LobbyUntil != 0:
+		return "lobby"
+	default:
+		return "waiting"
 	}
-	return "waiting"
 }
 
 // GetCounters reads the named events from the table.

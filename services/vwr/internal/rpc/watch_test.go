@@ -82,7 +82,7 @@ func startWatch(t *testing.T, b *room.StateCache) <-chan sent {
 	ctx, stop := context.WithCancel(t.Context())
 	r := streamRecorder{ctx: ctx, start: time.Now(), sent: make(chan sent, 1000)}
 	done := make(chan error, 1)
-	go func() { done <- rpc.NewVisitors(nil, b, slog.New(slog.DiscardHandler)).WatchCounters(nil, r) }()
+	go func() { done <- rpc.NewVisitors(nil, nil, b, slog.New(slog.DiscardHandler)).WatchCounters(nil, r) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)

@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -597,7 +598,11 @@ type Checked struct {
 	Ticket *string `protobuf:"bytes,9,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
 	// Where the event's sale stands, as in Place of urr.queue.v1. Filled in by the gateway, which
 	// queue tells it.
-	SaleStatus    *string `protobuf:"bytes,10,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	SaleStatus *string `protobuf:"bytes,10,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
+	// "LOBBY" for who has joined the lobby and has no position yet.
+	Phase *string `protobuf:"bytes,11,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
+	// With phase: when positions are drawn and the room opens, epoch milliseconds.
+	OpensAt       *int64 `protobuf:"varint,12,opt,name=opens_at,json=opensAt,proto3,oneof" json:"opens_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +707,653 @@ func (x *Checked) GetSaleStatus() string {
 	return ""
 }
 
+func (x *Checked) GetPhase() string {
+	if x != nil && x.Phase != nil {
+		return *x.Phase
+	}
+	return ""
+}
+
+func (x *Checked) GetOpensAt() int64 {
+	if x != nil && x.OpensAt != nil {
+		return *x.OpensAt
+	}
+	return 0
+}
+
+type JoinRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*JoinItem            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *JoinRequest) GetItems() []*JoinItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type JoinItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinItem) Reset() {
+	*x = JoinItem{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinItem) ProtoMessage() {}
+
+func (x *JoinItem) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinItem.ProtoReflect.Descriptor instead.
+func (*JoinItem) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *JoinItem) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *JoinItem) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type JoinResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*JoinResult          `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinResponse) Reset() {
+	*x = JoinResponse{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinResponse) ProtoMessage() {}
+
+func (x *JoinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
+func (*JoinResponse) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *JoinResponse) GetResults() []*JoinResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type JoinResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Result:
+	//
+	//	*JoinResult_Joined
+	//	*JoinResult_Problem
+	Result        isJoinResult_Result `protobuf_oneof:"result"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinResult) Reset() {
+	*x = JoinResult{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinResult) ProtoMessage() {}
+
+func (x *JoinResult) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinResult.ProtoReflect.Descriptor instead.
+func (*JoinResult) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *JoinResult) GetResult() isJoinResult_Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *JoinResult) GetJoined() *Joined {
+	if x != nil {
+		if x, ok := x.Result.(*JoinResult_Joined); ok {
+			return x.Joined
+		}
+	}
+	return nil
+}
+
+func (x *JoinResult) GetProblem() *v1.Problem {
+	if x != nil {
+		if x, ok := x.Result.(*JoinResult_Problem); ok {
+			return x.Problem
+		}
+	}
+	return nil
+}
+
+type isJoinResult_Result interface {
+	isJoinResult_Result()
+}
+
+type JoinResult_Joined struct {
+	Joined *Joined `protobuf:"bytes,1,opt,name=joined,proto3,oneof"`
+}
+
+type JoinResult_Problem struct {
+	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3,oneof"`
+}
+
+func (*JoinResult_Joined) isJoinResult_Result() {}
+
+func (*JoinResult_Problem) isJoinResult_Result() {}
+
+// The answer to the user, as JSON.
+type Joined struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// When positions are drawn and the room opens, epoch milliseconds.
+	OpensAt int64 `protobuf:"varint,2,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	// When the lobby closes, epoch milliseconds.
+	ClosesAt int64 `protobuf:"varint,3,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// For check; compact, signed, base64url.
+	Ticket string `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// Signed proof of the entry for third parties (pkg/fairdraw), base64url.
+	Receipt       string `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Joined) Reset() {
+	*x = Joined{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Joined) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Joined) ProtoMessage() {}
+
+func (x *Joined) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Joined.ProtoReflect.Descriptor instead.
+func (*Joined) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Joined) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Joined) GetOpensAt() int64 {
+	if x != nil {
+		return x.OpensAt
+	}
+	return 0
+}
+
+func (x *Joined) GetClosesAt() int64 {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return 0
+}
+
+func (x *Joined) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *Joined) GetReceipt() string {
+	if x != nil {
+		return x.Receipt
+	}
+	return ""
+}
+
+type GetShuffleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShuffleRequest) Reset() {
+	*x = GetShuffleRequest{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShuffleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShuffleRequest) ProtoMessage() {}
+
+func (x *GetShuffleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShuffleRequest.ProtoReflect.Descriptor instead.
+func (*GetShuffleRequest) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetShuffleRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type GetShuffleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The document of pkg/fairdraw, as JSON.
+	Document      []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShuffleResponse) Reset() {
+	*x = GetShuffleResponse{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShuffleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShuffleResponse) ProtoMessage() {}
+
+func (x *GetShuffleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShuffleResponse.ProtoReflect.Descriptor instead.
+func (*GetShuffleResponse) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetShuffleResponse) GetDocument() []byte {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+type GetShuffleEntriesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// In bytes; the answer has at most 1 MiB.
+	Offset        int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShuffleEntriesRequest) Reset() {
+	*x = GetShuffleEntriesRequest{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShuffleEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShuffleEntriesRequest) ProtoMessage() {}
+
+func (x *GetShuffleEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShuffleEntriesRequest.ProtoReflect.Descriptor instead.
+func (*GetShuffleEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetShuffleEntriesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetShuffleEntriesRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type GetShuffleEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted request ids of 16 bytes each.
+	Entries []byte `protobuf:"bytes,1,opt,name=entries,proto3" json:"entries,omitempty"`
+	// Bytes of all entries.
+	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// The signed Merkle root of all entries, in hex.
+	Root          string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShuffleEntriesResponse) Reset() {
+	*x = GetShuffleEntriesResponse{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShuffleEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShuffleEntriesResponse) ProtoMessage() {}
+
+func (x *GetShuffleEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShuffleEntriesResponse.ProtoReflect.Descriptor instead.
+func (*GetShuffleEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetShuffleEntriesResponse) GetEntries() []byte {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *GetShuffleEntriesResponse) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *GetShuffleEntriesResponse) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+type GetShuffleProofRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShuffleProofRequest) Reset() {
+	*x = GetShuffleProofRequest{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShuffleProofRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShuffleProofRequest) ProtoMessage() {}
+
+func (x *GetShuffleProofRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShuffleProofRequest.ProtoReflect.Descriptor instead.
+func (*GetShuffleProofRequest) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetShuffleProofRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetShuffleProofRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// As JSON: the proof of pkg/fairdraw and the rank.
+type ShuffleProof struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the entry's leaf, from 0.
+	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Leaves of the tree.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The hashes from the leaf up, in hex.
+	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
+	// From 1, which is the position; absent before the shuffle.
+	Rank          *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShuffleProof) Reset() {
+	*x = ShuffleProof{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShuffleProof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShuffleProof) ProtoMessage() {}
+
+func (x *ShuffleProof) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShuffleProof.ProtoReflect.Descriptor instead.
+func (*ShuffleProof) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ShuffleProof) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ShuffleProof) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ShuffleProof) GetPath() []string {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *ShuffleProof) GetRank() int64 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 type WatchCountersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -710,7 +1362,7 @@ type WatchCountersRequest struct {
 
 func (x *WatchCountersRequest) Reset() {
 	*x = WatchCountersRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[10]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +1374,7 @@ func (x *WatchCountersRequest) String() string {
 func (*WatchCountersRequest) ProtoMessage() {}
 
 func (x *WatchCountersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[10]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +1387,7 @@ func (x *WatchCountersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCountersRequest.ProtoReflect.Descriptor instead.
 func (*WatchCountersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{10}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{21}
 }
 
 type WatchCountersResponse struct {
@@ -749,7 +1401,7 @@ type WatchCountersResponse struct {
 
 func (x *WatchCountersResponse) Reset() {
 	*x = WatchCountersResponse{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[11]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +1413,7 @@ func (x *WatchCountersResponse) String() string {
 func (*WatchCountersResponse) ProtoMessage() {}
 
 func (x *WatchCountersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[11]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +1426,7 @@ func (x *WatchCountersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCountersResponse.ProtoReflect.Descriptor instead.
 func (*WatchCountersResponse) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{11}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchCountersResponse) GetCounters() []*Counter {
@@ -800,7 +1452,7 @@ type GetCountersRequest struct {
 
 func (x *GetCountersRequest) Reset() {
 	*x = GetCountersRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[12]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1464,7 @@ func (x *GetCountersRequest) String() string {
 func (*GetCountersRequest) ProtoMessage() {}
 
 func (x *GetCountersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[12]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1477,7 @@ func (x *GetCountersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountersRequest.ProtoReflect.Descriptor instead.
 func (*GetCountersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{12}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetCountersRequest) GetEventIds() []string {
@@ -844,7 +1496,7 @@ type GetCountersResponse struct {
 
 func (x *GetCountersResponse) Reset() {
 	*x = GetCountersResponse{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[13]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1508,7 @@ func (x *GetCountersResponse) String() string {
 func (*GetCountersResponse) ProtoMessage() {}
 
 func (x *GetCountersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[13]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1521,7 @@ func (x *GetCountersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountersResponse.ProtoReflect.Descriptor instead.
 func (*GetCountersResponse) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{13}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetCountersResponse) GetCounters() []*Counter {
@@ -893,13 +1545,15 @@ type Counter struct {
 	Rate float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Configured positions per second.
 	ConfiguredRate float64 `protobuf:"fixed64,7,opt,name=configured_rate,json=configuredRate,proto3" json:"configured_rate,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Absent from a round without a lobby.
+	Lobby         *Lobby `protobuf:"bytes,8,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[14]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1565,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[14]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1578,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{14}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Counter) GetEventId() string {
@@ -976,6 +1630,94 @@ func (x *Counter) GetConfiguredRate() float64 {
 	return 0
 }
 
+func (x *Counter) GetLobby() *Lobby {
+	if x != nil {
+		return x.Lobby
+	}
+	return nil
+}
+
+// The lobby of a round. Times are epoch milliseconds.
+type Lobby struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Entries are taken from here until closes_at.
+	OpensAt  int64 `protobuf:"varint,1,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	ClosesAt int64 `protobuf:"varint,2,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// The start: until then nobody gets a position.
+	StartsAt int64 `protobuf:"varint,3,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// The entries are final: later arrivals get the positions behind them.
+	Sized bool `protobuf:"varint,4,opt,name=sized,proto3" json:"sized,omitempty"`
+	// Each entry has its position. Until then nobody is served.
+	Shuffled      bool `protobuf:"varint,5,opt,name=shuffled,proto3" json:"shuffled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lobby) Reset() {
+	*x = Lobby{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lobby) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lobby) ProtoMessage() {}
+
+func (x *Lobby) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lobby.ProtoReflect.Descriptor instead.
+func (*Lobby) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Lobby) GetOpensAt() int64 {
+	if x != nil {
+		return x.OpensAt
+	}
+	return 0
+}
+
+func (x *Lobby) GetClosesAt() int64 {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return 0
+}
+
+func (x *Lobby) GetStartsAt() int64 {
+	if x != nil {
+		return x.StartsAt
+	}
+	return 0
+}
+
+func (x *Lobby) GetSized() bool {
+	if x != nil {
+		return x.Sized
+	}
+	return false
+}
+
+func (x *Lobby) GetShuffled() bool {
+	if x != nil {
+		return x.Shuffled
+	}
+	return false
+}
+
 type ActivateRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -986,13 +1728,19 @@ type ActivateRequest struct {
 	IntervalSeconds *int64  `protobuf:"varint,4,opt,name=interval_seconds,json=intervalSeconds,proto3,oneof" json:"interval_seconds,omitempty"`
 	Inlet           *string `protobuf:"bytes,5,opt,name=inlet,proto3,oneof" json:"inlet,omitempty"`
 	MaxInFlight     *int64  `protobuf:"varint,6,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// With starts_at the round begins with a lobby, which closes some minutes before; default: now.
+	LobbyOpensAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lobby_opens_at,json=lobbyOpensAt,proto3" json:"lobby_opens_at,omitempty"`
+	// When those in the lobby get their positions, in random order, and the counter begins to move.
+	StartsAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// The public source of randomness; without one the shuffle trusts the operator.
+	Beacon        *Beacon `protobuf:"bytes,9,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActivateRequest) Reset() {
 	*x = ActivateRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[15]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1752,7 @@ func (x *ActivateRequest) String() string {
 func (*ActivateRequest) ProtoMessage() {}
 
 func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[15]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1765,7 @@ func (x *ActivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateRequest.ProtoReflect.Descriptor instead.
 func (*ActivateRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{15}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ActivateRequest) GetCaller() *v1.Caller {
@@ -1062,6 +1810,106 @@ func (x *ActivateRequest) GetMaxInFlight() int64 {
 	return 0
 }
 
+func (x *ActivateRequest) GetLobbyOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LobbyOpensAt
+	}
+	return nil
+}
+
+func (x *ActivateRequest) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *ActivateRequest) GetBeacon() *Beacon {
+	if x != nil {
+		return x.Beacon
+	}
+	return nil
+}
+
+// A beacon of the drand kind, as its /info publishes it.
+type Beacon struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Scheme string                 `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// Lower-case hex, as public_key.
+	ChainHash string `protobuf:"bytes,2,opt,name=chain_hash,json=chainHash,proto3" json:"chain_hash,omitempty"`
+	PublicKey string `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// Of round 1, Unix seconds.
+	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
+	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Beacon) Reset() {
+	*x = Beacon{}
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Beacon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Beacon) ProtoMessage() {}
+
+func (x *Beacon) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Beacon.ProtoReflect.Descriptor instead.
+func (*Beacon) Descriptor() ([]byte, []int) {
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Beacon) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *Beacon) GetChainHash() string {
+	if x != nil {
+		return x.ChainHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *Beacon) GetGenesis() int64 {
+	if x != nil {
+		return x.Genesis
+	}
+	return 0
+}
+
+func (x *Beacon) GetPeriodSeconds() int64 {
+	if x != nil {
+		return x.PeriodSeconds
+	}
+	return 0
+}
+
 type DeactivateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1072,7 +1920,7 @@ type DeactivateRequest struct {
 
 func (x *DeactivateRequest) Reset() {
 	*x = DeactivateRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[16]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1932,7 @@ func (x *DeactivateRequest) String() string {
 func (*DeactivateRequest) ProtoMessage() {}
 
 func (x *DeactivateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[16]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1945,7 @@ func (x *DeactivateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeactivateRequest.ProtoReflect.Descriptor instead.
 func (*DeactivateRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{16}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeactivateRequest) GetCaller() *v1.Caller {
@@ -1126,7 +1974,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1986,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[17]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1999,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{17}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AdvanceRequest) GetCaller() *v1.Caller {
@@ -1185,7 +2033,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +2045,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[18]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +2058,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{18}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStatusRequest) GetCaller() *v1.Caller {
@@ -1246,14 +2094,20 @@ type VwrStatus struct {
 	// Served positions whose visitor has come.
 	Claimed int64 `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	// Measured positions per second.
-	MeasuredRate  float64 `protobuf:"fixed64,13,opt,name=measured_rate,json=measuredRate,proto3" json:"measured_rate,omitempty"`
+	MeasuredRate float64 `protobuf:"fixed64,13,opt,name=measured_rate,json=measuredRate,proto3" json:"measured_rate,omitempty"`
+	// Absent from a round without a lobby.
+	Lobby *Lobby `protobuf:"bytes,14,opt,name=lobby,proto3,oneof" json:"lobby,omitempty"`
+	// Entries of the lobby so far.
+	LobbyEntries int64 `protobuf:"varint,15,opt,name=lobby_entries,json=lobbyEntries,proto3" json:"lobby_entries,omitempty"`
+	// How far the shuffle is: "OPEN", "CLOSED", "ROOT", "DRAWN" or "VOID"; empty without a lobby.
+	LobbyPhase    string `protobuf:"bytes,16,opt,name=lobby_phase,json=lobbyPhase,proto3" json:"lobby_phase,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VwrStatus) Reset() {
 	*x = VwrStatus{}
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +2119,7 @@ func (x *VwrStatus) String() string {
 func (*VwrStatus) ProtoMessage() {}
 
 func (x *VwrStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[19]
+	mi := &file_urr_vwr_v1_vwr_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +2132,7 @@ func (x *VwrStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VwrStatus.ProtoReflect.Descriptor instead.
 func (*VwrStatus) Descriptor() ([]byte, []int) {
-	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{19}
+	return file_urr_vwr_v1_vwr_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *VwrStatus) GetEventId() string {
@@ -1372,12 +2226,33 @@ func (x *VwrStatus) GetMeasuredRate() float64 {
 	return 0
 }
 
+func (x *VwrStatus) GetLobby() *Lobby {
+	if x != nil {
+		return x.Lobby
+	}
+	return nil
+}
+
+func (x *VwrStatus) GetLobbyEntries() int64 {
+	if x != nil {
+		return x.LobbyEntries
+	}
+	return 0
+}
+
+func (x *VwrStatus) GetLobbyPhase() string {
+	if x != nil {
+		return x.LobbyPhase
+	}
+	return ""
+}
+
 var File_urr_vwr_v1_vwr_proto protoreflect.FileDescriptor
 
 const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\n" +
 	"\x14urr/vwr/v1/vwr.proto\x12\n" +
-	"urr.vwr.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"J\n" +
+	"urr.vwr.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"J\n" +
 	"\rAssignRequest\x129\n" +
 	"\x05items\x18\x01 \x03(\v2\x16.urr.vwr.v1.AssignItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"t\n" +
 	"\n" +
@@ -1411,7 +2286,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vCheckResult\x12/\n" +
 	"\achecked\x18\x01 \x01(\v2\x13.urr.vwr.v1.CheckedH\x00R\achecked\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xfa\x02\n" +
+	"\x06result\"\xcc\x03\n" +
 	"\aChecked\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12'\n" +
@@ -1425,11 +2300,55 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x06ticket\x18\t \x01(\tH\x02R\x06ticket\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\n" +
 	" \x01(\tH\x03R\n" +
-	"saleStatus\x88\x01\x01B\b\n" +
+	"saleStatus\x88\x01\x01\x12\x19\n" +
+	"\x05phase\x18\v \x01(\tH\x04R\x05phase\x88\x01\x01\x12\x1e\n" +
+	"\bopens_at\x18\f \x01(\x03H\x05R\aopensAt\x88\x01\x01B\b\n" +
 	"\x06_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
 	"\a_ticketB\x0e\n" +
-	"\f_sale_status\"\x16\n" +
+	"\f_sale_statusB\b\n" +
+	"\x06_phaseB\v\n" +
+	"\t_opens_at\"F\n" +
+	"\vJoinRequest\x127\n" +
+	"\x05items\x18\x01 \x03(\v2\x14.urr.vwr.v1.JoinItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"r\n" +
+	"\bJoinItem\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"@\n" +
+	"\fJoinResponse\x120\n" +
+	"\aresults\x18\x01 \x03(\v2\x16.urr.vwr.v1.JoinResultR\aresults\"x\n" +
+	"\n" +
+	"JoinResult\x12,\n" +
+	"\x06joined\x18\x01 \x01(\v2\x12.urr.vwr.v1.JoinedH\x00R\x06joined\x122\n" +
+	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
+	"\x06result\"\x91\x01\n" +
+	"\x06Joined\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
+	"\bopens_at\x18\x02 \x01(\x03R\aopensAt\x12\x1b\n" +
+	"\tcloses_at\x18\x03 \x01(\x03R\bclosesAt\x12\x16\n" +
+	"\x06ticket\x18\x04 \x01(\tR\x06ticket\x12\x18\n" +
+	"\areceipt\x18\x05 \x01(\tR\areceipt\"L\n" +
+	"\x11GetShuffleRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"0\n" +
+	"\x12GetShuffleResponse\x12\x1a\n" +
+	"\bdocument\x18\x01 \x01(\fR\bdocument\"t\n" +
+	"\x18GetShuffleEntriesRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1f\n" +
+	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\"_\n" +
+	"\x19GetShuffleEntriesResponse\x12\x18\n" +
+	"\aentries\x18\x01 \x01(\fR\aentries\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04root\x18\x03 \x01(\tR\x04root\"z\n" +
+	"\x16GetShuffleProofRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12'\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"p\n" +
+	"\fShuffleProof\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
+	"\x04path\x18\x03 \x03(\tR\x04path\x12\x17\n" +
+	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x05_rank\"\x16\n" +
 	"\x14WatchCountersRequest\"d\n" +
 	"\x15WatchCountersResponse\x12/\n" +
 	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\x12\x1a\n" +
@@ -1437,7 +2356,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xc1\x01\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xf9\x01\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -1445,7 +2364,15 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\aserving\x18\x04 \x01(\x03R\aserving\x12\x16\n" +
 	"\x06issued\x18\x05 \x01(\x03R\x06issued\x12\x12\n" +
 	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12'\n" +
-	"\x0fconfigured_rate\x18\a \x01(\x01R\x0econfiguredRate\"\x85\x03\n" +
+	"\x0fconfigured_rate\x18\a \x01(\x01R\x0econfiguredRate\x12,\n" +
+	"\x05lobby\x18\b \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01B\b\n" +
+	"\x06_lobby\"\x8e\x01\n" +
+	"\x05Lobby\x12\x19\n" +
+	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
+	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
+	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
+	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xac\x04\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -1453,11 +2380,22 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x10interval_seconds\x18\x04 \x01(\x03B\n" +
 	"\xbaH\a\"\x05\x18\x90\x1c(\x01H\x01R\x0fintervalSeconds\x88\x01\x01\x129\n" +
 	"\x05inlet\x18\x05 \x01(\tB\x1e\xbaH\x1br\x19R\bPERIODICR\rMAX_IN_FLIGHTH\x02R\x05inlet\x88\x01\x01\x120\n" +
-	"\rmax_in_flight\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x03R\vmaxInFlight\x88\x01\x01B\b\n" +
+	"\rmax_in_flight\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x01H\x03R\vmaxInFlight\x88\x01\x01\x12@\n" +
+	"\x0elobby_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\flobbyOpensAt\x127\n" +
+	"\tstarts_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12*\n" +
+	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beaconB\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
-	"\x0e_max_in_flight\"{\n" +
+	"\x0e_max_in_flight\"\xbb\x01\n" +
+	"\x06Beacon\x12\x1f\n" +
+	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
+	"\n" +
+	"chain_hash\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\tchainHash\x12'\n" +
+	"\n" +
+	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
+	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
+	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\"{\n" +
 	"\x11DeactivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb8\x01\n" +
@@ -1469,7 +2407,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb2\x03\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb0\x04\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -1485,13 +2423,27 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	" \x01(\tR\x05inlet\x12\"\n" +
 	"\rmax_in_flight\x18\v \x01(\x03R\vmaxInFlight\x12\x18\n" +
 	"\aclaimed\x18\f \x01(\x03R\aclaimed\x12#\n" +
-	"\rmeasured_rate\x18\r \x01(\x01R\fmeasuredRate2\xfb\x02\n" +
+	"\rmeasured_rate\x18\r \x01(\x01R\fmeasuredRate\x12,\n" +
+	"\x05lobby\x18\x0e \x01(\v2\x11.urr.vwr.v1.LobbyH\x00R\x05lobby\x88\x01\x01\x12#\n" +
+	"\rlobby_entries\x18\x0f \x01(\x03R\flobbyEntries\x12\x1f\n" +
+	"\vlobby_phase\x18\x10 \x01(\tR\n" +
+	"lobbyPhaseB\b\n" +
+	"\x06_lobby2\xfe\x05\n" +
 	"\n" +
 	"VwrService\x12Q\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12N\n" +
 	"\x05Check\x12\x18.urr.vwr.v1.CheckRequest\x1a\x19.urr.vwr.v1.CheckResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12h\n" +
+	"\agateway\x90\x02\x02\x12K\n" +
+	"\x04Join\x12\x17.urr.vwr.v1.JoinRequest\x1a\x18.urr.vwr.v1.JoinResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x02\x12]\n" +
+	"\n" +
+	"GetShuffle\x12\x1d.urr.vwr.v1.GetShuffleRequest\x1a\x1e.urr.vwr.v1.GetShuffleResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x01\x12r\n" +
+	"\x11GetShuffleEntries\x12$.urr.vwr.v1.GetShuffleEntriesRequest\x1a%.urr.vwr.v1.GetShuffleEntriesResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x01\x12a\n" +
+	"\x0fGetShuffleProof\x12\".urr.vwr.v1.GetShuffleProofRequest\x1a\x18.urr.vwr.v1.ShuffleProof\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x01\x12h\n" +
 	"\rWatchCounters\x12 .urr.vwr.v1.WatchCountersRequest\x1a!.urr.vwr.v1.WatchCountersResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x010\x01\x12`\n" +
 	"\vGetCounters\x12\x1e.urr.vwr.v1.GetCountersRequest\x1a\x1f.urr.vwr.v1.GetCountersResponse\"\x10\xa2\xbb\x18\t\n" +
@@ -1523,69 +2475,101 @@ func file_urr_vwr_v1_vwr_proto_rawDescGZIP() []byte {
 	return file_urr_vwr_v1_vwr_proto_rawDescData
 }
 
-var file_urr_vwr_v1_vwr_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_urr_vwr_v1_vwr_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_urr_vwr_v1_vwr_proto_goTypes = []any{
-	(*AssignRequest)(nil),         // 0: urr.vwr.v1.AssignRequest
-	(*AssignItem)(nil),            // 1: urr.vwr.v1.AssignItem
-	(*AssignResponse)(nil),        // 2: urr.vwr.v1.AssignResponse
-	(*AssignResult)(nil),          // 3: urr.vwr.v1.AssignResult
-	(*Assigned)(nil),              // 4: urr.vwr.v1.Assigned
-	(*CheckRequest)(nil),          // 5: urr.vwr.v1.CheckRequest
-	(*CheckItem)(nil),             // 6: urr.vwr.v1.CheckItem
-	(*CheckResponse)(nil),         // 7: urr.vwr.v1.CheckResponse
-	(*CheckResult)(nil),           // 8: urr.vwr.v1.CheckResult
-	(*Checked)(nil),               // 9: urr.vwr.v1.Checked
-	(*WatchCountersRequest)(nil),  // 10: urr.vwr.v1.WatchCountersRequest
-	(*WatchCountersResponse)(nil), // 11: urr.vwr.v1.WatchCountersResponse
-	(*GetCountersRequest)(nil),    // 12: urr.vwr.v1.GetCountersRequest
-	(*GetCountersResponse)(nil),   // 13: urr.vwr.v1.GetCountersResponse
-	(*Counter)(nil),               // 14: urr.vwr.v1.Counter
-	(*ActivateRequest)(nil),       // 15: urr.vwr.v1.ActivateRequest
-	(*DeactivateRequest)(nil),     // 16: urr.vwr.v1.DeactivateRequest
-	(*AdvanceRequest)(nil),        // 17: urr.vwr.v1.AdvanceRequest
-	(*GetStatusRequest)(nil),      // 18: urr.vwr.v1.GetStatusRequest
-	(*VwrStatus)(nil),             // 19: urr.vwr.v1.VwrStatus
-	(*v1.Caller)(nil),             // 20: urr.common.v1.Caller
-	(*v1.Problem)(nil),            // 21: urr.common.v1.Problem
+	(*AssignRequest)(nil),             // 0: urr.vwr.v1.AssignRequest
+	(*AssignItem)(nil),                // 1: urr.vwr.v1.AssignItem
+	(*AssignResponse)(nil),            // 2: urr.vwr.v1.AssignResponse
+	(*AssignResult)(nil),              // 3: urr.vwr.v1.AssignResult
+	(*Assigned)(nil),                  // 4: urr.vwr.v1.Assigned
+	(*CheckRequest)(nil),              // 5: urr.vwr.v1.CheckRequest
+	(*CheckItem)(nil),                 // 6: urr.vwr.v1.CheckItem
+	(*CheckResponse)(nil),             // 7: urr.vwr.v1.CheckResponse
+	(*CheckResult)(nil),               // 8: urr.vwr.v1.CheckResult
+	(*Checked)(nil),                   // 9: urr.vwr.v1.Checked
+	(*JoinRequest)(nil),               // 10: urr.vwr.v1.JoinRequest
+	(*JoinItem)(nil),                  // 11: urr.vwr.v1.JoinItem
+	(*JoinResponse)(nil),              // 12: urr.vwr.v1.JoinResponse
+	(*JoinResult)(nil),                // 13: urr.vwr.v1.JoinResult
+	(*Joined)(nil),                    // 14: urr.vwr.v1.Joined
+	(*GetShuffleRequest)(nil),         // 15: urr.vwr.v1.GetShuffleRequest
+	(*GetShuffleResponse)(nil),        // 16: urr.vwr.v1.GetShuffleResponse
+	(*GetShuffleEntriesRequest)(nil),  // 17: urr.vwr.v1.GetShuffleEntriesRequest
+	(*GetShuffleEntriesResponse)(nil), // 18: urr.vwr.v1.GetShuffleEntriesResponse
+	(*GetShuffleProofRequest)(nil),    // 19: urr.vwr.v1.GetShuffleProofRequest
+	(*ShuffleProof)(nil),              // 20: urr.vwr.v1.ShuffleProof
+	(*WatchCountersRequest)(nil),      // 21: urr.vwr.v1.WatchCountersRequest
+	(*WatchCountersResponse)(nil),     // 22: urr.vwr.v1.WatchCountersResponse
+	(*GetCountersRequest)(nil),        // 23: urr.vwr.v1.GetCountersRequest
+	(*GetCountersResponse)(nil),       // 24: urr.vwr.v1.GetCountersResponse
+	(*Counter)(nil),                   // 25: urr.vwr.v1.Counter
+	(*Lobby)(nil),                     // 26: urr.vwr.v1.Lobby
+	(*ActivateRequest)(nil),           // 27: urr.vwr.v1.ActivateRequest
+	(*Beacon)(nil),                    // 28: urr.vwr.v1.Beacon
+	(*DeactivateRequest)(nil),         // 29: urr.vwr.v1.DeactivateRequest
+	(*AdvanceRequest)(nil),            // 30: urr.vwr.v1.AdvanceRequest
+	(*GetStatusRequest)(nil),          // 31: urr.vwr.v1.GetStatusRequest
+	(*VwrStatus)(nil),                 // 32: urr.vwr.v1.VwrStatus
+	(*v1.Caller)(nil),                 // 33: urr.common.v1.Caller
+	(*v1.Problem)(nil),                // 34: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
 }
 var file_urr_vwr_v1_vwr_proto_depIdxs = []int32{
 	1,  // 0: urr.vwr.v1.AssignRequest.items:type_name -> urr.vwr.v1.AssignItem
-	20, // 1: urr.vwr.v1.AssignItem.caller:type_name -> urr.common.v1.Caller
+	33, // 1: urr.vwr.v1.AssignItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.vwr.v1.AssignResponse.results:type_name -> urr.vwr.v1.AssignResult
 	4,  // 3: urr.vwr.v1.AssignResult.assigned:type_name -> urr.vwr.v1.Assigned
-	21, // 4: urr.vwr.v1.AssignResult.problem:type_name -> urr.common.v1.Problem
+	34, // 4: urr.vwr.v1.AssignResult.problem:type_name -> urr.common.v1.Problem
 	6,  // 5: urr.vwr.v1.CheckRequest.items:type_name -> urr.vwr.v1.CheckItem
-	20, // 6: urr.vwr.v1.CheckItem.caller:type_name -> urr.common.v1.Caller
+	33, // 6: urr.vwr.v1.CheckItem.caller:type_name -> urr.common.v1.Caller
 	8,  // 7: urr.vwr.v1.CheckResponse.results:type_name -> urr.vwr.v1.CheckResult
 	9,  // 8: urr.vwr.v1.CheckResult.checked:type_name -> urr.vwr.v1.Checked
-	21, // 9: urr.vwr.v1.CheckResult.problem:type_name -> urr.common.v1.Problem
-	14, // 10: urr.vwr.v1.WatchCountersResponse.counters:type_name -> urr.vwr.v1.Counter
-	14, // 11: urr.vwr.v1.GetCountersResponse.counters:type_name -> urr.vwr.v1.Counter
-	20, // 12: urr.vwr.v1.ActivateRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 13: urr.vwr.v1.DeactivateRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 14: urr.vwr.v1.AdvanceRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 15: urr.vwr.v1.GetStatusRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 16: urr.vwr.v1.VwrService.Assign:input_type -> urr.vwr.v1.AssignRequest
-	5,  // 17: urr.vwr.v1.VwrService.Check:input_type -> urr.vwr.v1.CheckRequest
-	10, // 18: urr.vwr.v1.VwrService.WatchCounters:input_type -> urr.vwr.v1.WatchCountersRequest
-	12, // 19: urr.vwr.v1.VwrService.GetCounters:input_type -> urr.vwr.v1.GetCountersRequest
-	15, // 20: urr.vwr.v1.VwrAdminService.Activate:input_type -> urr.vwr.v1.ActivateRequest
-	16, // 21: urr.vwr.v1.VwrAdminService.Deactivate:input_type -> urr.vwr.v1.DeactivateRequest
-	17, // 22: urr.vwr.v1.VwrAdminService.Advance:input_type -> urr.vwr.v1.AdvanceRequest
-	18, // 23: urr.vwr.v1.VwrAdminService.GetStatus:input_type -> urr.vwr.v1.GetStatusRequest
-	2,  // 24: urr.vwr.v1.VwrService.Assign:output_type -> urr.vwr.v1.AssignResponse
-	7,  // 25: urr.vwr.v1.VwrService.Check:output_type -> urr.vwr.v1.CheckResponse
-	11, // 26: urr.vwr.v1.VwrService.WatchCounters:output_type -> urr.vwr.v1.WatchCountersResponse
-	13, // 27: urr.vwr.v1.VwrService.GetCounters:output_type -> urr.vwr.v1.GetCountersResponse
-	19, // 28: urr.vwr.v1.VwrAdminService.Activate:output_type -> urr.vwr.v1.VwrStatus
-	19, // 29: urr.vwr.v1.VwrAdminService.Deactivate:output_type -> urr.vwr.v1.VwrStatus
-	19, // 30: urr.vwr.v1.VwrAdminService.Advance:output_type -> urr.vwr.v1.VwrStatus
-	19, // 31: urr.vwr.v1.VwrAdminService.GetStatus:output_type -> urr.vwr.v1.VwrStatus
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	34, // 9: urr.vwr.v1.CheckResult.problem:type_name -> urr.common.v1.Problem
+	11, // 10: urr.vwr.v1.JoinRequest.items:type_name -> urr.vwr.v1.JoinItem
+	33, // 11: urr.vwr.v1.JoinItem.caller:type_name -> urr.common.v1.Caller
+	13, // 12: urr.vwr.v1.JoinResponse.results:type_name -> urr.vwr.v1.JoinResult
+	14, // 13: urr.vwr.v1.JoinResult.joined:type_name -> urr.vwr.v1.Joined
+	34, // 14: urr.vwr.v1.JoinResult.problem:type_name -> urr.common.v1.Problem
+	25, // 15: urr.vwr.v1.WatchCountersResponse.counters:type_name -> urr.vwr.v1.Counter
+	25, // 16: urr.vwr.v1.GetCountersResponse.counters:type_name -> urr.vwr.v1.Counter
+	26, // 17: urr.vwr.v1.Counter.lobby:type_name -> urr.vwr.v1.Lobby
+	33, // 18: urr.vwr.v1.ActivateRequest.caller:type_name -> urr.common.v1.Caller
+	35, // 19: urr.vwr.v1.ActivateRequest.lobby_opens_at:type_name -> google.protobuf.Timestamp
+	35, // 20: urr.vwr.v1.ActivateRequest.starts_at:type_name -> google.protobuf.Timestamp
+	28, // 21: urr.vwr.v1.ActivateRequest.beacon:type_name -> urr.vwr.v1.Beacon
+	33, // 22: urr.vwr.v1.DeactivateRequest.caller:type_name -> urr.common.v1.Caller
+	33, // 23: urr.vwr.v1.AdvanceRequest.caller:type_name -> urr.common.v1.Caller
+	33, // 24: urr.vwr.v1.GetStatusRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 25: urr.vwr.v1.VwrStatus.lobby:type_name -> urr.vwr.v1.Lobby
+	0,  // 26: urr.vwr.v1.VwrService.Assign:input_type -> urr.vwr.v1.AssignRequest
+	5,  // 27: urr.vwr.v1.VwrService.Check:input_type -> urr.vwr.v1.CheckRequest
+	10, // 28: urr.vwr.v1.VwrService.Join:input_type -> urr.vwr.v1.JoinRequest
+	15, // 29: urr.vwr.v1.VwrService.GetShuffle:input_type -> urr.vwr.v1.GetShuffleRequest
+	17, // 30: urr.vwr.v1.VwrService.GetShuffleEntries:input_type -> urr.vwr.v1.GetShuffleEntriesRequest
+	19, // 31: urr.vwr.v1.VwrService.GetShuffleProof:input_type -> urr.vwr.v1.GetShuffleProofRequest
+	21, // 32: urr.vwr.v1.VwrService.WatchCounters:input_type -> urr.vwr.v1.WatchCountersRequest
+	23, // 33: urr.vwr.v1.VwrService.GetCounters:input_type -> urr.vwr.v1.GetCountersRequest
+	27, // 34: urr.vwr.v1.VwrAdminService.Activate:input_type -> urr.vwr.v1.ActivateRequest
+	29, // 35: urr.vwr.v1.VwrAdminService.Deactivate:input_type -> urr.vwr.v1.DeactivateRequest
+	30, // 36: urr.vwr.v1.VwrAdminService.Advance:input_type -> urr.vwr.v1.AdvanceRequest
+	31, // 37: urr.vwr.v1.VwrAdminService.GetStatus:input_type -> urr.vwr.v1.GetStatusRequest
+	2,  // 38: urr.vwr.v1.VwrService.Assign:output_type -> urr.vwr.v1.AssignResponse
+	7,  // 39: urr.vwr.v1.VwrService.Check:output_type -> urr.vwr.v1.CheckResponse
+	12, // 40: urr.vwr.v1.VwrService.Join:output_type -> urr.vwr.v1.JoinResponse
+	16, // 41: urr.vwr.v1.VwrService.GetShuffle:output_type -> urr.vwr.v1.GetShuffleResponse
+	18, // 42: urr.vwr.v1.VwrService.GetShuffleEntries:output_type -> urr.vwr.v1.GetShuffleEntriesResponse
+	20, // 43: urr.vwr.v1.VwrService.GetShuffleProof:output_type -> urr.vwr.v1.ShuffleProof
+	22, // 44: urr.vwr.v1.VwrService.WatchCounters:output_type -> urr.vwr.v1.WatchCountersResponse
+	24, // 45: urr.vwr.v1.VwrService.GetCounters:output_type -> urr.vwr.v1.GetCountersResponse
+	32, // 46: urr.vwr.v1.VwrAdminService.Activate:output_type -> urr.vwr.v1.VwrStatus
+	32, // 47: urr.vwr.v1.VwrAdminService.Deactivate:output_type -> urr.vwr.v1.VwrStatus
+	32, // 48: urr.vwr.v1.VwrAdminService.Advance:output_type -> urr.vwr.v1.VwrStatus
+	32, // 49: urr.vwr.v1.VwrAdminService.GetStatus:output_type -> urr.vwr.v1.VwrStatus
+	38, // [38:50] is the sub-list for method output_type
+	26, // [26:38] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_urr_vwr_v1_vwr_proto_init() }
@@ -1602,15 +2586,22 @@ func file_urr_vwr_v1_vwr_proto_init() {
 		(*CheckResult_Problem)(nil),
 	}
 	file_urr_vwr_v1_vwr_proto_msgTypes[9].OneofWrappers = []any{}
-	file_urr_vwr_v1_vwr_proto_msgTypes[15].OneofWrappers = []any{}
-	file_urr_vwr_v1_vwr_proto_msgTypes[17].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[13].OneofWrappers = []any{
+		(*JoinResult_Joined)(nil),
+		(*JoinResult_Problem)(nil),
+	}
+	file_urr_vwr_v1_vwr_proto_msgTypes[20].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[25].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[30].OneofWrappers = []any{}
+	file_urr_vwr_v1_vwr_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_vwr_v1_vwr_proto_rawDesc), len(file_urr_vwr_v1_vwr_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -21,10 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	VwrService_Assign_FullMethodName        = "/urr.vwr.v1.VwrService/Assign"
-	VwrService_Check_FullMethodName         = "/urr.vwr.v1.VwrService/Check"
-	VwrService_WatchCounters_FullMethodName = "/urr.vwr.v1.VwrService/WatchCounters"
-	VwrService_GetCounters_FullMethodName   = "/urr.vwr.v1.VwrService/GetCounters"
+	VwrService_Assign_FullMethodName            = "/urr.vwr.v1.VwrService/Assign"
+	VwrService_Check_FullMethodName             = "/urr.vwr.v1.VwrService/Check"
+	VwrService_Join_FullMethodName              = "/urr.vwr.v1.VwrService/Join"
+	VwrService_GetShuffle_FullMethodName        = "/urr.vwr.v1.VwrService/GetShuffle"
+	VwrService_GetShuffleEntries_FullMethodName = "/urr.vwr.v1.VwrService/GetShuffleEntries"
+	VwrService_GetShuffleProof_FullMethodName   = "/urr.vwr.v1.VwrService/GetShuffleProof"
+	VwrService_WatchCounters_FullMethodName     = "/urr.vwr.v1.VwrService/WatchCounters"
+	VwrService_GetCounters_FullMethodName       = "/urr.vwr.v1.VwrService/GetCounters"
 )
 
 // VwrServiceClient is the client API for VwrService service.
@@ -36,14 +40,32 @@ type VwrServiceClient interface {
 	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
 	// order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was
-	// promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and
+	// opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was promised).
 	Assign(ctx context.Context, in *AssignRequest, opts ...grpc.CallOption) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
+	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
+	// result per item, in order.
+	//
+	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
+	// event has none), OVERLOADED, UNAVAILABLE.
+	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
+	// What is published about the shuffle of the event's latest lobby.
+	//
+	// Errors: LOBBY_NOT_FOUND (the event never had a lobby).
+	GetShuffle(ctx context.Context, in *GetShuffleRequest, opts ...grpc.CallOption) (*GetShuffleResponse, error)
+	// A part of the entries of that lobby, from the root on.
+	//
+	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
+	GetShuffleEntries(ctx context.Context, in *GetShuffleEntriesRequest, opts ...grpc.CallOption) (*GetShuffleEntriesResponse, error)
+	// That an entry is in the root, and its rank once the shuffle is published.
+	//
+	// Errors: LOBBY_NOT_FOUND (no lobby, no root yet, or no such entry).
+	GetShuffleProof(ctx context.Context, in *GetShuffleProofRequest, opts ...grpc.CallOption) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
 	// within a round). After a second without a change a message without counters tells that the
 	// replica lives.
@@ -75,6 +97,46 @@ func (c *vwrServiceClient) Check(ctx context.Context, in *CheckRequest, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckResponse)
 	err := c.cc.Invoke(ctx, VwrService_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *vwrServiceClient) Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JoinResponse)
+	err := c.cc.Invoke(ctx, VwrService_Join_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *vwrServiceClient) GetShuffle(ctx context.Context, in *GetShuffleRequest, opts ...grpc.CallOption) (*GetShuffleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetShuffleResponse)
+	err := c.cc.Invoke(ctx, VwrService_GetShuffle_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *vwrServiceClient) GetShuffleEntries(ctx context.Context, in *GetShuffleEntriesRequest, opts ...grpc.CallOption) (*GetShuffleEntriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetShuffleEntriesResponse)
+	err := c.cc.Invoke(ctx, VwrService_GetShuffleEntries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *vwrServiceClient) GetShuffleProof(ctx context.Context, in *GetShuffleProofRequest, opts ...grpc.CallOption) (*ShuffleProof, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShuffleProof)
+	err := c.cc.Invoke(ctx, VwrService_GetShuffleProof_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +181,32 @@ type VwrServiceServer interface {
 	// Gives each visitor a position; a repeated request gets the same one. One result per item, in
 	// order.
 	//
-	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, OVERLOADED, UNAVAILABLE (no position was
-	// promised).
+	// Problems of an item: VISITOR_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (with lobbyOpensAt, closesAt and
+	// opensAt, in ms), OVERLOADED, UNAVAILABLE (no position was promised).
 	Assign(context.Context, *AssignRequest) (*AssignResponse, error)
 	// Makes the tier-1 token of a served position, or finds the record of a lost ticket. One result
 	// per item, in order.
 	//
 	// Problems of an item: VISITOR_REQUIRED, INVALID_ID, VWR_REQUEST_UNKNOWN, UNAVAILABLE.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
+	// Enters users in the lobby of an event, once each; a repeated request gets the same entry. One
+	// result per item, in order.
+	//
+	// Problems of an item: UNAUTHENTICATED, VWR_INACTIVE, LOBBY_CLOSED (the lobby is not open, or the
+	// event has none), OVERLOADED, UNAVAILABLE.
+	Join(context.Context, *JoinRequest) (*JoinResponse, error)
+	// What is published about the shuffle of the event's latest lobby.
+	//
+	// Errors: LOBBY_NOT_FOUND (the event never had a lobby).
+	GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error)
+	// A part of the entries of that lobby, from the root on.
+	//
+	// Errors: LOBBY_NOT_FOUND (no lobby, or no root yet).
+	GetShuffleEntries(context.Context, *GetShuffleEntriesRequest) (*GetShuffleEntriesResponse, error)
+	// That an entry is in the root, and its rank once the shuffle is published.
+	//
+	// Errors: LOBBY_NOT_FOUND (no lobby, no root yet, or no such entry).
+	GetShuffleProof(context.Context, *GetShuffleProofRequest) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
 	// within a round). After a second without a change a message without counters tells that the
 	// replica lives.
@@ -149,6 +229,18 @@ func (UnimplementedVwrServiceServer) Assign(context.Context, *AssignRequest) (*A
 }
 func (UnimplementedVwrServiceServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
+}
+func (UnimplementedVwrServiceServer) Join(context.Context, *JoinRequest) (*JoinResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedVwrServiceServer) GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetShuffle not implemented")
+}
+func (UnimplementedVwrServiceServer) GetShuffleEntries(context.Context, *GetShuffleEntriesRequest) (*GetShuffleEntriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetShuffleEntries not implemented")
+}
+func (UnimplementedVwrServiceServer) GetShuffleProof(context.Context, *GetShuffleProofRequest) (*ShuffleProof, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetShuffleProof not implemented")
 }
 func (UnimplementedVwrServiceServer) WatchCounters(*WatchCountersRequest, grpc.ServerStreamingServer[WatchCountersResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchCounters not implemented")
@@ -213,6 +305,78 @@ func _VwrService_Check_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VwrService_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JoinRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VwrServiceServer).Join(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VwrService_Join_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VwrServiceServer).Join(ctx, req.(*JoinRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _VwrService_GetShuffle_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetShuffleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VwrServiceServer).GetShuffle(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VwrService_GetShuffle_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VwrServiceServer).GetShuffle(ctx, req.(*GetShuffleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _VwrService_GetShuffleEntries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetShuffleEntriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VwrServiceServer).GetShuffleEntries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VwrService_GetShuffleEntries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VwrServiceServer).GetShuffleEntries(ctx, req.(*GetShuffleEntriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _VwrService_GetShuffleProof_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetShuffleProofRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VwrServiceServer).GetShuffleProof(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VwrService_GetShuffleProof_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VwrServiceServer).GetShuffleProof(ctx, req.(*GetShuffleProofRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _VwrService_WatchCounters_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchCountersRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -258,6 +422,22 @@ var VwrService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _VwrService_Check_Handler,
 		},
 		{
+			MethodName: "Join",
+			Handler:    _VwrService_Join_Handler,
+		},
+		{
+			MethodName: "GetShuffle",
+			Handler:    _VwrService_GetShuffle_Handler,
+		},
+		{
+			MethodName: "GetShuffleEntries",
+			Handler:    _VwrService_GetShuffleEntries_Handler,
+		},
+		{
+			MethodName: "GetShuffleProof",
+			Handler:    _VwrService_GetShuffleProof_Handler,
+		},
+		{
 			MethodName: "GetCounters",
 			Handler:    _VwrService_GetCounters_Handler,
 		},
@@ -286,10 +466,11 @@ const (
 // Operators' calls.
 type VwrAdminServiceClient interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale.
+	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
+	// beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
-	// the id).
+	// the id), LOBBY_FIXED (the round has other times or another beacon).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -297,7 +478,7 @@ type VwrAdminServiceClient interface {
 	Deactivate(ctx context.Context, in *DeactivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Moves the serving counter by hand, under the advancer's own condition.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//
@@ -360,10 +541,11 @@ func (c *vwrAdminServiceClient) GetStatus(ctx context.Context, in *GetStatusRequ
 // Operators' calls.
 type VwrAdminServiceServer interface {
 	// Starts a new round on an inactive event; on an active one it only changes the given settings.
-	// The room ends by itself with the sale.
+	// The room ends by itself with the sale. A round with starts_at begins with a lobby, whose times and
+	// beacon cannot be changed.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND (no event, promotion or campaign has
-	// the id).
+	// the id), LOBBY_FIXED (the round has other times or another beacon).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: everyone passes.
 	//
@@ -371,7 +553,7 @@ type VwrAdminServiceServer interface {
 	Deactivate(context.Context, *DeactivateRequest) (*VwrStatus, error)
 	// Moves the serving counter by hand, under the advancer's own condition.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
 	Advance(context.Context, *AdvanceRequest) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//

@@ -135,7 +135,7 @@ func (m *Memory) Serve(_ context.Context, seen room.Counters, to int64) error {
 }
 
 // Start implements room.RoomStore.
-func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round) error {
+func (m *Memory) Start(_ context.Context, next room.Counters, earlier room.Round, _ *room.Opening) error {
 	return m.change(next.EventID, func(c room.Counters, _ bool) bool { return !c.Active && c.Round == earlier },
 		func(c *room.Counters) { *c = next })
 }

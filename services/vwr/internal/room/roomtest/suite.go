@@ -30,7 +30,7 @@ func Suite(t *testing.T, replica func(t *testing.T) Store) {
 func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
 	t.Helper()
 	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings}
-	require.NoError(t, s.Start(t.Context(), c, 0))
+	require.NoError(t, s.Start(t.Context(), c, 0, nil))
 	return Read(t, s, eventID)
 }
 
@@ -108,7 +108,7 @@ func rounds(t *testing.T, a, b Store) {
 	require.Zero(t, c.Issued)
 	require.False(t, c.UpdatedAt.IsZero())
 	requireListed(t, true, b, event, "another replica finds the round in the registry")
-	requireStale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round))
+	requireStale(t, "starting an active event", b.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 1}, c.Round, nil))
 	requireStale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	requireStale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
 	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
@@ -124,10 +124,10 @@ func rounds(t *testing.T, a, b Store) {
 	stopped, ok := active(t, a, event, event)
 	require.True(t, ok, "a stopped event that was asked for")
 	require.False(t, stopped.Active)
-	requireStale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0))
+	requireStale(t, "starting with the wrong earlier round", a.Start(ctx, room.Counters{EventID: event, Active: true, Round: c.Round + 2}, 0, nil))
 	requireListed(t, false, a, event, "a start that failed does not enter the event in the registry")
 	next := room.Counters{EventID: event, Active: true, Round: c.Round + 2, Settings: settings}
-	require.NoError(t, a.Start(ctx, next, c.Round))
+	require.NoError(t, a.Start(ctx, next, c.Round, nil))
 	second := Read(t, b, event)
 	require.True(t, second.Active)
 	require.Equal(t, next.Round, second.Round)

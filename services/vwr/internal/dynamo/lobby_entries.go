@@ -1,0 +1,270 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+)
+
+const (
+	// maxJoins is the most entries of one transaction; one item is the group's counter.
+	maxJoins = dynamo.MaxTransaction - 1
+	// maxJoinTries bounds the transactions of a group that other replicas disturb.
+	maxJoinTries = 10
+	// maxParallelGroups bounds the groups that one pass reads or closes at once.
+	maxParallelGroups = 8
+)
+
+// joinRequest is an entry to store, if a new one may be made.
+type joinRequest struct {
+	entry lobby.Entry
+	open  bool
+}
+
+// Join implements lobby.Store. Joins of a group that arrive while one is written are the next
+// transaction.
+func (s lobbyStore) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
+	return s.l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
+}
+
+// joinGroup stores the entries of one group. It starts again when others write the same group or
+// the same entries; each time it reads which entries are stored.
+func (l *Lobbies) joinGroup(ctx context.Context, g group, in []joinRequest) ([]batch.Result[lobby.Entry], error) {
+	out := make([]batch.Result[lobby.Entry], len(in))
+	for try := range maxJoinTries {
+		if try > 0 && !loop.Sleep(ctx, 5*time.Millisecond+rand.N(time.Duration(try)*20*time.Millisecond)) { //nolint:gosec // jitter
+			return nil, unavailable(ctx.Err())
+		}
+		stored, err := l.entries(ctx, g, in)
+		if err != nil {
+			return nil, err
+		}
+		var fresh []lobby.Entry
+		seen := make(map[uuid.UUID]bool)
+		for i, r := range in {
+			e, found := stored[r.entry.RequestID]
+			switch {
+			case found:
+				out[i] = batch.Result[lobby.Entry]{Value: e}
+			case !r.open:
+				out[i] = batch.Result[lobby.Entry]{Err: room.ErrLobbyClosed}
+			case !seen[r.entry.RequestID]:
+				seen[r.entry.RequestID] = true
+				fresh = append(fresh, r.entry)
+			}
+		}
+		if len(fresh) == 0 {
+			return out, nil
+		}
+		err = l.enter(ctx, g, fresh)
+		switch {
+		case err == nil:
+			failpoint.Hit("vwr.lobby_joined")
+			answer(in, fresh, out, nil)
+			return out, nil
+		case errors.Is(err, room.ErrLobbyClosed):
+			answer(in, fresh, out, err)
+			return out, nil
+		case !errors.Is(err, room.ErrStale):
+			return nil, err
+		}
+	}
+	return nil, unavailable(errConflict)
+}
+
+// answer sets the results of the requests for fresh entries.
+func answer(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entry], err error) {
+	for i, r := range in {
+		for _, e := range fresh {
+			if r.open && e.RequestID == r.entry.RequestID {
+				out[i] = batch.Result[lobby.Entry]{Value: e, Err: err}
+			}
+		}
+	}
+}
+
+// entries reads the stored entries of requests.
+func (l *Lobbies) entries(ctx context.Context, g group, in []joinRequest) (map[uuid.UUID]lobby.Entry, error) {
+	asked := make(map[uuid.UUID]lobby.Entry, len(in))
+	var keys []item
+	for _, r := range in {
+		if _, twice := asked[r.entry.RequestID]; !twice {
+			asked[r.entry.RequestID] = r.entry
+			keys = append(keys, g.entryKey(r.entry.RequestID))
+		}
+	}
+	items, err := l.batchGet(ctx, l.positions, keys)
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[uuid.UUID]lobby.Entry, len(items))
+	for _, it := range items {
+		id, err := g.entryID(&dynamo.Reader{Item: it})
+		if err == nil {
+			stored[id], err = toEntry(it, asked[id])
+		}
+		if err != nil {
+			return nil, unavailable(err)
+		}
+	}
+	return stored, nil
+}
+
+// enter stores new entries in one transaction with the group's counter, which must not be closed.
+func (l *Lobbies) enter(ctx context.Context, g group, fresh []lobby.Entry) error {
+	writes := []types.TransactWriteItem{{Update: &types.Update{
+		TableName: &l.positions, Key: g.key(),
+		UpdateExpression:          aws.String("ADD #n :n SET #ttl = :ttl"),
+		ConditionExpression:       aws.String("attribute_not_exists(" + attrClosed + ")"),
+		ExpressionAttributeNames:  map[string]string{"#n": attrCount, "#ttl": attrTTL},
+		ExpressionAttributeValues: item{":n": num(int64(len(fresh))), ":ttl": lobbyExpiry(fresh[0].StartsAt)},
+	}}}
+	for _, e := range fresh {
+		writes = append(writes, types.TransactWriteItem{Put: &types.Put{
+			TableName: &l.positions, Item: fromEntry(e), ConditionExpression: aws.String(isAbsent),
+		}})
+	}
+	_, err := l.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	if canceled, ok := dynamo.Canceled(err); ok && canceled.Failed(0) {
+		return room.ErrLobbyClosed
+	}
+	return conditional(err)
+}
+
+// Entry implements lobby.Store.
+func (s lobbyStore) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.Entry, bool, error) {
+	out, err := s.l.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &s.l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
+	})
+	if err != nil || out.Item == nil {
+		return lobby.Entry{}, false, unavailable(err)
+	}
+	e, err := toEntry(out.Item, lobby.Entry{Key: k, RequestID: id})
+	return e, err == nil, unavailable(err)
+}
+
+// Joined implements lobby.Store.
+func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (int64, error) {
+	keys := make([]item, lobbyGroups)
+	for i := range keys {
+		keys[i] = group{k, i}.key()
+	}
+	items, err := s.l.batchGet(ctx, s.l.positions, keys)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, it := range items {
+		r := dynamo.Reader{Item: it}
+		n += r.Number(attrCount)
+		if r.Err() != nil {
+			return 0, unavailable(r.Err())
+		}
+	}
+	return n, nil
+}
+
+// Close implements lobby.Store. Closing a group again changes nothing.
+func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
+	return eachGroup(k, func(g group) error {
+		err := error(room.ErrStale)
+		for try := 0; errors.Is(err, room.ErrStale) && try < maxJoinTries; try++ { // a transaction of joins was writing it
+			_, err = s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: &s.l.positions, Key: g.key(),
+				UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
+				ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
+				ExpressionAttributeValues: item{":true": boolean(true), ":ttl": lobbyExpiry(s.l.now().UnixMilli())},
+			})
+			err = conditional(err)
+		}
+		return err
+	})
+}
+
+// List implements lobby.Store.
+func (s lobbyStore) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
+	var lists [lobbyGroups]fairdraw.Entries
+	if err := eachGroup(k, func(g group) (err error) {
+		lists[g.number], err = s.l.listGroup(ctx, g)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	total := 0
+	pages := make([]fairdraw.Pages, lobbyGroups)
+	for i, list := range lists {
+		total += len(list)
+		pages[i] = func() (fairdraw.Entries, error) {
+			page := list
+			list = nil
+			return page, nil
+		}
+	}
+	all := make(fairdraw.Entries, 0, total)
+	err := fairdraw.Merge(pages, func(id uuid.UUID) error {
+		all = append(all, id[:]...)
+		return nil
+	})
+	return all, unavailable(err)
+}
+
+// listGroup reads the ids of a group, which its sort keys order.
+func (l *Lobbies) listGroup(ctx context.Context, g group) (fairdraw.Entries, error) {
+	var ids bytes.Buffer
+	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{
+		TableName: &l.positions, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String(attrRequest),
+		KeyConditionExpression:    aws.String(attrEvent + " = :group AND begins_with(" + attrRequest + ", :round)"),
+		ExpressionAttributeValues: item{":group": g.partition(), ":round": str(g.prefix())},
+	})
+	for query.HasMorePages() {
+		page, err := query.NextPage(ctx)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, it := range page.Items {
+			id, err := g.entryID(&dynamo.Reader{Item: it})
+			if err != nil {
+				return nil, unavailable(err)
+			}
+			ids.Write(id[:])
+		}
+	}
+	return ids.Bytes(), nil
+}
+
+// eachGroup calls do for every group of a lobby, some in parallel, and returns the first error.
+func eachGroup(k lobby.Key, do func(group) error) error {
+	var failed [lobbyGroups]error
+	var work sync.WaitGroup
+	slots := make(chan struct{}, maxParallelGroups)
+	for i := range lobbyGroups {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			failed[i] = do(group{k, i})
+		})
+	}
+	work.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

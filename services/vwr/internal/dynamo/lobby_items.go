@@ -1,0 +1,201 @@
+package dynamo
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Attributes of the counters table for a lobby. They belong to the round lobbyRound, since a replica
+// of a release without lobbies leaves them on the item when it starts a round.
+const (
+	attrLobbyRound    = "lobbyRound"
+	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms, as the following
+	attrLobbyClosesAt = "lobbyClosesAt" //
+	attrStartsAt      = "startsAt"
+	attrLobbySize     = "lobbySize"  // entries; once they are final
+	attrShuffledAt    = "shuffledAt" // epoch ms; once each entry has its position
+)
+
+// Conditions of positions and of serving, in the round :round.
+const (
+	otherRound = "(attribute_not_exists(" + attrLobbyRound + ") OR " + attrLobbyRound + " <> :round OR "
+	isSized    = otherRound + "attribute_exists(" + attrLobbySize + "))"
+	isShuffled = otherRound + "attribute_exists(" + attrShuffledAt + "))"
+)
+
+// Parts of the update that starts a round.
+const (
+	setLobby = ", " + attrLobbyRound + " = :round, " + attrLobbyOpensAt + " = :lobbyOpensAt, " +
+		attrLobbyClosesAt + " = :lobbyClosesAt, " + attrStartsAt + " = :startsAt"
+	removeProgress = " REMOVE " + attrLobbySize + ", " + attrShuffledAt
+	removeLobby    = removeProgress + ", " + attrLobbyRound + ", " + attrLobbyOpensAt + ", " + attrLobbyClosesAt + ", " + attrStartsAt
+)
+
+func lobbyValues(l room.Lobby) item {
+	return item{":lobbyOpensAt": num(l.OpensAt), ":lobbyClosesAt": num(l.ClosesAt), ":startsAt": num(l.StartsAt)}
+}
+
+func toLobby(r *dynamo.Reader, round room.Round) room.Lobby {
+	if room.Round(r.Number(attrLobbyRound)) != round || round == 0 {
+		return room.Lobby{}
+	}
+	_, sized := r.Item[attrLobbySize]
+	_, shuffled := r.Item[attrShuffledAt]
+	return room.Lobby{
+		OpensAt: r.Number(attrLobbyOpensAt), ClosesAt: r.Number(attrLobbyClosesAt), StartsAt: r.Number(attrStartsAt),
+		Sized: sized, Shuffled: shuffled,
+	}
+}
+
+// The registry of unfinished lobbies is an item of the counters table like that of active events.
+const (
+	lobbiesID      = "#lobbies"
+	lobbyNameForm  = "%s#%d" // event, round
+	lobbyGroups    = 64
+	lobbyPartition = "%s#lobby"      // the shuffles of an event, by round
+	groupPartition = "%s#lobby#%02x" // a group of entries
+	roundForm      = "%019d"
+	groupKeyForm   = "group#" + roundForm
+)
+
+// Attributes of the positions table for lobbies. Entries are at groupPartition, `<round>#<request
+// id>`, and have no position, so they are not in the index. Each group has an item with the number
+// of its entries, which closes it. The shuffle is at lobbyPartition, `<round>`.
+const (
+	attrStart      = "startsAt" // of an entry's lobby
+	attrCount      = "n"
+	attrClosed     = "closed"
+	attrCommitment = "commitment"
+	attrNonce      = "nonce" // hex
+	attrStatement  = "statement"
+	attrSignature  = "signature"
+	attrValueRound = "beaconRound"
+	attrValue      = "beaconValue"
+	attrValueSign  = "beaconSignature"
+	attrSeed       = "seed"
+	attrOrder      = "orderHash"
+	attrVoided     = "voidedAt"
+)
+
+// lobbyTTL is how long lobbies are kept after the start, so that anybody can verify them.
+const lobbyTTL = 90 * 24 * time.Hour
+
+func lobbyExpiry(startsAt int64) types.AttributeValue {
+	return num(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
+}
+
+// group is a part of the entries of a lobby: joining one locks only this part.
+type group struct {
+	lobby.Key
+
+	number int
+}
+
+func groupOf(k lobby.Key, id uuid.UUID) group { return group{k, int(id[0]) % lobbyGroups} }
+
+func (g group) partition() types.AttributeValue {
+	return str(fmt.Sprintf(groupPartition, g.EventID, g.number))
+}
+
+// key is that of the item that counts and closes the group.
+func (g group) key() item {
+	return item{attrEvent: g.partition(), attrRequest: str(fmt.Sprintf(groupKeyForm, g.Round))}
+}
+
+// prefix is that of the sort keys of the group's entries.
+func (g group) prefix() string { return fmt.Sprintf(roundForm+"#", g.Round) }
+
+func (g group) entryKey(id uuid.UUID) item {
+	return item{attrEvent: g.partition(), attrRequest: str(g.prefix() + id.String())}
+}
+
+// entryID is the id in the sort key of an entry.
+func (g group) entryID(r *dynamo.Reader) (uuid.UUID, error) {
+	sortKey := r.String(attrRequest)
+	id, err := uuid.Parse(strings.TrimPrefix(sortKey, g.prefix()))
+	if err != nil {
+		return id, fmt.Errorf("entry %q of %s: %w", sortKey, g.Key, err)
+	}
+	return id, r.Err()
+}
+
+func fromEntry(e lobby.Entry) item {
+	it := groupOf(e.Key, e.RequestID).entryKey(e.RequestID)
+	it[attrRound] = num(int64(e.Round))
+	it[attrVisitor] = str(room.UserVisitor(e.User))
+	it[attrCreated] = num(e.JoinedAt)
+	it[attrStart] = num(e.StartsAt)
+	it[attrTTL] = lobbyExpiry(e.StartsAt)
+	return it
+}
+
+// toEntry converts the item of the entry that was asked for.
+func toEntry(it item, asked lobby.Entry) (lobby.Entry, error) {
+	r := dynamo.Reader{Item: it}
+	e := lobby.Entry{
+		Key: asked.Key, RequestID: asked.RequestID, JoinedAt: r.Number(attrCreated), StartsAt: r.Number(attrStart),
+		User: strings.TrimPrefix(r.String(attrVisitor), room.UserVisitor("")),
+	}
+	return e, r.Err()
+}
+
+func shuffleKey(k lobby.Key) item {
+	return item{attrEvent: str(fmt.Sprintf(lobbyPartition, k.EventID)), attrRequest: str(fmt.Sprintf(roundForm, k.Round))}
+}
+
+func fromOpening(next room.Counters, o *room.Opening) item {
+	it := shuffleKey(lobby.Key{EventID: next.EventID, Round: next.Round})
+	it[attrRound] = num(int64(next.Round))
+	it[attrCommitment] = str(string(o.Commitment))
+	it[attrNonce] = str(hex.EncodeToString(o.Nonce[:]))
+	it[attrTTL] = lobbyExpiry(next.Lobby.StartsAt)
+	return it
+}
+
+func toShuffle(it item, eventID string) (lobby.Shuffle, error) {
+	r := dynamo.Reader{Item: it}
+	s := lobby.Shuffle{
+		Key:        lobby.Key{EventID: eventID, Round: room.Round(r.Number(attrRound))},
+		Commitment: r.String(attrCommitment), Statement: r.String(attrStatement), Signature: r.String(attrSignature),
+		Seed: r.String(attrSeed), OrderHash: r.String(attrOrder), VoidedAt: r.Number(attrVoided),
+	}
+	if n := r.Number(attrValueRound); n > 0 {
+		s.Beacon = &beacon.Round{Round: uint64(n), Randomness: r.String(attrValue), Signature: r.String(attrValueSign)}
+	}
+	nonce, err := hex.DecodeString(r.String(attrNonce))
+	if err != nil || len(nonce) != len(s.Nonce) {
+		return s, fmt.Errorf("shuffle %s: the nonce is malformed", s.Key)
+	}
+	copy(s.Nonce[:], nonce)
+	return s, r.Err()
+}
+
+func roundValues(r beacon.Round) item {
+	return item{
+		":beaconRound": &types.AttributeValueMemberN{Value: strconv.FormatUint(r.Round, 10)},
+		":beaconValue": str(r.Randomness), ":beaconSignature": str(r.Signature),
+	}
+}
+
+func lobbyName(k lobby.Key) string { return fmt.Sprintf(lobbyNameForm, k.EventID, k.Round) }
+
+// parseLobbyName reads what lobbyName made.
+func parseLobbyName(name string) (lobby.Key, error) {
+	event, round, _ := strings.Cut(name, "#")
+	n, err := strconv.ParseInt(round, 10, 64)
+	if err != nil {
+		return lobby.Key{}, fmt.Errorf("the list of lobbies has %q: %w", name, err)
+	}
+	return lobby.Key{EventID: event, Round: room.Round(n)}, nil
+}

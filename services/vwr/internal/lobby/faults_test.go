@@ -1,0 +1,277 @@
+package lobby_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/waittest"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// errKilled is not retried by the SDK.
+var errKilled = errors.New("killed")
+
+// deaths kills the replica at each kind of write, once before the write and once after it.
+type deaths struct {
+	mu     sync.Mutex
+	deaths map[string]int // by update expression
+}
+
+// write identifies a write of the driver; "" for others.
+func write(in any) string {
+	if u, ok := in.(*awsdynamo.UpdateItemInput); ok {
+		return *u.UpdateExpression
+	}
+	return ""
+}
+
+func (d *deaths) dies(in any, at int) error {
+	w := write(in)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w == "" || d.deaths[w] != at {
+		return nil
+	}
+	d.deaths[w]++
+	return errKilled
+}
+
+func (d *deaths) hook() dynamotest.Hook {
+	return dynamotest.Hook{
+		Before: func(in any) error { return d.dies(in, 0) },
+		After:  func(in, _ any) error { return d.dies(in, 1) },
+	}
+}
+
+// A replica dies before and after every write, and another one with an empty memory goes on: there
+// is one shuffle, and everything that was ever published agrees with it.
+func TestDeathAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	first := k.replica(t, dynamotest.Hook{})
+	first.activate(t, true)
+	joined := first.join(t, 6)
+	d := &deaths{deaths: make(map[string]int)}
+	var published []*fairdraw.Document
+	replicas := 0
+	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+		k.clock.Set(at)
+		for alive := false; !alive; replicas++ {
+			r := k.replica(t, d.hook())
+			failures := r.driver.Stats().Failures.Load()
+			require.NoError(t, r.advancer.Step(t.Context()))
+			require.NoError(t, r.driver.Step(t.Context()))
+			alive = r.driver.Stats().Failures.Load() == failures
+			document, _ := first.published(t)
+			document.SavedAt = k.clock.Now().UnixMilli()
+			published = append(published, document)
+		}
+	}
+	for w, n := range d.deaths {
+		require.Equal(t, 2, n, w)
+	}
+	require.Len(t, d.deaths, 8, "close, state, size, sign, value, reveal, start, finish")
+	require.Greater(t, replicas, 2*len(d.deaths))
+	c := roomtest.Read(t, first.store, event)
+	require.True(t, c.Lobby.Shuffled)
+	require.Equal(t, int64(len(joined)), c.Issued, "counted once")
+	last := k.replica(t, dynamotest.Hook{})
+	last.step(t)
+	last.positions(t, joined, last.verify(t, joined, published...))
+}
+
+// Two replicas lead the same lobby at once, while entries arrive until the last moment. Whoever has
+// a receipt is in the root.
+func TestTwoReplicasAndLateEntries(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	const late = 40
+	var inFlight atomic.Int64
+	release := make(chan struct{})
+	held := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			inFlight.Add(1)
+			<-release
+		}
+		return nil
+	}})
+	a, b := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{})
+	a.activate(t, true)
+	k.clock.Set(closes.Add(-time.Millisecond))
+	var work sync.WaitGroup
+	results, failures := make([]lobby.Joined, late), make([]error, late)
+	for i := range late {
+		work.Go(func() { results[i], failures[i] = held.lobbies.Join(t.Context(), event, user(i)) })
+	}
+	waittest.Until(t, func() bool { return inFlight.Load() > 10 }, "joins of many groups are being written")
+	k.clock.Set(closes.Add(3 * time.Second))
+	both := func(at time.Time) {
+		k.clock.Set(at)
+		for _, r := range []*replica{a, b} {
+			work.Go(func() {
+				if err := errors.Join(r.advancer.Step(t.Context()), r.driver.Step(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	both(k.clock.Now())
+	close(release)
+	work.Wait()
+	var joined []lobby.Joined
+	for i, err := range failures {
+		if err == nil {
+			joined = append(joined, results[i])
+		} else {
+			require.ErrorIs(t, err, room.ErrLobbyClosed)
+		}
+	}
+	both(starts.Add(-time.Minute))
+	work.Wait()
+	both(starts)
+	work.Wait()
+	a.step(t)
+	report := b.verify(t, joined)
+	require.True(t, report.Complete)
+	require.Equal(t, int64(len(joined)), report.Statement.Count, "an entry without a receipt would be nobody's")
+}
+
+// While no source of the beacon answers, nobody is served, and later arrivals queue behind the
+// entries. The shuffle follows by itself.
+func TestBeaconAway(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var away atomic.Bool
+	beacon := k.server.Config.Handler
+	k.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		beacon.ServeHTTP(w, r)
+	})
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 3)
+	r.at(t, closes.Add(3*time.Second))
+	away.Store(true)
+	r.at(t, starts.Add(time.Minute))
+	require.Positive(t, r.driver.Stats().BeaconFailures.Load())
+	for _, p := range r.driver.Progress() {
+		require.Equal(t, time.Minute, p.Late)
+	}
+	late, err := r.rooms.Assign(t.Context(), event, room.Caller{Visitor: "late"})
+	require.NoError(t, err)
+	require.Equal(t, int64(4), late.Position)
+	_, err = r.rooms.Assign(t.Context(), event, who(0))
+	require.ErrorIs(t, err, room.ErrLobbyOpen, "who has joined gets no position behind the others")
+	got, err := r.rooms.Check(t.Context(), event, who(0), joined[0].RequestID, joined[0].Ticket)
+	require.NoError(t, err)
+	require.NotZero(t, got.LobbyUntil)
+	require.Zero(t, roomtest.Read(t, r.store, event).Serving)
+	away.Store(false)
+	r.step(t)
+	r.positions(t, joined, r.verify(t, joined))
+}
+
+// A root that comes too late for its round is decided by a later one, and nobody is served until
+// then. A statement that nobody has seen is replaced.
+func TestLateRoot(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	var unsigned atomic.Bool
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if unsigned.Load() && write(in) == "SET signature = :signature" {
+			return errKilled
+		}
+		return nil
+	}})
+	r.activate(t, true)
+	joined := r.join(t, 3)
+	unsigned.Store(true)
+	r.at(t, closes.Add(3*time.Second))
+	d, _ := r.published(t)
+	require.Nil(t, d.Statement, "it is stored and not signed")
+	unsigned.Store(false)
+	r.at(t, closes.Add(70*time.Second))
+	r.at(t, starts)
+	require.False(t, roomtest.Read(t, r.store, event).Lobby.Shuffled)
+	r.at(t, starts.Add(time.Minute))
+	report := r.verify(t, joined)
+	require.Equal(t, int64(1), report.Statement.MissedRounds)
+	r.positions(t, joined, report)
+}
+
+// Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros
+// replace the seed.
+func TestKeyMissing(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 3)
+	other := keys(t, "d2:"+secret)
+	r.lobbies.Rekey(other)
+	_, err := r.lobbies.Join(t.Context(), event, user(9))
+	require.ErrorIs(t, err, room.ErrUnavailable)
+	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts.Add(time.Hour)} {
+		r.at(t, at)
+	}
+	for _, p := range r.driver.Progress() {
+		require.True(t, p.KeyMissing)
+	}
+	require.False(t, roomtest.Read(t, r.store, event).Lobby.Shuffled)
+	r.at(t, starts.Add(25*time.Hour))
+	report := r.verify(t, joined)
+	require.True(t, report.SeedWithheld)
+	require.True(t, report.Complete)
+}
+
+// Every change of what was published is named; pkg/fairdraw tests each in detail.
+func TestTamperingIsNamed(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 4)
+	r.shuffled(t)
+	r.verify(t, joined)
+	type document = *fairdraw.Document
+	for want, tamper := range map[fairdraw.Code]func(d document, entries *[]byte, o *fairdraw.Options){
+		fairdraw.OrderChanged:      func(d document, _ *[]byte, _ *fairdraw.Options) { d.OrderHash = d.CommitmentHash },
+		fairdraw.SeedChanged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Seed = d.CommitmentHash },
+		fairdraw.ValueForged:       func(d document, _ *[]byte, _ *fairdraw.Options) { d.Beacon.Signature = k.beacon.Round(1).Signature },
+		fairdraw.EntryRemoved:      func(_ document, e *[]byte, _ *fairdraw.Options) { *e = (*e)[16:] },
+		fairdraw.EntryAdded:        func(_ document, e *[]byte, _ *fairdraw.Options) { *e = append(make([]byte, 16), *e...) },
+		fairdraw.EntriesChanged:    func(_ document, e *[]byte, _ *fairdraw.Options) { (*e)[len(*e)-1] ^= 1 },
+		fairdraw.CommitmentChanged: func(d document, _ *[]byte, _ *fairdraw.Options) { d.CommitmentHash = d.OrderHash },
+		fairdraw.ReceiptNotIncluded: func(d document, _ *[]byte, o *fairdraw.Options) {
+			_, hash, err := fairdraw.ParseCommitment([]byte(d.Commitment))
+			require.NoError(t, err)
+			signing := keys(t, "d1:"+secret).Signing
+			denied := fairdraw.Receipt{EventID: event, RequestID: uuid.New(), At: opening.UnixMilli(), Commitment: hash}
+			o.Receipts = []string{denied.Sign(signing, signing.Current())}
+		},
+	} {
+		d, entries := r.published(t)
+		entries, o := slices.Clone(entries), fairdraw.Options{}
+		tamper(d, &entries, &o)
+		_, err := fairdraw.Verify(d, entries, o)
+		var fault *fairdraw.Fault
+		require.ErrorAs(t, err, &fault, want)
+		require.Equal(t, want, fault.Code)
+	}
+}

@@ -1,0 +1,65 @@
+package lobby
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/token"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// labelRequest is the derivation label, from DRAW_SECRET, of the keys for the ids of entries.
+const labelRequest = "urr/lobby-request"
+
+// Keys are the operator's keys of shuffles. The zero value has none: then no lobby can open.
+type Keys struct {
+	fairdraw.Keys
+
+	requests token.MACSet
+}
+
+// ParseKeys parses the secrets. Without both there are no keys.
+func ParseKeys(c fairdraw.KeyConfig) (Keys, error) {
+	if c.DrawSecret == "" && c.DrawSigningKeys == "" {
+		return Keys{}, nil
+	}
+	keys, err := c.Keys()
+	if err != nil {
+		return Keys{}, err
+	}
+	set, err := token.ParseKeySet(c.DrawSecret)
+	return Keys{Keys: keys, requests: set.Derive(labelRequest)}, err
+}
+
+// present reports whether new lobbies can open.
+func (k Keys) present() bool { return k.Signing.Current() != "" }
+
+// missing explains why a shuffle cannot go on; nil when the keys that it names are in the set.
+func (k Keys) missing(t *terms) error {
+	if err := k.Complete(&t.commitment); err != nil {
+		return err
+	}
+	if _, ok := k.Seed(&t.commitment, t.nonce); !ok {
+		return fmt.Errorf("the seed's key %q is another one than when the lobby was opened", t.commitment.SeedKID)
+	}
+	return nil
+}
+
+// requestID is the id of a user's entry: by the key that the commitment names, so that a user has
+// one entry at every replica, whichever key signs there. Nobody else can compute it, or choose it.
+func (k Keys) requestID(c *fairdraw.Commitment, round room.Round, user string) (uuid.UUID, bool) {
+	var at [8]byte
+	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970
+	// The event id is 1–64 bytes, so one byte holds its length; the user ends the message.
+	sum, ok := k.requests.Sum(c.SeedKID, []byte{byte(len(c.EventID))}, []byte(c.EventID), at[:], []byte(user))
+	if !ok {
+		return uuid.UUID{}, false
+	}
+	id := uuid.UUID(sum[:16])
+	id[6] = id[6]&0x0f | 0x80 // version 8: custom (RFC 9562 §5.8)
+	id[8] = id[8]&0x3f | 0x80
+	return id, true
+}

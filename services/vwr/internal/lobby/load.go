@@ -1,0 +1,146 @@
+package lobby
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Stats counts what went wrong at this replica.
+type Stats struct {
+	Failures       atomic.Int64 // steps of lobbies
+	BeaconFailures atomic.Int64 // fetches of rounds
+}
+
+// Stats returns the counts since the start.
+func (d *Driver) Stats() *Stats { return &d.stats }
+
+// Progress returns how far the unfinished lobbies were at the last step.
+func (d *Driver) Progress() map[Key]Progress {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.states
+}
+
+func (r *run) progress(ctx context.Context) Progress {
+	p := Progress{Phase: phase(&r.shuffle, r.terms, r.now), KeyMissing: r.missing != nil}
+	if r.current && !r.shuffle.final() {
+		p.Late = max(0, r.now.Sub(r.terms.commitment.Announced()))
+	}
+	if r.statement != nil {
+		p.Joined = r.statement.Count
+	} else if n, err := r.store.Joined(ctx, r.shuffle.Key); err == nil { // a figure for operators, again in a second
+		p.Joined = n
+	}
+	return p
+}
+
+// load loads the positions of the shuffled lobbies of active rooms, and forgets those of others.
+func (d *Driver) load(ctx context.Context) error {
+	active := make(map[Key]bool)
+	var failed []error
+	for _, st := range d.service.cache.All() {
+		if !st.Active || !st.Lobby.Exists() {
+			continue
+		}
+		k := Key{st.EventID, st.Round}
+		active[k] = true
+		if st.Lobby.Shuffled && d.service.memory.get(k).ranks == nil {
+			failed = append(failed, d.service.loadRanks(ctx, k))
+		}
+	}
+	unfinished := d.Progress()
+	d.service.memory.retain(func(k Key) bool {
+		_, wanted := unfinished[k]
+		return wanted || active[k]
+	})
+	return errors.Join(failed...)
+}
+
+// loadRanks computes the positions of a shuffled lobby from its stored shuffle and its entries.
+func (s *Service) loadRanks(ctx context.Context, k Key) error {
+	sh, found, err := s.store.Shuffle(ctx, k)
+	if err != nil {
+		return err
+	}
+	if !found || sh.Seed == "" {
+		return fmt.Errorf("lobby %s: no result is stored", k)
+	}
+	t, err := termsOf(&sh)
+	if err != nil {
+		return err
+	}
+	st, err := fairdraw.ParseStatement([]byte(sh.Statement))
+	if err != nil {
+		return fmt.Errorf("statement of %s: %w", k, err)
+	}
+	entries, err := s.remember(ctx, k, &st)
+	if err != nil {
+		return err
+	}
+	key, err := sh.key(t.hash, st.Root)
+	if err != nil {
+		return err
+	}
+	ranked, hash := shuffle(key, entries)
+	if hash != sh.OrderHash {
+		return fmt.Errorf("lobby %s: the order has another hash than the published one", k)
+	}
+	s.memory.update(k, func(r *remembered) { r.ranks = ranked })
+	return nil
+}
+
+// key is the key of the ranking: by the seed and by the value of the stored round, if there is one.
+func (s *Shuffle) key(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
+	seed, err := fairdraw.ParseHash(s.Seed)
+	if err != nil {
+		return fairdraw.Hash{}, fmt.Errorf("seed of %s: %w", s.Key, err)
+	}
+	var value []byte
+	if s.Beacon != nil {
+		if value, err = hex.DecodeString(s.Beacon.Randomness); err != nil {
+			return fairdraw.Hash{}, fmt.Errorf("value of %s: %w", s.Key, err)
+		}
+	}
+	return fairdraw.Key(seed, commitment, root, value), nil
+}
+
+// phase is how far a shuffle is, as it is published.
+func phase(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
+	switch {
+	case s.VoidedAt != 0:
+		return fairdraw.PhaseVoid
+	case s.Seed != "":
+		return fairdraw.PhaseSettled
+	case s.Signature != "":
+		return fairdraw.PhaseRoot
+	case !now.Before(t.commitment.Cutoff()):
+		return fairdraw.PhaseClosed
+	default:
+		return fairdraw.PhaseOpen
+	}
+}
+
+// Figures are what operators see of the lobby of a round.
+func (s *Service) Figures(ctx context.Context, c room.Counters) (joined int64, p fairdraw.Phase, err error) {
+	if !c.Lobby.Exists() {
+		return 0, "", nil
+	}
+	k := Key{c.EventID, c.Round}
+	sh, found, err := s.store.Shuffle(ctx, k)
+	if err != nil || !found {
+		return 0, "", err
+	}
+	t, err := termsOf(&sh)
+	if err != nil {
+		return 0, "", room.ErrUnavailable.Wrap(err)
+	}
+	joined, err = s.store.Joined(ctx, k)
+	return joined, phase(&sh, t, s.now()), err
+}

@@ -1,0 +1,145 @@
+// Package lobby runs the lobbies of tier 1. Before the start of a room signed-in users join, once
+// each. At the start a verifiable shuffle (urr.guru/pkg/fairdraw) orders the entries, and later
+// arrivals queue behind them.
+//
+//	joining   an entry per user; each gets a signed receipt
+//	closed    the groups of entries take no more; then every replica lists the same entries
+//	root      the statement is stored once, then signed as stored, at least a minute before the round
+//	value     of the beacon's round
+//	shuffled  at the start: the seed is published, and the entries have the positions 1…n
+//
+// Every replica runs the Driver, without a leader. Each step is one conditional write, so that
+// replicas may do it at once, and any of them continues after another was killed.
+package lobby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Key names the lobby of a round.
+type Key struct {
+	EventID string
+	Round   room.Round
+}
+
+func (k Key) String() string { return fmt.Sprintf("%s/%d", k.EventID, k.Round) }
+
+// Entry is a user's entry. It is stored durably before the user gets the receipt.
+type Entry struct {
+	Key
+
+	RequestID uuid.UUID
+	User      string
+	JoinedAt  int64 // ms since the epoch
+	StartsAt  int64 // of the lobby, in ms; decides how long a new entry is kept
+}
+
+// Shuffle is the stored state of a shuffle. Members are set in this order, each once.
+type Shuffle struct {
+	Key
+
+	Commitment string // canonical JSON
+	Nonce      fairdraw.Nonce
+	Statement  string        // canonical JSON
+	Signature  string        // of the statement
+	Beacon     *beacon.Round // nil without a beacon
+	Seed       string        // hex; zeros when it was not revealed in time
+	OrderHash  string        // hex
+	VoidedAt   int64         // ms since the epoch; the room was closed before the beacon's round
+}
+
+// final reports whether nothing of the shuffle can change any more.
+func (s *Shuffle) final() bool { return s.Seed != "" || s.VoidedAt != 0 }
+
+// signed is the statement as published; nil before the signature.
+func (s *Shuffle) signed() *fairdraw.SignedStatement {
+	if s.Signature == "" {
+		return nil
+	}
+	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
+}
+
+// Store has the entries and the shuffles. Conditional writes fail with room.ErrStale when the stored
+// state differs from the expected one: the caller reads again.
+type Store interface {
+	// Join stores an entry unless its user has one, and returns the stored one. open tells whether a
+	// new entry may be made. It fails with room.ErrLobbyClosed for a new entry that may not.
+	Join(ctx context.Context, e Entry, open bool) (Entry, error)
+	// Entry reads an entry consistently.
+	Entry(ctx context.Context, k Key, id uuid.UUID) (e Entry, found bool, err error)
+	// Joined is the number of entries so far.
+	Joined(ctx context.Context, k Key) (int64, error)
+	// Close ends joining: an entry is stored before it returns, or never.
+	Close(ctx context.Context, k Key) error
+	// List reads the ids of all entries in ascending order.
+	List(ctx context.Context, k Key) (fairdraw.Entries, error)
+
+	// Unfinished lists the lobbies whose shuffle is not final.
+	Unfinished(ctx context.Context) ([]Key, error)
+	// Shuffle reads a shuffle consistently.
+	Shuffle(ctx context.Context, k Key) (s Shuffle, found bool, err error)
+	// Latest reads the shuffle of the event's latest round with a lobby.
+	Latest(ctx context.Context, eventID string) (s Shuffle, found bool, err error)
+	// State replaces the statement `before` (empty: none) while it is not signed.
+	State(ctx context.Context, k Key, before, statement string) error
+	// Sign adds the signature to this statement.
+	Sign(ctx context.Context, k Key, statement, signature string) error
+	// Value sets the beacon's round while there is no result.
+	Value(ctx context.Context, k Key, r beacon.Round) error
+	// Reveal sets the result. The round r, if any, is the one that decided.
+	Reveal(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
+	// Void ends a shuffle without a result.
+	Void(ctx context.Context, k Key, at int64) error
+
+	// Size counts the entries as issued positions, once.
+	Size(ctx context.Context, k Key, entries int64) error
+	// Start lets the counter of a shuffled lobby move.
+	Start(ctx context.Context, k Key) error
+	// Finish removes the lobby from Unfinished.
+	Finish(ctx context.Context, k Key) error
+}
+
+// Rooms reads the state of rooms.
+type Rooms interface {
+	Read(ctx context.Context, eventID string) (c room.Counters, found bool, err error)
+}
+
+// Beacons fetches verified rounds.
+type Beacons interface {
+	// Get fails with beacon.ErrNotYet before the round is published.
+	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+}
+
+// Schedule is how long before the start a lobby closes.
+type Schedule struct {
+	Lead time.Duration
+}
+
+const (
+	// DefaultLead closes the lobby 3 minutes before the start: a minute to make the root, a minute in
+	// which everybody can save it, and a minute between the beacon's value and the start.
+	DefaultLead = 3 * time.Minute
+	// margin is the time from the beacon's round to the start.
+	margin = time.Minute
+	// minDelay is the shortest delay of the round that a root can meet, and minMargin what a shorter
+	// lead leaves of the margin; both for development.
+	minDelay  = fairdraw.RootLead + 15*time.Second
+	minMargin = 5 * time.Second
+)
+
+// delaySeconds is the delay of the beacon's round after the closing.
+func (s Schedule) delaySeconds() int64 {
+	return int64(max(s.Lead-margin, min(s.Lead-minMargin, minDelay), time.Second) / time.Second)
+}
+
+// errNoKeys is for operators who open a lobby on an installation without keys.
+var errNoKeys = errors.New("a lobby needs DRAW_SECRET and DRAW_SIGNING_KEYS")

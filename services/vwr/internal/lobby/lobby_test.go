@@ -1,0 +1,214 @@
+package lobby_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/config"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/services/vwr/internal/dynamo"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/pass"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+const (
+	secret = "0123456789abcdef0123456789abcdef"
+	event  = "concert"
+)
+
+// opening is when the lobby of most tests opens; the room starts an hour later.
+var (
+	opening = time.UnixMilli(1_800_000_000_000)
+	starts  = opening.Add(time.Hour)
+	closes  = starts.Add(-lobby.DefaultLead)
+)
+
+// kit has tables, a clock and a beacon, which all replicas of a test share.
+type kit struct {
+	clock  *clocktest.Clock
+	cfg    pkgdynamo.Config
+	db     *awsdynamo.Client
+	beacon *beacontest.Beacon
+	server *httptest.Server
+}
+
+func newKit(t *testing.T) *kit {
+	t.Helper()
+	k := &kit{clock: clocktest.New(opening)}
+	k.cfg, k.db = dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), k.db, k.cfg))
+	var err error
+	k.beacon, err = beacontest.New([]byte(secret), beacontest.Options{Now: k.clock.Now})
+	require.NoError(t, err)
+	k.server = httptest.NewServer(k.beacon)
+	t.Cleanup(k.server.Close)
+	return k
+}
+
+// replica is one replica on the tables of a kit.
+type replica struct {
+	kit      *kit
+	cache    *room.StateCache
+	store    *dynamo.Store
+	lobbies  *lobby.Service
+	driver   *lobby.Driver
+	rooms    *room.Service
+	admin    *room.Admin
+	advancer *room.Advancer
+}
+
+func keys(t *testing.T, drawSecret string) lobby.Keys {
+	t.Helper()
+	signing := "s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", ed25519.SeedSize)))
+	k, err := lobby.ParseKeys(fairdraw.KeyConfig{DrawSecret: config.Secret(drawSecret), DrawSigningKeys: config.Secret(signing)})
+	require.NoError(t, err)
+	return k
+}
+
+// replica starts a replica whose calls of DynamoDB a hook intercepts. It may be called by any
+// goroutine before the replica is used.
+func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
+	t.Helper()
+	r := &replica{kit: k, cache: room.NewStateCache()}
+	r.store = dynamo.New(awsdynamo.New(k.db.Options(), hook.Options), k.cfg, 1, k.clock.Now)
+	entries := dynamo.NewLobbies(r.store)
+	t.Cleanup(func() {
+		require.NoError(t, entries.Close(context.Background()))
+		require.NoError(t, r.store.Close(context.Background()))
+	})
+	passes, err := pass.New(secret)
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	r.lobbies = lobby.NewService(r.cache, r.store, entries.Lobby(), passes, keys(t, "d1:"+secret), lobby.Schedule{Lead: lobby.DefaultLead}, k.clock.Now)
+	r.driver = lobby.NewDriver(r.lobbies, lobby.NewSources([]string{k.server.URL}, k.server.Client()), log)
+	claims := roomtest.NewMemory(k.clock.Now)
+	r.rooms = room.NewService(r.cache, r.store, r.store, passes, claims, r.lobbies, k.clock.Now, func() float64 { return 0.5 })
+	r.admin = room.NewAdmin(r.cache, r.store, roomtest.NewSales(), r.lobbies, k.clock.Now)
+	r.advancer = room.NewAdvancer(r.cache, r.store, claims, nil, k.clock.Now, log)
+	return r
+}
+
+// activate opens a lobby with the beacon of the kit, or without one.
+func (r *replica) activate(t *testing.T, withBeacon bool) room.State {
+	t.Helper()
+	st, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: r.terms(withBeacon)})
+	require.NoError(t, err)
+	return st
+}
+
+func (r *replica) terms(withBeacon bool) room.LobbyTerms {
+	terms := room.LobbyTerms{StartsAt: starts}
+	if withBeacon {
+		terms.Beacon = &fairdraw.Beacon{Chain: r.kit.beacon.Chain()}
+	}
+	return terms
+}
+
+// join enters users 0…n-1.
+func (r *replica) join(t *testing.T, n int) []lobby.Joined {
+	t.Helper()
+	all := make([]lobby.Joined, n)
+	for i := range all {
+		var err error
+		all[i], err = r.lobbies.Join(t.Context(), event, user(i))
+		require.NoError(t, err)
+	}
+	return all
+}
+
+func user(i int) string { return fmt.Sprintf("user-%d", i) }
+
+// step runs the loops of the replica once.
+func (r *replica) step(t *testing.T) {
+	t.Helper()
+	require.NoError(t, r.advancer.Step(t.Context()))
+	require.NoError(t, r.driver.Step(t.Context()))
+	require.NoError(t, r.advancer.Step(t.Context()))
+	require.NoError(t, r.driver.Step(t.Context()))
+}
+
+// at moves the clock, then runs the loops.
+func (r *replica) at(t *testing.T, at time.Time) {
+	t.Helper()
+	r.kit.clock.Set(at)
+	r.step(t)
+}
+
+// shuffled leads the lobby to its end.
+func (r *replica) shuffled(t *testing.T) {
+	t.Helper()
+	for _, at := range []time.Time{closes.Add(3 * time.Second), starts.Add(-time.Minute), starts} {
+		r.at(t, at)
+	}
+	c := roomtest.Read(t, r.store, event)
+	require.True(t, c.Lobby.Shuffled)
+}
+
+// verify checks what is published, with the receipts of all who joined.
+func (r *replica) verify(t *testing.T, joined []lobby.Joined, earlier ...*fairdraw.Document) *fairdraw.Report {
+	t.Helper()
+	d, entries := r.published(t)
+	o := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle, Earlier: earlier}
+	for _, j := range joined {
+		o.Receipts = append(o.Receipts, j.Receipt)
+	}
+	report, err := fairdraw.Verify(d, entries, o)
+	require.NoError(t, err)
+	return report
+}
+
+func (r *replica) published(t *testing.T) (*fairdraw.Document, []byte) {
+	t.Helper()
+	r.kit.clock.Advance(time.Second) // documents are kept for a second
+	raw, err := r.lobbies.Document(t.Context(), event)
+	require.NoError(t, err)
+	d, err := fairdraw.ParseDocument(raw)
+	require.NoError(t, err)
+	if d.Statement == nil {
+		return d, nil
+	}
+	part, err := r.lobbies.Entries(t.Context(), event, 0)
+	require.NoError(t, err)
+	require.Len(t, part.Bytes, int(part.Total))
+	return d, part.Bytes
+}
+
+// who is a signed-in visitor.
+func who(i int) room.Caller {
+	return room.Caller{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
+}
+
+// positions checks every entry, as its page does, and requires the positions of the report.
+func (r *replica) positions(t *testing.T, joined []lobby.Joined, report *fairdraw.Report) {
+	t.Helper()
+	seen := make(map[int64]bool)
+	for i, j := range joined {
+		got, err := r.rooms.Check(t.Context(), event, who(i), j.RequestID, j.Ticket)
+		require.NoError(t, err)
+		require.False(t, seen[got.Position], "position %d is there twice", got.Position)
+		seen[got.Position] = true
+		require.Equal(t, int64(report.Receipts[i].Rank), got.Position)
+		require.NotEmpty(t, got.Ticket, "the next poll is answered from memory")
+	}
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
+}

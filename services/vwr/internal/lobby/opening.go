@@ -1,0 +1,84 @@
+package lobby
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// maxAhead is the longest time until the start.
+const maxAhead = 365 * 24 * time.Hour
+
+// Open implements room.Lobbies: the shuffle's terms, with the present keys.
+func (s *Service) Open(eventID string, terms room.LobbyTerms) (room.Lobby, *room.Opening, error) {
+	now := s.now()
+	l, err := s.schedule.lobby(terms, now)
+	if err != nil {
+		return room.Lobby{}, nil, err
+	}
+	keys := s.keys.Load()
+	if !keys.present() {
+		return room.Lobby{}, nil, invalid("startsAt", errNoKeys.Error())
+	}
+	nonce, kid := fairdraw.NewNonce(), keys.Seeds.Current()
+	seed, ok := fairdraw.Seed(keys.Seeds, kid, eventID, nonce)
+	if !ok {
+		return room.Lobby{}, nil, room.ErrUnavailable
+	}
+	c := fairdraw.Commitment{
+		Algorithm: fairdraw.AlgorithmShuffle, EventID: eventID, CutoffAt: l.ClosesAt, AnnouncedAt: l.StartsAt,
+		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())),
+		SeedHash:   fairdraw.SeedHash(seed), SeedKID: kid,
+	}
+	if terms.Beacon != nil {
+		c.Beacon = &fairdraw.Beacon{Chain: terms.Beacon.Chain, DelaySeconds: s.schedule.delaySeconds()}
+	}
+	text, _, err := c.Seal()
+	if err != nil {
+		return room.Lobby{}, nil, invalid("beacon", err.Error())
+	}
+	return l, &room.Opening{Commitment: text, Nonce: nonce}, nil
+}
+
+func (s Schedule) lobby(terms room.LobbyTerms, now time.Time) (room.Lobby, error) {
+	if terms.StartsAt.IsZero() {
+		return room.Lobby{}, invalid("startsAt", "is required for a lobby")
+	}
+	l := room.Lobby{
+		OpensAt: now.UnixMilli(), StartsAt: terms.StartsAt.UnixMilli(), ClosesAt: terms.StartsAt.Add(-s.Lead).UnixMilli(),
+	}
+	if !terms.OpensAt.IsZero() {
+		l.OpensAt = terms.OpensAt.UnixMilli()
+	}
+	switch {
+	case l.ClosesAt <= now.UnixMilli():
+		return room.Lobby{}, invalid("startsAt", "must be more than "+s.Lead.String()+" ahead, which is when the lobby closes")
+	case terms.StartsAt.Sub(now) > maxAhead:
+		return room.Lobby{}, invalid("startsAt", "must be within a year")
+	case l.OpensAt >= l.ClosesAt:
+		return room.Lobby{}, invalid("lobbyOpensAt", "must be before the lobby closes, "+s.Lead.String()+" before startsAt")
+	case l.OpensAt < 1:
+		return room.Lobby{}, invalid("lobbyOpensAt", "must be after 1970")
+	}
+	return l, nil
+}
+
+func invalid(path, message string) error {
+	return room.ErrInvalidSettings.WithFields(errs.Field{Path: path, Message: message})
+}
+
+// SameBeacon implements room.Lobbies.
+func (s *Service) SameBeacon(ctx context.Context, eventID string, round room.Round, b *fairdraw.Beacon) (bool, error) {
+	t, err := s.terms.get(ctx, Key{eventID, round})
+	if errors.Is(err, errNoShuffle) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return t.commitment.Beacon != nil && t.commitment.Beacon.Chain == b.Chain, nil
+}

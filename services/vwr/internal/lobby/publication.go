@@ -1,0 +1,200 @@
+package lobby
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/room"
+)
+
+const (
+	// documentAge is how long a document is served from memory: anybody may ask.
+	documentAge = time.Second
+	// maxDocuments and maxFiles bound what is kept in memory.
+	maxDocuments = 1024
+	maxFiles     = 4
+	// PartSize is the size of a part of the file of entries, in bytes.
+	PartSize = 1 << 20
+)
+
+// publications answers what anybody may ask about shuffles.
+type publications struct {
+	service *Service
+
+	mu        sync.Mutex
+	documents map[string]document // by event
+	files     map[Key]*file
+
+	// loading lets one file be listed at a time: anybody may ask for old ones.
+	loading sync.Mutex
+}
+
+// document is what was last read about an event.
+type document struct {
+	readAt  time.Time
+	found   bool
+	shuffle Shuffle
+	terms   *terms
+}
+
+// file is the file of entries of one lobby.
+type file struct {
+	entries   fairdraw.Entries
+	statement fairdraw.Statement
+	prover    func() *fairdraw.Prover
+	usedAt    time.Time
+}
+
+func newPublications(s *Service) *publications {
+	return &publications{service: s, documents: make(map[string]document), files: make(map[Key]*file)}
+}
+
+// latest returns the shuffle of the event's latest lobby, at most documentAge old.
+func (p *publications) latest(ctx context.Context, eventID string) (document, error) {
+	now := p.service.now()
+	p.mu.Lock()
+	d, ok := p.documents[eventID]
+	p.mu.Unlock()
+	if !ok || now.Sub(d.readAt) >= documentAge {
+		var err error
+		d = document{readAt: now}
+		if d.shuffle, d.found, err = p.service.store.Latest(ctx, eventID); err != nil {
+			return document{}, err
+		}
+		if d.found {
+			if d.terms, err = termsOf(&d.shuffle); err != nil {
+				return document{}, room.ErrUnavailable.Wrap(err)
+			}
+		}
+		p.mu.Lock()
+		if len(p.documents) >= maxDocuments {
+			clear(p.documents)
+		}
+		p.documents[eventID] = d
+		p.mu.Unlock()
+	}
+	if !d.found {
+		return document{}, room.ErrLobbyNotFound
+	}
+	return d, nil
+}
+
+// Document is the published document of the event's latest lobby, as JSON. It fails with
+// room.ErrLobbyNotFound.
+func (s *Service) Document(ctx context.Context, eventID string) ([]byte, error) {
+	d, err := s.public.latest(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	sh := &d.shuffle
+	return json.Marshal(fairdraw.Document{
+		EventID: sh.EventID, Phase: phase(sh, d.terms, s.now()), Commitment: sh.Commitment, CommitmentHash: d.terms.hash.String(),
+		Statement: sh.signed(), Beacon: sh.Beacon, Seed: sh.Seed, OrderHash: sh.OrderHash, VoidedAt: sh.VoidedAt,
+	})
+}
+
+// Part is a part of the file of entries.
+type Part struct {
+	Bytes []byte
+	Total int64
+	Root  fairdraw.Hash // of all entries
+}
+
+// Entries returns the part of the file of the event's latest lobby that begins at an offset. It
+// fails with room.ErrLobbyNotFound before the root is public.
+func (s *Service) Entries(ctx context.Context, eventID string, offset int64) (Part, error) {
+	f, _, err := s.public.file(ctx, eventID)
+	if err != nil {
+		return Part{}, err
+	}
+	total := int64(len(f.entries))
+	from := min(offset, total)
+	return Part{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root}, nil
+}
+
+// Proof shows that an entry is in the root; rank is 0 before the shuffle. It fails with
+// room.ErrLobbyNotFound.
+func (s *Service) Proof(ctx context.Context, eventID string, id uuid.UUID) (p fairdraw.Proof, rank int64, err error) {
+	f, d, err := s.public.file(ctx, eventID)
+	if err != nil {
+		return fairdraw.Proof{}, 0, err
+	}
+	p, ok := f.prover().Prove(id)
+	if !ok {
+		return fairdraw.Proof{}, 0, room.ErrLobbyNotFound
+	}
+	if d.shuffle.Seed == "" {
+		return p, 0, nil
+	}
+	if r := s.memory.get(d.shuffle.Key).ranks; r != nil {
+		rank, _ = r.of(id)
+		return p, rank, nil
+	}
+	key, err := d.shuffle.key(d.terms.hash, f.statement.Root)
+	if err != nil {
+		return fairdraw.Proof{}, 0, room.ErrUnavailable.Wrap(err)
+	}
+	return p, int64(fairdraw.Rank(key, f.entries, id)), nil
+}
+
+// file returns the entries once the root is public.
+func (p *publications) file(ctx context.Context, eventID string) (*file, document, error) {
+	d, err := p.latest(ctx, eventID)
+	if err != nil {
+		return nil, document{}, err
+	}
+	if d.shuffle.Signature == "" {
+		return nil, document{}, room.ErrLobbyNotFound
+	}
+	if f := p.known(d.shuffle.Key); f != nil {
+		return f, d, nil
+	}
+	p.loading.Lock()
+	defer p.loading.Unlock()
+	if f := p.known(d.shuffle.Key); f != nil {
+		return f, d, nil
+	}
+	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
+	if err != nil {
+		return nil, document{}, room.ErrUnavailable.Wrap(err)
+	}
+	entries, err := p.service.finalEntries(ctx, d.shuffle.Key, &st)
+	if err != nil {
+		return nil, document{}, unavailable(err)
+	}
+	f := &file{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
+	p.keep(d.shuffle.Key, f)
+	return f, d, nil
+}
+
+func (p *publications) known(k Key) *file {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.files[k]
+	if f != nil {
+		f.usedAt = p.service.now()
+	}
+	return f
+}
+
+// keep replaces the file that was not asked for the longest time when there are too many.
+func (p *publications) keep(k Key, f *file) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.usedAt = p.service.now()
+	if len(p.files) >= maxFiles {
+		oldest := k
+		for other, g := range p.files {
+			if oldest == k || g.usedAt.Before(p.files[oldest].usedAt) {
+				oldest = other
+			}
+		}
+		delete(p.files, oldest)
+	}
+	p.files[k] = f
+}

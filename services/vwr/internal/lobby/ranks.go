@@ -1,0 +1,103 @@
+package lobby
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
+)
+
+// ranks are the positions of a shuffled lobby: 20 bytes per entry.
+type ranks struct {
+	entries fairdraw.Entries
+	rank    []uint32 // of each entry, from 1
+}
+
+// shuffle ranks the entries and returns the hash of their order.
+func shuffle(key fairdraw.Hash, entries fairdraw.Entries) (r *ranks, orderHash string) {
+	order := fairdraw.Shuffle(key, entries)
+	r = &ranks{entries: entries, rank: make([]uint32, entries.Len())}
+	for i := range entries.Len() {
+		id := uuid.UUID(order[i*len(uuid.UUID{}):])
+		at, _ := entries.Find(id)  // the order has exactly the entries
+		r.rank[at] = uint32(i + 1) //nolint:gosec // far below 2³²: the entries fit in memory
+	}
+	sum := sha256.Sum256(order)
+	return r, hex.EncodeToString(sum[:])
+}
+
+// of returns the position of an entry, from 1; ok is false for an id that is none.
+func (r *ranks) of(id uuid.UUID) (position int64, ok bool) {
+	at, ok := r.entries.Find(id)
+	if !ok {
+		return 0, false
+	}
+	return int64(r.rank[at]), true
+}
+
+// memory keeps the entries and the positions of lobbies, by event: those of the latest round.
+type memory struct {
+	mu    sync.Mutex
+	known map[string]*remembered
+}
+
+type remembered struct {
+	key     Key
+	entries fairdraw.Entries
+	listed  bool   // entries are final
+	ranks   *ranks // nil: not shuffled yet
+}
+
+func newMemory() *memory { return &memory{known: make(map[string]*remembered)} }
+
+// get returns a copy of what is known of a lobby.
+func (m *memory) get(k Key) remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.known[k.EventID]; r != nil && r.key == k {
+		return *r
+	}
+	return remembered{key: k}
+}
+
+// update changes what is known of a lobby, unless a later round of its event is known.
+func (m *memory) update(k Key, change func(*remembered)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.known[k.EventID]
+	switch {
+	case r == nil || r.key.Round < k.Round:
+		r = &remembered{key: k}
+		m.known[k.EventID] = r
+	case r.key != k:
+		return
+	}
+	change(r)
+}
+
+// retain forgets the lobbies that keep rejects.
+func (m *memory) retain(keep func(Key) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for event, r := range m.known {
+		if !keep(r.key) {
+			delete(m.known, event)
+		}
+	}
+}
+
+// verified checks listed entries against the signed statement.
+func verified(k Key, entries fairdraw.Entries, s *fairdraw.Statement) error {
+	if int64(entries.Len()) != s.Count {
+		return fmt.Errorf("lobby %s: %d entries are listed, %d were signed", k, entries.Len(), s.Count)
+	}
+	if root := entries.Root(); !bytes.Equal(root[:], s.Root[:]) {
+		return fmt.Errorf("lobby %s: the listed entries have another root than the signed one", k)
+	}
+	return nil
+}

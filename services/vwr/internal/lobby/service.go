@@ -1,0 +1,195 @@
+package lobby
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/room"
+)
+
+// Passes signs tickets.
+type Passes interface {
+	Seal(r room.Record) string
+}
+
+// Joined is the answer to a user who has joined.
+type Joined struct {
+	Entry
+
+	ClosesAt, StartsAt int64  // ms since the epoch
+	Ticket             string // without a position
+	Receipt            string
+}
+
+// Service takes the entries of lobbies, and answers from them. It is safe for concurrent use.
+type Service struct {
+	cache    *room.StateCache
+	rooms    Rooms
+	store    Store
+	passes   Passes
+	schedule Schedule
+	keys     atomic.Pointer[Keys]
+	terms    *termsCache
+	memory   *memory
+	public   *publications
+	now      func() time.Time
+}
+
+var _ room.Lobbies = (*Service)(nil)
+
+// NewService returns a Service.
+func NewService(sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, schedule Schedule, now func() time.Time) *Service {
+	sv := &Service{
+		cache: sc, rooms: rooms, store: s, passes: p, schedule: schedule, terms: newTermsCache(s), memory: newMemory(), now: now,
+	}
+	sv.public = newPublications(sv)
+	sv.keys.Store(&k)
+	return sv
+}
+
+// Rekey replaces the keys.
+func (s *Service) Rekey(k Keys) { s.keys.Store(&k) }
+
+// Join enters a user in the lobby of the event's round. Repetitions return the same entry at every
+// replica, also after the lobby has closed. It fails with room.ErrInactive, room.ErrLobbyClosed, or
+// room.ErrUnavailable when the entry could not be stored.
+func (s *Service) Join(ctx context.Context, eventID, user string) (Joined, error) {
+	c, err := s.active(ctx, eventID)
+	if err != nil {
+		return Joined{}, err
+	}
+	if !c.Lobby.Exists() {
+		return Joined{}, c.Lobby.Closed()
+	}
+	k := Key{eventID, c.Round}
+	t, err := s.terms.get(ctx, k)
+	if err != nil {
+		return Joined{}, unavailable(err)
+	}
+	keys := s.keys.Load()
+	if err := keys.missing(t); err != nil {
+		return Joined{}, room.ErrUnavailable.Wrap(err)
+	}
+	id, _ := keys.requestID(&t.commitment, k.Round, user) // its key is in the set
+	// The entry's time is that of the request, and decides about it.
+	now := s.now()
+	e := Entry{Key: k, RequestID: id, User: user, JoinedAt: now.UnixMilli(), StartsAt: c.Lobby.StartsAt}
+	e, err = s.store.Join(ctx, e, c.Lobby.TakesEntries(now))
+	if errors.Is(err, room.ErrLobbyClosed) {
+		return Joined{}, c.Lobby.Closed()
+	}
+	if err != nil {
+		return Joined{}, err
+	}
+	return Joined{
+		Entry: e, ClosesAt: c.Lobby.ClosesAt, StartsAt: c.Lobby.StartsAt,
+		Ticket: s.passes.Seal(e.record()), Receipt: keys.receipt(t, e),
+	}, nil
+}
+
+// record is the entry as a visitor's record, without a position.
+func (e Entry) record() room.Record {
+	return room.Record{EventID: e.EventID, Round: e.Round, RequestID: e.RequestID, Visitor: room.UserVisitor(e.User)}
+}
+
+// receipt signs that the entry was accepted.
+func (k Keys) receipt(t *terms, e Entry) string {
+	kid, _ := k.Signing.KidOf(t.commitment.Public())
+	r := fairdraw.Receipt{EventID: e.EventID, RequestID: e.RequestID, At: e.JoinedAt, Commitment: t.hash}
+	return r.Sign(k.Signing, kid)
+}
+
+// active returns the cached state of an active event. Else it reads the state, since another replica
+// may have just activated the event.
+func (s *Service) active(ctx context.Context, eventID string) (room.Counters, error) {
+	if st, ok := s.cache.Get(eventID); ok && st.Active {
+		return st.Counters, nil
+	}
+	c, found, err := s.rooms.Read(ctx, eventID)
+	if err != nil {
+		return room.Counters{}, err
+	}
+	if !found {
+		return room.Counters{}, room.ErrInactive
+	}
+	if st := s.cache.Merge(c); st.Active {
+		return st.Counters, nil
+	}
+	return room.Counters{}, room.ErrInactive
+}
+
+// Find implements room.Lobbies.
+func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.Record, bool, error) {
+	k := Key{c.EventID, c.Round}
+	t, err := s.terms.get(ctx, k)
+	if errors.Is(err, errNoShuffle) {
+		return room.Record{}, false, nil
+	}
+	if err != nil {
+		return room.Record{}, false, unavailable(err)
+	}
+	id, ok := s.keys.Load().requestID(&t.commitment, k.Round, user)
+	if !ok {
+		return room.Record{}, false, nil // the key is gone; who has a ticket needs no key
+	}
+	e := Entry{Key: k, RequestID: id, User: user}
+	if !c.Lobby.Shuffled {
+		_, found, err := s.store.Entry(ctx, k, id)
+		return e.record(), found, err
+	}
+	r := s.memory.get(k).ranks
+	if r == nil {
+		return room.Record{}, false, room.ErrUnavailable.WithRetry(time.Second)
+	}
+	rec, found := e.record(), false
+	rec.Position, found = r.of(id)
+	return rec, found, nil
+}
+
+// Position implements room.Lobbies.
+func (s *Service) Position(eventID string, round room.Round, id uuid.UUID) (int64, bool) {
+	st, ok := s.cache.Get(eventID)
+	if !ok || st.Round != round || st.Lobby.Pending() {
+		return 0, false
+	}
+	r := s.memory.get(Key{eventID, round}).ranks
+	if r == nil {
+		return 0, false
+	}
+	return r.of(id)
+}
+
+// finalEntries lists the entries of a closed lobby, or returns those in memory. They must agree with
+// the statement, if it is known (nil: not yet).
+func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
+	if r := s.memory.get(k); r.listed {
+		return r.entries, nil
+	}
+	entries, err := s.store.List(ctx, k)
+	if err == nil && st != nil {
+		err = verified(k, entries, st)
+	}
+	return entries, err
+}
+
+// remember is finalEntries, and keeps the entries in memory as long as the lobby needs them.
+func (s *Service) remember(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
+	entries, err := s.finalEntries(ctx, k, st)
+	if err != nil {
+		return nil, err
+	}
+	s.memory.update(k, func(r *remembered) { r.entries, r.listed = entries, true })
+	return entries, nil
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, room.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return room.ErrUnavailable.WithRetry(time.Second).Wrap(err)
+}

@@ -1,0 +1,213 @@
+package lobby_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/vwr/internal/lobby"
+	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
+)
+
+// A lobby from its opening to the positions: each phase shows what it may, and no more.
+func TestLobby(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	a, b := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{})
+	a.activate(t, true)
+	joined := a.join(t, 12)
+	b.step(t)
+	again, err := b.lobbies.Join(t.Context(), event, user(3))
+	require.NoError(t, err)
+	require.Equal(t, joined[3], again, "one entry per user, with the same receipt at every replica")
+	joined = append(joined, join(t, b, 12))
+
+	_, err = b.rooms.Assign(t.Context(), event, room.Caller{Visitor: "early"})
+	require.ErrorIs(t, err, room.ErrLobbyOpen)
+	waiting, err := b.rooms.Check(t.Context(), event, who(3), joined[3].RequestID, joined[3].Ticket)
+	require.NoError(t, err)
+	require.Equal(t, room.Checked{LobbyUntil: starts.UnixMilli(), NextPoll: waiting.NextPoll}, waiting)
+	d, _ := a.published(t)
+	require.Equal(t, fairdraw.PhaseOpen, d.Phase)
+
+	k.clock.Set(closes)
+	_, err = a.lobbies.Join(t.Context(), event, "late")
+	require.ErrorIs(t, err, room.ErrLobbyClosed, "the closing counts to the millisecond")
+	again, err = a.lobbies.Join(t.Context(), event, user(3))
+	require.NoError(t, err)
+	require.Equal(t, joined[3], again, "an entry is found after the closing")
+
+	b.at(t, closes.Add(3*time.Second))
+	root, _ := a.published(t)
+	require.Equal(t, fairdraw.PhaseRoot, root.Phase)
+	root.SavedAt = k.clock.Now().UnixMilli()
+	a.at(t, starts.Add(-time.Minute))
+	d, _ = a.published(t)
+	require.NotNil(t, d.Beacon, "the value is public at its round")
+	require.Empty(t, d.Seed, "and the order is not")
+	require.Equal(t, int64(13), roomtest.Read(t, a.store, event).Issued)
+	_, err = a.rooms.Assign(t.Context(), event, room.Caller{Visitor: "early"})
+	require.ErrorIs(t, err, room.ErrLobbyOpen)
+
+	b.at(t, starts)
+	a.step(t)
+	report := a.verify(t, joined, root)
+	require.True(t, report.Complete)
+	require.False(t, report.RootSeenAt.IsZero(), "a saved copy proves the time of the root")
+	a.positions(t, joined, report)
+	b.positions(t, joined, report)
+
+	late, err := a.rooms.Assign(t.Context(), event, room.Caller{Visitor: "late"})
+	require.NoError(t, err)
+	require.Equal(t, int64(14), late.Position, "later arrivals are behind the lobby")
+	mine, err := b.rooms.Assign(t.Context(), event, room.Caller{Visitor: "another browser", User: user(5)})
+	require.NoError(t, err)
+	require.Equal(t, int64(report.Receipts[5].Rank), mine.Position, "who has joined gets no second position")
+}
+
+func join(t *testing.T, r *replica, i int) lobby.Joined {
+	t.Helper()
+	j, err := r.lobbies.Join(t.Context(), event, user(i))
+	require.NoError(t, err)
+	return j
+}
+
+// Nobody is served before the shuffle, and afterwards the entries are served in its order, with
+// tokens of the users.
+func TestServingBeginsWithTheShuffle(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, false)
+	joined := r.join(t, 3)
+	r.at(t, starts.Add(-time.Second))
+	_, err := r.admin.Advance(t.Context(), event, 1)
+	require.ErrorIs(t, err, room.ErrLobbyOpen)
+	c := roomtest.Read(t, r.store, event)
+	require.Equal(t, int64(3), c.Issued)
+	require.ErrorIs(t, r.store.Serve(t.Context(), c, 1), room.ErrStale, "the table refuses it too")
+
+	r.at(t, starts)
+	_, err = r.admin.Advance(t.Context(), event, 1)
+	require.NoError(t, err)
+	admitted := 0
+	for i, j := range joined {
+		got, err := r.rooms.Check(t.Context(), event, who(i), j.RequestID, j.Ticket)
+		require.NoError(t, err)
+		require.Equal(t, got.Position == 1, got.Admitted)
+		if got.Admitted {
+			admitted++
+			require.NotEmpty(t, got.Token)
+		}
+		_, err = r.rooms.Check(t.Context(), event, who(i+1), j.RequestID, j.Ticket)
+		require.ErrorIs(t, err, room.ErrUnknown, "the ticket of another user")
+		lost, err := r.rooms.Check(t.Context(), event, who(i), j.RequestID, "")
+		require.NoError(t, err)
+		require.Equal(t, got.Position, lost.Position, "a lost ticket is replaced")
+	}
+	require.Equal(t, 1, admitted)
+}
+
+// Deactivated, everybody is admitted, and the shuffle is void. A new round has a new lobby.
+func TestDeactivatedLobby(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	first := r.activate(t, true)
+	j := join(t, r, 0)
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	got, err := r.rooms.Check(t.Context(), event, who(0), j.RequestID, j.Ticket)
+	require.NoError(t, err)
+	require.True(t, got.Admitted)
+	d, _ := r.published(t)
+	require.Equal(t, fairdraw.PhaseVoid, d.Phase)
+	_, err = fairdraw.Verify(d, nil, fairdraw.Options{Receipts: []string{j.Receipt}})
+	require.NoError(t, err)
+	require.Empty(t, r.driver.Progress(), "nothing is left to do")
+
+	second := r.activate(t, true)
+	require.Greater(t, second.Round, first.Round)
+	_, err = r.rooms.Check(t.Context(), event, who(0), j.RequestID, j.Ticket)
+	require.ErrorIs(t, err, room.ErrUnknown, "an entry of an earlier round")
+	again := join(t, r, 0)
+	require.NotEqual(t, j.RequestID, again.RequestID)
+	r.shuffled(t)
+	r.verify(t, []lobby.Joined{again})
+
+	_, err = r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	st, err := r.admin.Activate(t.Context(), event, room.Change{})
+	require.NoError(t, err)
+	require.Equal(t, room.Lobby{}, st.Lobby, "a round without a lobby")
+	next, err := r.rooms.Assign(t.Context(), event, room.Caller{Visitor: "v"})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), next.Position)
+	_, err = r.lobbies.Join(t.Context(), event, user(0))
+	require.ErrorIs(t, err, room.ErrLobbyClosed)
+}
+
+// Closing the room after the round was known does not hide the result.
+func TestRoomClosedAfterTheRound(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	joined := r.join(t, 4)
+	r.at(t, closes.Add(3*time.Second))
+	r.at(t, starts.Add(-time.Minute))
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.at(t, starts)
+	require.True(t, r.verify(t, joined).Complete)
+	require.Empty(t, r.driver.Progress())
+}
+
+// Terms are validated, fixed while a round runs, and may be repeated.
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	r := k.replica(t, dynamotest.Hook{})
+	for name, terms := range map[string]room.LobbyTerms{
+		"no start":           {OpensAt: opening},
+		"closed already":     {StartsAt: opening.Add(lobby.DefaultLead)},
+		"opens when closing": {StartsAt: starts, OpensAt: closes},
+		"next year":          {StartsAt: opening.Add(366 * 24 * time.Hour)},
+		"not a beacon":       {StartsAt: starts, Beacon: &fairdraw.Beacon{}},
+	} {
+		_, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+		require.ErrorIs(t, err, room.ErrInvalidSettings, name)
+	}
+	r.lobbies.Rekey(lobby.Keys{})
+	_, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: r.terms(false)})
+	require.ErrorIs(t, err, room.ErrInvalidSettings, "an installation without keys")
+	r.lobbies.Rekey(keys(t, "d1:"+secret))
+
+	terms := r.terms(true)
+	terms.OpensAt = opening.Add(time.Minute)
+	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+	require.NoError(t, err)
+	_, err = r.lobbies.Join(t.Context(), event, user(0))
+	require.ErrorIs(t, err, room.ErrLobbyClosed, "before it opens")
+	k.clock.Advance(time.Minute)
+	_, err = r.lobbies.Join(t.Context(), event, user(0))
+	require.NoError(t, err)
+
+	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+	require.NoError(t, err, "repeated")
+	other := terms
+	other.StartsAt = starts.Add(time.Minute)
+	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: other})
+	require.ErrorIs(t, err, room.ErrLobbyFixed)
+	other = terms
+	chain := *terms.Beacon
+	chain.Genesis++
+	other.Beacon = &chain
+	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: other})
+	require.ErrorIs(t, err, room.ErrLobbyFixed)
+}

@@ -1,0 +1,65 @@
+package room
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/tier1"
+)
+
+// entered returns the place of a user who has joined the lobby of the round. It fails with
+// ErrLobbyOpen while no positions are issued, and for users with an entry until they have one.
+func (s *Service) entered(ctx context.Context, st State, user string) (Record, bool, error) {
+	if !st.Lobby.Assigns(s.now()) {
+		return Record{}, false, st.Lobby.NotYet()
+	}
+	if user == "" {
+		return Record{}, false, nil
+	}
+	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
+	if err == nil && found && rec.Position == 0 {
+		return Record{}, false, st.Lobby.NotYet()
+	}
+	return rec, found, err
+}
+
+// entry returns the user's entry in the lobby of the round if it has the id.
+func (s *Service) entry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
+	if user == "" || !st.Lobby.Exists() {
+		return Record{}, ErrUnknown
+	}
+	rec, found, err := s.lobbies.Find(ctx, st.Counters, user)
+	switch {
+	case err != nil:
+		return Record{}, err
+	case !found || rec.RequestID != id:
+		return Record{}, ErrUnknown
+	}
+	return rec, nil
+}
+
+// checkEntry answers an entry whose ticket has no position, from memory: all entries ask at the
+// start. Once the lobby is shuffled they get a ticket with their position.
+func (s *Service) checkEntry(ctx context.Context, rec Record) (Checked, error) {
+	st, ok := s.cache.Get(rec.EventID)
+	if !ok || st.Round < rec.Round {
+		var err error
+		if st, err = s.refresh(ctx, rec.EventID); err != nil {
+			return Checked{}, err
+		}
+	}
+	if st.Round != rec.Round {
+		return Checked{}, ErrUnknown
+	}
+	if st.Active {
+		position, found := s.lobbies.Position(rec.EventID, rec.Round, rec.RequestID)
+		if !found {
+			return Checked{
+				Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, NextPoll: tier1.LobbyPoll(st.Lobby.StartsAt, s.now(), s.jitter()),
+			}, nil
+		}
+		rec.Position = position
+	}
+	return s.checked(rec, st, true)
+}
