@@ -349,6 +349,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	}
 	w.RedisAddrs = []string{p.via(s, "redis", w.RedisAddrs[0])}
 	w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
+	w.SQSEndpoint = p.viaURL(s, "sqs", w.SQSEndpoint)
 	w.SandboxURL = p.viaURL(s, platform.Sandbox, w.SandboxURL)
 	database := w.DatabaseURL
 	w.DatabaseURL = func(s platform.Service) string { return p.viaURL(s, "postgres", database(s)) }

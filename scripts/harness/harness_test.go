@@ -154,6 +154,7 @@ func TestRunsOnSharedServersAreIsolated(t *testing.T) {
 	})
 	require.NotEqual(t, first.KafkaPrefix, second.KafkaPrefix)
 	require.NotEqual(t, first.DynamoDBPrefix, second.DynamoDBPrefix)
+	require.NotEqual(t, first.RequestsQueue, second.RequestsQueue)
 	ticket, err := platform.Lookup(platform.Ticket)
 	require.NoError(t, err)
 	_, err = pgx.Connect(ctx, first.DatabaseURL(ticket))

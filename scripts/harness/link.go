@@ -17,7 +17,7 @@ import (
 )
 
 // Link is the network between one service (all its replicas) and a backend or callee: redis,
-// postgres, dynamodb, the sandbox, or a service of one replica. Kafka's clients use the broker's
+// postgres, dynamodb, sqs, the sandbox, or a service of one replica. Kafka's clients use the broker's
 // advertised address, so that Kafka is paused or killed instead (Platform.Backend).
 type Link struct {
 	p     *Platform

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -56,12 +57,12 @@ func (r *namespace) wire(w *platform.Wiring) {
 	w.RedisAddrs, w.RedisDB = shared.RedisAddrs, r.number
 	w.KafkaBrokers, w.KafkaPrefix = shared.KafkaBrokers, r.name+"."
 	w.DynamoDBEndpoint, w.DynamoDBPrefix = shared.DynamoDBEndpoint, r.name
-	w.SQSEndpoint = shared.SQSEndpoint
+	w.SQSEndpoint, w.RequestsQueue = shared.SQSEndpoint, r.name+"-requests"
 }
 
 // sweep removes all data of runs with this number.
 func (r *namespace) sweep(ctx context.Context) error {
-	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx))
+	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx), r.sweepSQS(ctx))
 	if err != nil {
 		return fmt.Errorf("remove what the run %s stored: %w", r.family, err)
 	}
@@ -143,6 +144,23 @@ func (r *namespace) sweepDynamoDB(ctx context.Context) error {
 			if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 				return fmt.Errorf("delete table %s: %w", name, err)
 			}
+		}
+	}
+	return nil
+}
+
+func (r *namespace) sweepSQS(ctx context.Context) error {
+	client := sqs.New(sqs.Options{
+		Region: "local", BaseEndpoint: aws.String(r.checkout.SQSEndpoint()),
+		Credentials: credentials.NewStaticCredentialsProvider("development", "development", ""),
+	})
+	queues, err := client.ListQueues(ctx, &sqs.ListQueuesInput{QueueNamePrefix: &r.family})
+	if err != nil {
+		return fmt.Errorf("list queues: %w", err)
+	}
+	for _, url := range queues.QueueUrls {
+		if _, err := client.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+			return fmt.Errorf("delete queue %s: %w", url, err)
 		}
 	}
 	return nil

@@ -18,8 +18,10 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
-	Beacon         string            `json:"beacon"` // decides the key of the sandbox's beacon
-	RPC            map[string]string `json:"rpc"`    // "caller>callee" → key of that pair
+	Beacon         string            `json:"beacon"`       // decides the key of the sandbox's beacon
+	Draw           string            `json:"draw"`         // kid:base64 of 32 bytes, from which seeds of draws follow
+	DrawSigning    string            `json:"draw_signing"` // kid:base64 of an Ed25519 seed
+	RPC            map[string]string `json:"rpc"`          // "caller>callee" → key of that pair
 }
 
 // NewSecrets generates every secret, 32 random bytes each.
@@ -59,8 +61,10 @@ func (s *Secrets) complete() (changed bool) {
 			*field, changed = hex.EncodeToString(random32()), true
 		}
 	}
-	if s.TicketCode == "" {
-		s.TicketCode, changed = "1:"+base64.StdEncoding.EncodeToString(random32()), true
+	for _, field := range []*string{&s.TicketCode, &s.Draw, &s.DrawSigning} {
+		if *field == "" {
+			*field, changed = "1:"+base64.StdEncoding.EncodeToString(random32()), true
+		}
 	}
 	for _, callee := range Services() {
 		for _, caller := range Callers(callee.Name) {

@@ -14,6 +14,8 @@ const (
 	Payment = "payment"
 	Stats   = "stats"
 	Reward  = "reward"
+	Ingest  = "ingest"
+	Worker  = "worker"
 	Sandbox = "sandbox" // the sandbox payment provider: not a service, but run like one
 )
 
@@ -54,8 +56,12 @@ func Services() []Service {
 			Backends: []string{Redis, Kafka, SQS}, Calls: []string{Ticket}, Needs: []string{Ticket}},
 		{Name: VWR, Package: "./services/vwr", Port: 8082, OpsPort: 8083, Migrates: true,
 			Backends: []string{DynamoDB}, Calls: []string{Queue}, Needs: []string{Queue}},
+		{Name: Ingest, Package: "./services/ingest", Port: 8096, OpsPort: 8097, Migrates: true, Backends: []string{DynamoDB, SQS}},
+		{Name: Worker, Package: "./services/worker", Port: 8098, OpsPort: 8099, Migrates: true, Backends: []string{DynamoDB, SQS, Kafka},
+			Needs: []string{Ingest, Sandbox}},
 		{Name: Gateway, Package: "./services/gateway", Port: 8080, OpsPort: 8081, Migrates: true, Backends: []string{Redis, Kafka},
-			Calls: []string{VWR, Queue, Ticket, Payment, Stats, Reward}, Needs: []string{VWR, Queue, Ticket, Payment, Stats, Reward}},
+			Calls: []string{VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker},
+			Needs: []string{VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker}},
 	}
 }
 

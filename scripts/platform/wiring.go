@@ -24,6 +24,7 @@ type Wiring struct {
 	DynamoDBEndpoint string
 	DynamoDBPrefix   string
 	SQSEndpoint      string
+	RequestsQueue    string // name of the queue of event requests, without .fifo
 	SandboxURL       string
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
@@ -53,6 +54,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		DynamoDBEndpoint: l.DynamoDBEndpoint(),
 		DynamoDBPrefix:   "urr",
 		SQSEndpoint:      l.SQSEndpoint(),
+		RequestsQueue:    "urr-requests",
 		SandboxURL:       "http://" + addr(Sandbox),
 		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
@@ -66,6 +68,9 @@ func (l Layout) GatewayURL() string { return "http://" + l.Wiring(Secrets{}).Tar
 func (l Layout) Listen(s Service) Listen {
 	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
 }
+
+// BeaconURL is the base URL of the sandbox's beacon.
+func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
 // RewardProviderURL is the base URL of the sandbox provider of points and coupons.
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
@@ -176,8 +181,19 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.RewardProviderURL(), w.RewardProviderURL()
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
+	case Ingest:
+		w.draws(env)
+	case Worker:
+		w.draws(env)
+		env["BEACON_URLS"] = w.BeaconURL()
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
 	}
+}
+
+// draws sets what the services of event requests share.
+func (w Wiring) draws(env map[string]string) {
+	env["REQUESTS_QUEUE"] = w.RequestsQueue
+	env["DRAW_SECRET"], env["DRAW_SIGNING_KEYS"] = w.Secrets.Draw, w.Secrets.DrawSigning
 }

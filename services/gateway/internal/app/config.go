@@ -59,6 +59,10 @@ type Config struct {
 	Stats   rpc.Peer `env:", prefix=STATS_"`
 	// Reward without an address: no rewards.
 	Reward rpc.Peer `env:", prefix=REWARD_"`
+	// Ingest without an address: no promotions.
+	Ingest rpc.Peer `env:", prefix=INGEST_"`
+	// Worker is required with INGEST_ADDR.
+	Worker rpc.Peer `env:", prefix=WORKER_"`
 
 	Redis  redis.Config
 	Limits Limits
@@ -126,7 +130,10 @@ func (c *Config) Validate() error {
 			all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: a secret has %d bytes, at least %d are needed", n, token.MinSecret))
 		}
 	}
-	optional := []string{"vwr", "reward"}
+	optional := []string{"vwr", "reward", "ingest"}
+	if c.Ingest.Addr == "" {
+		optional = append(optional, "worker")
+	}
 	for name, peer := range c.peers() {
 		if peer.Addr == "" && !slices.Contains(optional, name) {
 			all = append(all, config.Missing(strings.ToUpper(name)+"_ADDR", "must be host:port or dns:///host:port"))

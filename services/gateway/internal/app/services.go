@@ -25,9 +25,10 @@ import (
 )
 
 // Services are the connections to the services behind the gateway, each with the interceptor that
-// sets the Caller. VWR is nil when there is no tier 1, Reward when there are no rewards.
+// sets the Caller. VWR is nil when there is no tier 1, Reward when there are no rewards, Ingest and
+// Worker when there are no promotions.
 type Services struct {
-	VWR, Queue, Ticket, Payment, Stats, Reward grpc.ClientConnInterface
+	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
 // newRooms returns the waiting rooms for Watch to fill, or disabled ones without tier 1.
@@ -63,11 +64,17 @@ func dial(a *lifecycle.App, cfg *Config) (Services, connections, error) {
 	if cfg.Reward.Addr != "" {
 		s.Reward = open("reward", rpc.WithBreaker()) // sales do not depend on rewards
 	}
+	if cfg.Ingest.Addr != "" { // nor on promotions
+		s.Ingest, s.Worker = open("ingest", rpc.WithBreaker()), open("worker", rpc.WithBreaker())
+	}
 	return s, conns, errors.Join(failed...)
 }
 
 func (c *Config) peers() map[string]rpc.Peer {
-	return map[string]rpc.Peer{"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats, "reward": c.Reward}
+	return map[string]rpc.Peer{
+		"vwr": c.VWR, "queue": c.Queue, "ticket": c.Ticket, "payment": c.Payment, "stats": c.Stats, "reward": c.Reward,
+		"ingest": c.Ingest, "worker": c.Worker,
+	}
 }
 
 // rekey replaces the keys for signing calls.
