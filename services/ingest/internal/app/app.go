@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/lifecycle"
@@ -46,6 +47,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: lostAfter, Now: time.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(sweeper))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -45,10 +46,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)
-	settler := settle.New(store, queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue), settle.Options{
+	requests, dead := queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue)
+	settler := settle.New(store, requests, dead, settle.Options{
 		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: time.Now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
