@@ -18,7 +18,8 @@
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
 //	excluded        EXCLUDED#<event>      <id>                what ends a lottery request without an entry
 //	draw            EVENT#<event>         DRAW                worker
-//	winners         EVENT#<event>         WINNERS#<n>         worker
+//	winners         EVENT#<event>         WINNERS#<round>#<n> worker
+//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it after the draw
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
 // Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an

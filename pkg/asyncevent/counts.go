@@ -16,7 +16,9 @@ const CountsPrefix = "COUNTS#"
 // Counts are the figures of an event: how many requests were accepted, and how they ended.
 type Counts struct {
 	Accepted int64
-	Results  map[ResultCode]int64
+	// Entered are the entries of a lottery that have no result yet.
+	Entered int64
+	Results map[ResultCode]int64
 }
 
 // Unsettled is the number of requests that have not ended.
@@ -27,6 +29,9 @@ func (c Counts) Unsettled() int64 {
 	}
 	return n
 }
+
+// Waiting is the number of requests that are to be settled now: unlike those that wait for a draw.
+func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
 
 // Add counts a request that ends.
 func (c *Counts) Add(code ResultCode, n int64) {
@@ -46,6 +51,7 @@ func EventPartition(event string) string { return eventPK(event) }
 
 const (
 	acceptedAttr = "accepted"
+	enteredAttr  = "entered"
 	resultPrefix = "result_"
 )
 
@@ -62,6 +68,7 @@ func (c *Counts) Update() dynamo.Change {
 		adds = append(adds, fmt.Sprintf("#c%d :c%d", i, i))
 	}
 	add(acceptedAttr, c.Accepted)
+	add(enteredAttr, c.Entered)
 	for _, code := range ResultCodes() {
 		add(resultPrefix+string(code), c.Results[code])
 	}
@@ -78,6 +85,7 @@ func DecodeCounts(items []dynamo.Item) (Counts, error) {
 	for _, it := range items {
 		d := dynamo.Reader{Item: it}
 		sum.Accepted += d.Number(acceptedAttr)
+		sum.Entered += d.Number(enteredAttr)
 		for name := range it {
 			if code, ok := strings.CutPrefix(name, resultPrefix); ok {
 				sum.Add(ResultCode(code), d.Number(name))

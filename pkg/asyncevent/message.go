@@ -63,7 +63,9 @@ func (m Message) Group() string {
 }
 
 // LotteryGroup is the group of a lottery request, two hexadecimal digits.
-func LotteryGroup(id string) string { return fmt.Sprintf("%02x", hash(id)%lotteryGroups) }
+func LotteryGroup(id string) string { return groupName(hash(id) % lotteryGroups) }
+
+func groupName(i uint32) string { return fmt.Sprintf("%02x", i) }
 
 // DeduplicationID is equal for copies of one generation, so that sending twice within five minutes
 // is sending once. copyID distinguishes a copy that is sent because the message was lost.

@@ -18,6 +18,11 @@ type Promotion struct {
 	LotteryCutoffAt, AnnouncedAt int64 // lottery only
 	ClosedAt, VoidedAt           int64 // by an operator; 0: not
 
+	// Commitment is what a lottery published when it opened: canonical JSON (pkg/fairdraw), verbatim.
+	Commitment string
+	// SeedNonce makes the seed of the draw unique: 32 bytes in hex. It is not public before the seed.
+	SeedNonce string
+
 	Paused    bool  // takes no requests at present
 	Shards    int64 // of GSI2; at least 1
 	CreatedAt int64
@@ -84,6 +89,8 @@ func (p *Promotion) Item() dynamo.Item {
 	b.num("announcedAt", p.AnnouncedAt)
 	b.num("closedAt", p.ClosedAt)
 	b.num("voidedAt", p.VoidedAt)
+	b.str("commitment", p.Commitment)
+	b.str("seedNonce", p.SeedNonce)
 	b.flag("paused", p.Paused)
 	b.num("shards", p.Shards)
 	b.num("createdAt", p.CreatedAt)
@@ -98,6 +105,7 @@ func DecodePromotion(it dynamo.Item) (Promotion, error) {
 		EventID: d.String("eventId"), Title: d.String("title"), EventType: Type(d.String("eventType")), CapacityTotal: d.Number("capacityTotal"),
 		OpensAt: d.Number("opensAt"), ClosesAt: d.Number("closesAt"), LotteryCutoffAt: d.Number("lotteryCutoffAt"),
 		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"),
+		Commitment: d.String("commitment"), SeedNonce: d.String("seedNonce"),
 		Paused: d.Bool("paused"), Shards: max(1, d.Number("shards")), CreatedAt: d.Number("createdAt"), Version: d.Number("version"),
 	}
 	if err := d.Err(); err != nil {

@@ -226,7 +226,26 @@ func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber s
 	return c
 }
 
-// Ended is the end of a request without processing: nothing is left, or it cannot be queued.
+// Entered makes a lottery request an entry, by the message with a SequenceNumber. It gets its result
+// at the announcement, by Ended.
+func (r *Request) Entered(now int64, sequenceNumber string) Change {
+	c := r.change()
+	c.ensureStarted(now)
+	c.After.QueueSeq = QueueSeq(sequenceNumber)
+	c.After.EnteredAt = max(now, c.After.StatusAt)
+	return c
+}
+
+// Withdrawn is the end of a lottery request by its user, entered or not.
+func (r *Request) Withdrawn(now int64) Change {
+	c := r.change()
+	c.After.EnteredAt = 0
+	c.end(now, Rejected, RejectedWithdrawn)
+	return c
+}
+
+// Ended is the end of a request without processing: nothing is left, or it cannot be queued; or the
+// result of an entry.
 func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
 	c := r.change()
 	c.end(now, s, code)

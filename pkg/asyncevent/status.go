@@ -36,6 +36,7 @@ const (
 	RejectedLotteryLose ResultCode = "REJECTED_LOTTERY_LOSE"
 	RejectedLate        ResultCode = "REJECTED_LATE"
 	RejectedWithdrawn   ResultCode = "REJECTED_WITHDRAWN"
+	RejectedVoid        ResultCode = "REJECTED_VOID"
 	FailedIngestEnqueue ResultCode = "FAILED_INGEST_ENQUEUE"
 	FailedWorker        ResultCode = "FAILED_WORKER"
 	FailedValidation    ResultCode = "FAILED_VALIDATION"
@@ -45,7 +46,7 @@ const (
 // ResultCodes are all codes, in the order of the operators' summary.
 func ResultCodes() []ResultCode {
 	return []ResultCode{
-		Success, RejectedCapacity, RejectedDuplicate, RejectedLotteryLose, RejectedLate, RejectedWithdrawn,
+		Success, RejectedCapacity, RejectedDuplicate, RejectedLotteryLose, RejectedLate, RejectedWithdrawn, RejectedVoid,
 		FailedIngestEnqueue, FailedWorker, FailedValidation, FailedSerde,
 	}
 }

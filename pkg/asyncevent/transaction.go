@@ -22,7 +22,7 @@ const conflictTries = 5
 
 // Tx collects the writes of one transaction. What follows from a change of a request is added by
 // itself: its log, the figures of the event, and at its end the announcement and the deletion of the
-// marker.
+// marker; and of a lottery the entry with the counter of its group, or the exclusion.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -35,11 +35,14 @@ type Tx struct {
 	outbox int
 	// entered are the statuses in the logs of the transaction.
 	entered []Status
+
+	groups     map[entryGroup]*groupChange
+	exclusions []exclusion
 }
 
 // NewTx begins a transaction at a time.
 func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
-	return &Tx{client: client, table: table, now: now, counts: map[string]*Counts{}, outbox: -1}
+	return &Tx{client: client, table: table, now: now, counts: map[string]*Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
 }
 
 // Len is the number of items so far, without figures and announcements.
@@ -132,6 +135,9 @@ func (t *Tx) Create(owner int, created Change) {
 	t.of(created.After.EventID).Accepted++
 	if created.After.Status.Final() {
 		t.end(created)
+		if created.After.EventType == Lottery {
+			t.lottery(owner, created)
+		}
 	} else {
 		m := MarkerOf(&created.After, t.now)
 		t.Put(owner, m.Item(), Condition{})
@@ -145,10 +151,12 @@ func (t *Tx) Change(owner int, c Change) {
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
 		t.end(c)
-		m := MarkerOf(&c.Before, 0)
-		t.Delete(owner, m.Key(), Condition{})
+		t.unguard(owner, &c.Before)
 	case !ended && c.Before.Status.Final():
 		t.of(c.Before.EventID).Add(c.Before.ResultCode, -1)
+	}
+	if c.After.EventType == Lottery {
+		t.lottery(owner, c)
 	}
 	if c.After.Gen != c.Before.Gen {
 		t.replaceMarker(owner, c)
@@ -158,16 +166,23 @@ func (t *Tx) Change(owner int, c Change) {
 // replaceMarker guards the message of a new generation, which is not in the queue yet.
 func (t *Tx) replaceMarker(owner int, c Change) {
 	if !c.Before.Status.Final() {
-		before := MarkerOf(&c.Before, 0)
-		t.Delete(owner, before.Key(), Condition{})
+		t.unguard(owner, &c.Before)
 	}
 	after := MarkerOf(&c.After, t.now)
 	t.Put(owner, after.Item(), Condition{})
 }
 
+// unguard deletes the marker of a request; an entry has none.
+func (t *Tx) unguard(owner int, r *Request) {
+	if r.EnteredAt == 0 {
+		m := MarkerOf(r, 0)
+		t.Delete(owner, m.Key(), Condition{})
+	}
+}
+
 // AsRead is the condition that a request is as it was read.
 func AsRead(r *Request) Condition {
-	return Condition{
+	c := Condition{
 		Expression: "#readStatus = :readStatus AND statusAt = :readAt AND gen = :readGen AND attempts = :readAttempts",
 		Names:      map[string]string{"#readStatus": "status"},
 		Values: dynamo.Item{
@@ -175,6 +190,15 @@ func AsRead(r *Request) Condition {
 			":readAttempts": dynamo.Number(r.Attempts),
 		},
 	}
+	switch {
+	case r.EventType != Lottery:
+	case r.EnteredAt == 0:
+		c.Expression += " AND attribute_not_exists(enteredAt)"
+	default:
+		c.Expression += " AND enteredAt = :readEntered"
+		c.Values[":readEntered"] = dynamo.Number(r.EnteredAt)
+	}
+	return c
 }
 
 func (t *Tx) log(owner int, c Change) {
@@ -213,6 +237,8 @@ func (t *Tx) Commit(ctx context.Context) error {
 		for event, c := range t.counts { // another item of the figures each time
 			t.Update(Shared, CountsKey(event, rand.Uint32()), c.Update(), Condition{}) //nolint:gosec // spreads writes
 		}
+		t.addGroups()
+		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {
 			for _, s := range t.entered {
@@ -223,6 +249,9 @@ func (t *Tx) Commit(ctx context.Context) error {
 		canceled, ok := dynamo.Canceled(err)
 		if !ok {
 			return dynamo.Err(err)
+		}
+		if t.dropExclusions(canceled, checks) {
+			continue
 		}
 		if try == conflictTries || !canceled.ConflictsOnly() || !Pause(ctx) {
 			return dynamo.Err(canceled)

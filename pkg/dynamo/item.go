@@ -24,6 +24,9 @@ func Number(n int64) types.AttributeValue {
 // Bool is an attribute of type BOOL.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
+// Binary is an attribute of type B.
+func Binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
+
 // Reader reads typed attributes of an item and keeps the first error. An absent attribute reads as
 // the zero value, since items of earlier releases have fewer attributes.
 type Reader struct {
@@ -71,6 +74,19 @@ func (r *Reader) Bool(name string) bool {
 	default:
 		r.typeError(name)
 		return false
+	}
+}
+
+// Binary reads an attribute of type B.
+func (r *Reader) Binary(name string) []byte {
+	switch v := r.Item[name].(type) {
+	case nil:
+		return nil
+	case *types.AttributeValueMemberB:
+		return v.Value
+	default:
+		r.typeError(name)
+		return nil
 	}
 }
 

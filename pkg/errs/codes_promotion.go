@@ -3,5 +3,11 @@ package errs
 // Promotions and event requests.
 var (
 	ErrPromotionNotFound = declare(NotFound, "PROMOTION_NOT_FOUND", "The promotion does not exist")
+	ErrNotWithdrawable   = declare(Conflict, "NOT_WITHDRAWABLE", "The request can no longer be withdrawn")
+	ErrDrawNotFound      = declare(NotFound, "DRAW_NOT_FOUND", "There is no draw for this event")
+	ErrEntriesNotPublic  = declare(NotFound, "ENTRIES_NOT_PUBLIC", "The entries are not published yet")
+	ErrAnnouncementEarly = declare(Conflict, "ANNOUNCEMENT_EARLY", "The result is not announced yet")
 	ErrRequestNotFound   = declare(NotFound, "REQUEST_NOT_FOUND", "The request does not exist")
+	// Of an operator who would end a draw whose result may be known.
+	ErrDrawFixed = declare(Conflict, "DRAW_FIXED", "The draw can no longer be cancelled")
 )

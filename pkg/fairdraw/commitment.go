@@ -22,16 +22,22 @@ const (
 
 // Times that the algorithms fix.
 const (
+	// RootLead is how long before its round the root must be public.
+	RootLead = time.Minute
+	// SeedDeadline is how long after the announcement an unrevealed seed is replaced by zeros.
+	SeedDeadline = 24 * time.Hour
+)
+
+// Times of the terms that services offer by default. Shorter ones are valid, since RootLead protects
+// the draw whatever the delay is; they serve development, and leave people less time to save the
+// statement.
+const (
 	// MinDelay is the shortest delay of the beacon after the cutoff.
 	MinDelay = 2 * time.Minute
 	// DefaultDelay is the delay where an operator names none.
 	DefaultDelay = 10 * time.Minute
-	// RootLead is how long before its round the root must be public.
-	RootLead = time.Minute
 	// AnnouncementLead is the shortest time from the delay's end to the announcement.
 	AnnouncementLead = 2 * time.Minute
-	// SeedDeadline is how long after the announcement an unrevealed seed is replaced by zeros.
-	SeedDeadline = 24 * time.Hour
 )
 
 // Limits that keep every number exact in JavaScript.
@@ -126,12 +132,11 @@ func (c *Commitment) Validate() error {
 	if err := c.Beacon.Validate(); err != nil {
 		return err
 	}
-	least := max(int64(MinDelay/time.Second), c.Beacon.Period)
 	switch delay := c.Beacon.DelaySeconds; {
-	case delay < least || delay > maxDelay:
-		return fmt.Errorf("fairdraw: delaySeconds must be %d–%d", least, maxDelay)
-	case c.Algorithm == AlgorithmDraw && c.AnnouncedAt < c.CutoffAt+delay*1000+AnnouncementLead.Milliseconds():
-		return errors.New("fairdraw: announcedAt must be at least 2 minutes after the cutoff and the delay")
+	case delay < c.Beacon.Period || delay > maxDelay:
+		return fmt.Errorf("fairdraw: delaySeconds must be %d–%d", c.Beacon.Period, maxDelay)
+	case c.Algorithm == AlgorithmDraw && c.AnnouncedAt < c.CutoffAt+delay*1000:
+		return errors.New("fairdraw: announcedAt must not be before the end of the delay")
 	case c.Round != c.round(1):
 		return fmt.Errorf("fairdraw: the round must be %d", c.round(1))
 	}

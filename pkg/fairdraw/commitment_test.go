@@ -59,7 +59,7 @@ func TestCommitmentRefuses(t *testing.T) {
 		"too many winners":       func(c *fairdraw.Commitment) { c.Winners = 10_000_001 },
 		"winners of a shuffle":   func(c *fairdraw.Commitment) { c.Algorithm = fairdraw.AlgorithmShuffle },
 		"no cutoff":              func(c *fairdraw.Commitment) { c.CutoffAt = 0 },
-		"announced too early":    func(c *fairdraw.Commitment) { c.AnnouncedAt = c.CutoffAt + 719_999 },
+		"announced too early":    func(c *fairdraw.Commitment) { c.AnnouncedAt = c.CutoffAt + 599_999 },
 		"announced too late":     func(c *fairdraw.Commitment) { c.AnnouncedAt = 253402300800000 },
 		"signing key 0":          func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{} },
 		"signing key 1, negated": func(c *fairdraw.Commitment) { c.SigningKey = fairdraw.Hash{0: 1, 31: 0x80} },
@@ -70,7 +70,7 @@ func TestCommitmentRefuses(t *testing.T) {
 		"key not on the curve":   func(c *fairdraw.Commitment) { c.Beacon.PublicKey = strings.Repeat("a", 192) },
 		"key at infinity":        func(c *fairdraw.Commitment) { c.Beacon.PublicKey = "c0" + strings.Repeat("0", 190) },
 		"no period":              func(c *fairdraw.Commitment) { c.Beacon.Period = 0 },
-		"short delay":            func(c *fairdraw.Commitment) { c.Beacon.DelaySeconds = 119 },
+		"short delay":            func(c *fairdraw.Commitment) { c.Beacon.DelaySeconds = 2 },
 		"delay below the period": func(c *fairdraw.Commitment) { c.Beacon.Period = 601 },
 		"long delay":             func(c *fairdraw.Commitment) { c.Beacon.DelaySeconds = 1 << 62 },
 	} {

@@ -242,7 +242,7 @@ func tamperedWinners() []tampering {
 			d.document.Commitment = replaced(d.t, d.document.Commitment, d.commitment.SigningKey.String(), "01"+strings.Repeat("0", 62))
 		}},
 		{"an announcement before the value", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
-			d.document.Commitment = replaced(d.t, d.document.Commitment, `"announcedAt":1793538000000`, `"announcedAt":1793535119999`)
+			d.document.Commitment = replaced(d.t, d.document.Commitment, `"announcedAt":1793538000000`, `"announcedAt":1793534999999`)
 		}},
 		{"changed N, with everything but the statement", fairdraw.CommitmentChanged, func(d *draw, o *fairdraw.Options) {
 			statement := d.document.Statement

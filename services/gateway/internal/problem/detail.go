@@ -97,6 +97,7 @@ var details = map[string]sentences{
 
 	"CAMPAIGN_NOT_FOUND":   {"This campaign does not exist.", "존재하지 않는 캠페인입니다."},
 	"REWARD_NOT_FOUND":     {"This reward does not exist.", "존재하지 않는 리워드입니다."},
+	"DRAW_FIXED":           {"The draw can no longer be cancelled: its result may be known.", "추첨 결과를 알 수 있는 시점이 지나 추첨을 취소할 수 없습니다."},
 	"NOT_OPEN":             {"You cannot take part at present.", "지금은 참여할 수 없습니다."},
 	"DRAWS_USED_UP":        {"You have used up all your draws.", "추첨 횟수를 모두 사용하셨습니다."},
 	"REWARD_NOT_RETRYABLE": {"Only a reward that has failed can be paid again.", "지급에 실패한 리워드만 다시 지급할 수 있습니다."},

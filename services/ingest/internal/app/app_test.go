@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
@@ -23,7 +24,10 @@ import (
 	"urr.guru/services/ingest/internal/app"
 )
 
-const key = config.Secret("0123456789abcdef0123456789abcdef")
+const (
+	key        = config.Secret("0123456789abcdef0123456789abcdef")
+	signingKey = config.Secret("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+)
 
 // A request passes through the running service; migrate may run any number of times.
 func TestRun(t *testing.T) {
@@ -34,7 +38,7 @@ func TestRun(t *testing.T) {
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
-		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute,
+		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
 	}
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)
@@ -70,4 +74,8 @@ func TestRun(t *testing.T) {
 
 	cfg.FailAfter = time.Second
 	require.ErrorContains(t, cfg.Validate(), "INGEST_FAIL_AFTER")
+	cfg.FailAfter, cfg.Draw.DrawSigningKeys = time.Hour, "short"
+	require.ErrorContains(t, cfg.Validate(), "DRAW_SIGNING_KEYS")
+	cfg.Draw.DrawSecret = "short"
+	require.ErrorContains(t, cfg.Validate(), "DRAW_SECRET")
 }

@@ -7,6 +7,7 @@ import (
 	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs"
@@ -20,6 +21,7 @@ type Config struct {
 	Queue  queue.Config
 	// SQSEndpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
+	Draw        fairdraw.KeyConfig
 
 	// Visibility is how long a message that a worker has received stays hidden from the others, in whole
 	// seconds; migrate sets it.
@@ -28,6 +30,12 @@ type Config struct {
 	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
 	// FailAfter is the age from which a request that the queue does not take fails.
 	FailAfter time.Duration `env:"INGEST_FAIL_AFTER, default=10m" min:"1s" max:"24h"`
+	// DrawMinDelay is the shortest delay of a beacon after a lottery's cutoff. Less than 2m is for
+	// development only: fewer people can save the statement of the entries before the value is known.
+	DrawMinDelay time.Duration `env:"INGEST_DRAW_MIN_DELAY, default=2m" min:"1s" max:"1h"`
+	// DrawLead is the shortest time from the end of the delay to the announcement. Less than 2m is for
+	// development only: a result that is late by little would miss its announcement.
+	DrawLead time.Duration `env:"INGEST_DRAW_LEAD, default=2m" min:"1s" max:"1h"`
 }
 
 // Validate checks what depends on more than one variable.
@@ -35,7 +43,8 @@ func (c *Config) Validate() error {
 	if c.FailAfter < c.SendAfter {
 		return config.Invalid("INGEST_FAIL_AFTER", c.FailAfter, "must not be below INGEST_SEND_AFTER")
 	}
-	return nil
+	_, err := c.Draw.Keys()
+	return err
 }
 
 func (c *Config) sqs() sqs.Config {

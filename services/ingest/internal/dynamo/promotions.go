@@ -48,6 +48,9 @@ func (s *Store) Create(ctx context.Context, p asyncevent.Promotion, key *idempot
 		}
 		tx.Put(1, p.Item(), asyncevent.Absent())
 		tx.Put(1, p.ListItem(), asyncevent.Condition{})
+		if p.EventType == asyncevent.Lottery {
+			tx.Put(1, asyncevent.OpenDrawItem(p.EventID), asyncevent.Condition{})
+		}
 		if p.EventType == asyncevent.FirstCome {
 			capacity := asyncevent.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
 			tx.Put(1, capacity.Item(), asyncevent.Condition{})

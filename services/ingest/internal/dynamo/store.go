@@ -77,7 +77,7 @@ func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) 
 		return request.Load{}, err
 	}
 	capacity, limited, err := s.Capacity(ctx, eventID)
-	return request.Load{Unsettled: counts.Unsettled(), Full: limited && capacity.Remaining == 0}, err
+	return request.Load{Unsettled: counts.Waiting(), Full: limited && capacity.Remaining == 0}, err
 }
 
 // Capacity reads what is left of a first-come promotion; limited is false for others.

@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -530,7 +531,8 @@ type Applied struct {
 	UiPhase *string `protobuf:"bytes,4,opt,name=ui_phase,json=uiPhase,proto3,oneof" json:"ui_phase,omitempty"`
 	// The request was made by an earlier application of the user.
 	Duplicate bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// Lottery: a signed statement that the request takes part.
+	// Lottery: a signed statement that the request takes part. Absent if it was stored so late that this
+	// is not certain.
 	Receipt       *string `protobuf:"bytes,6,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -853,7 +855,8 @@ type EventRequest struct {
 	FailureClass *string `protobuf:"bytes,16,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
 	ErrorCode    *string `protobuf:"bytes,17,opt,name=error_code,json=errorCode,proto3,oneof" json:"error_code,omitempty"`
 	// For operators only.
-	ErrorMessage  *string `protobuf:"bytes,18,opt,name=error_message,json=errorMessage,proto3,oneof" json:"error_message,omitempty"`
+	ErrorMessage *string `protobuf:"bytes,18,opt,name=error_message,json=errorMessage,proto3,oneof" json:"error_message,omitempty"`
+	// Lottery: as in Applied.
 	Receipt       *string `protobuf:"bytes,19,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1128,6 +1131,647 @@ func (x *StatusChange) GetOccurredAt() int64 {
 	return 0
 }
 
+type WithdrawRequestRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawRequestRequest) Reset() {
+	*x = WithdrawRequestRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawRequestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawRequestRequest) ProtoMessage() {}
+
+func (x *WithdrawRequestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawRequestRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawRequestRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WithdrawRequestRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *WithdrawRequestRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type GetDrawRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDrawRequest) Reset() {
+	*x = GetDrawRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDrawRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDrawRequest) ProtoMessage() {}
+
+func (x *GetDrawRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDrawRequest.ProtoReflect.Descriptor instead.
+func (*GetDrawRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetDrawRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+// The document of a draw, from which anybody can verify it together with its entries.
+type Draw struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// "OPEN", "CLOSED", "ROOT", "DRAWN", "SETTLED" or "VOID"; a result exists for others from DRAWN on,
+	// which is shown as ROOT until it is announced.
+	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The terms: canonical JSON (RFC 8785), verbatim.
+	Commitment string `protobuf:"bytes,3,opt,name=commitment,proto3" json:"commitment,omitempty"`
+	// SHA-256 of these bytes, in hex.
+	CommitmentHash string `protobuf:"bytes,4,opt,name=commitment_hash,json=commitmentHash,proto3" json:"commitment_hash,omitempty"`
+	// From ROOT on.
+	Statement *DrawStatement `protobuf:"bytes,5,opt,name=statement,proto3" json:"statement,omitempty"`
+	// Requests without an entry, sorted by id.
+	Excluded []*DrawExclusion `protobuf:"bytes,6,rep,name=excluded,proto3" json:"excluded,omitempty"`
+	// The beacon's round as soon as it is known.
+	Beacon *DrawRound `protobuf:"bytes,7,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	// From the announcement on: 32 bytes in hex; zeros if it was not revealed in time.
+	Seed *string `protobuf:"bytes,8,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	// From the announcement on: request ids, the first rank first.
+	Winners []string `protobuf:"bytes,9,rep,name=winners,proto3" json:"winners,omitempty"`
+	// Milliseconds since 1970.
+	VoidedAt      *int64 `protobuf:"varint,10,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Draw) Reset() {
+	*x = Draw{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Draw) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Draw) ProtoMessage() {}
+
+func (x *Draw) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Draw.ProtoReflect.Descriptor instead.
+func (*Draw) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Draw) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Draw) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Draw) GetCommitment() string {
+	if x != nil {
+		return x.Commitment
+	}
+	return ""
+}
+
+func (x *Draw) GetCommitmentHash() string {
+	if x != nil {
+		return x.CommitmentHash
+	}
+	return ""
+}
+
+func (x *Draw) GetStatement() *DrawStatement {
+	if x != nil {
+		return x.Statement
+	}
+	return nil
+}
+
+func (x *Draw) GetExcluded() []*DrawExclusion {
+	if x != nil {
+		return x.Excluded
+	}
+	return nil
+}
+
+func (x *Draw) GetBeacon() *DrawRound {
+	if x != nil {
+		return x.Beacon
+	}
+	return nil
+}
+
+func (x *Draw) GetSeed() string {
+	if x != nil && x.Seed != nil {
+		return *x.Seed
+	}
+	return ""
+}
+
+func (x *Draw) GetWinners() []string {
+	if x != nil {
+		return x.Winners
+	}
+	return nil
+}
+
+func (x *Draw) GetVoidedAt() int64 {
+	if x != nil && x.VoidedAt != nil {
+		return *x.VoidedAt
+	}
+	return 0
+}
+
+type DrawStatement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Root, count, exclusions and time: canonical JSON, verbatim.
+	Statement string `protobuf:"bytes,1,opt,name=statement,proto3" json:"statement,omitempty"`
+	// Ed25519 in hex, by the key in the commitment.
+	Signature     string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawStatement) Reset() {
+	*x = DrawStatement{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawStatement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawStatement) ProtoMessage() {}
+
+func (x *DrawStatement) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawStatement.ProtoReflect.Descriptor instead.
+func (*DrawStatement) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DrawStatement) GetStatement() string {
+	if x != nil {
+		return x.Statement
+	}
+	return ""
+}
+
+func (x *DrawStatement) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+type DrawExclusion struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// A result code, as "REJECTED_LATE".
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawExclusion) Reset() {
+	*x = DrawExclusion{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawExclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawExclusion) ProtoMessage() {}
+
+func (x *DrawExclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawExclusion.ProtoReflect.Descriptor instead.
+func (*DrawExclusion) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DrawExclusion) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *DrawExclusion) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DrawRound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Round uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	// SHA-256 of the signature, in hex.
+	Randomness string `protobuf:"bytes,2,opt,name=randomness,proto3" json:"randomness,omitempty"`
+	// BLS, in hex.
+	Signature     string `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawRound) Reset() {
+	*x = DrawRound{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawRound) ProtoMessage() {}
+
+func (x *DrawRound) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawRound.ProtoReflect.Descriptor instead.
+func (*DrawRound) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DrawRound) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *DrawRound) GetRandomness() string {
+	if x != nil {
+		return x.Randomness
+	}
+	return ""
+}
+
+func (x *DrawRound) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+type GetDrawEntriesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The first byte of the file to read, from 0.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How many bytes at most; 0: to the end.
+	Size          int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDrawEntriesRequest) Reset() {
+	*x = GetDrawEntriesRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDrawEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDrawEntriesRequest) ProtoMessage() {}
+
+func (x *GetDrawEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDrawEntriesRequest.ProtoReflect.Descriptor instead.
+func (*GetDrawEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetDrawEntriesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetDrawEntriesRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *GetDrawEntriesRequest) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// A part of the file: request ids of 16 bytes each in ascending order.
+type DrawEntries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the first part: the bytes of the whole file, and its tag.
+	Total         int64  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Ids           []byte `protobuf:"bytes,3,opt,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawEntries) Reset() {
+	*x = DrawEntries{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawEntries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawEntries) ProtoMessage() {}
+
+func (x *DrawEntries) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawEntries.ProtoReflect.Descriptor instead.
+func (*DrawEntries) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DrawEntries) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *DrawEntries) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DrawEntries) GetIds() []byte {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type GetDrawProofRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDrawProofRequest) Reset() {
+	*x = GetDrawProofRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDrawProofRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDrawProofRequest) ProtoMessage() {}
+
+func (x *GetDrawProofRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDrawProofRequest.ProtoReflect.Descriptor instead.
+func (*GetDrawProofRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetDrawProofRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetDrawProofRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RFC 9162 §2.1.3.
+type DrawProof struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the leaf, from 0.
+	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Leaves of the tree.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Hashes beside the way from the leaf to the root, in hex.
+	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
+	// From 1; after the announcement.
+	Rank          *int64 `protobuf:"varint,4,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawProof) Reset() {
+	*x = DrawProof{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawProof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawProof) ProtoMessage() {}
+
+func (x *DrawProof) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawProof.ProtoReflect.Descriptor instead.
+func (*DrawProof) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DrawProof) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *DrawProof) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *DrawProof) GetPath() []string {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *DrawProof) GetRank() int64 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 type CreatePromotionRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1138,14 +1782,20 @@ type CreatePromotionRequest struct {
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// Partitions of the operators' list: at least the peak of applications per second ÷ 250. Default 1.
-	Shards        *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
+	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
+	// Lottery: equal to closes_at, which is the default.
+	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
+	// Lottery, required: at least 2 minutes after the cutoff and the beacon's delay.
+	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
+	// Lottery; without one users must trust the operator.
+	Beacon        *Beacon `protobuf:"bytes,10,opt,name=beacon,proto3" json:"beacon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreatePromotionRequest) Reset() {
 	*x = CreatePromotionRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[16]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1807,7 @@ func (x *CreatePromotionRequest) String() string {
 func (*CreatePromotionRequest) ProtoMessage() {}
 
 func (x *CreatePromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[16]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1820,7 @@ func (x *CreatePromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePromotionRequest.ProtoReflect.Descriptor instead.
 func (*CreatePromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{16}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreatePromotionRequest) GetCaller() *v1.Caller {
@@ -1222,6 +1872,117 @@ func (x *CreatePromotionRequest) GetShards() int32 {
 	return 0
 }
 
+func (x *CreatePromotionRequest) GetLotteryCutoffAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LotteryCutoffAt
+	}
+	return nil
+}
+
+func (x *CreatePromotionRequest) GetAnnouncedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AnnouncedAt
+	}
+	return nil
+}
+
+func (x *CreatePromotionRequest) GetBeacon() *Beacon {
+	if x != nil {
+		return x.Beacon
+	}
+	return nil
+}
+
+// A public drand chain (https://docs.drand.love), as its /info describes it.
+type Beacon struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "bls-unchained-g1-rfc9380" or "pedersen-bls-unchained".
+	Scheme string `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// Hex.
+	ChainHash string `protobuf:"bytes,2,opt,name=chain_hash,json=chainHash,proto3" json:"chain_hash,omitempty"`
+	// Hex.
+	PublicKey string `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// Of round 1, in seconds since 1970.
+	Genesis       int64 `protobuf:"varint,4,opt,name=genesis,proto3" json:"genesis,omitempty"`
+	PeriodSeconds int64 `protobuf:"varint,5,opt,name=period_seconds,json=periodSeconds,proto3" json:"period_seconds,omitempty"`
+	// From the cutoff to the round that decides; default 600, at least 120.
+	DelaySeconds  *int64 `protobuf:"varint,6,opt,name=delay_seconds,json=delaySeconds,proto3,oneof" json:"delay_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Beacon) Reset() {
+	*x = Beacon{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Beacon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Beacon) ProtoMessage() {}
+
+func (x *Beacon) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Beacon.ProtoReflect.Descriptor instead.
+func (*Beacon) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Beacon) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *Beacon) GetChainHash() string {
+	if x != nil {
+		return x.ChainHash
+	}
+	return ""
+}
+
+func (x *Beacon) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *Beacon) GetGenesis() int64 {
+	if x != nil {
+		return x.Genesis
+	}
+	return 0
+}
+
+func (x *Beacon) GetPeriodSeconds() int64 {
+	if x != nil {
+		return x.PeriodSeconds
+	}
+	return 0
+}
+
+func (x *Beacon) GetDelaySeconds() int64 {
+	if x != nil && x.DelaySeconds != nil {
+		return *x.DelaySeconds
+	}
+	return 0
+}
+
 type ClosePromotionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1232,7 +1993,7 @@ type ClosePromotionRequest struct {
 
 func (x *ClosePromotionRequest) Reset() {
 	*x = ClosePromotionRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[17]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +2005,7 @@ func (x *ClosePromotionRequest) String() string {
 func (*ClosePromotionRequest) ProtoMessage() {}
 
 func (x *ClosePromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[17]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +2018,7 @@ func (x *ClosePromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosePromotionRequest.ProtoReflect.Descriptor instead.
 func (*ClosePromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{17}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClosePromotionRequest) GetCaller() *v1.Caller {
@@ -1284,7 +2045,7 @@ type PausePromotionRequest struct {
 
 func (x *PausePromotionRequest) Reset() {
 	*x = PausePromotionRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[18]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +2057,7 @@ func (x *PausePromotionRequest) String() string {
 func (*PausePromotionRequest) ProtoMessage() {}
 
 func (x *PausePromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[18]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +2070,7 @@ func (x *PausePromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PausePromotionRequest.ProtoReflect.Descriptor instead.
 func (*PausePromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{18}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PausePromotionRequest) GetCaller() *v1.Caller {
@@ -1336,7 +2097,7 @@ type ResumePromotionRequest struct {
 
 func (x *ResumePromotionRequest) Reset() {
 	*x = ResumePromotionRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[19]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +2109,7 @@ func (x *ResumePromotionRequest) String() string {
 func (*ResumePromotionRequest) ProtoMessage() {}
 
 func (x *ResumePromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[19]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +2122,7 @@ func (x *ResumePromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePromotionRequest.ProtoReflect.Descriptor instead.
 func (*ResumePromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{19}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResumePromotionRequest) GetCaller() *v1.Caller {
@@ -1376,6 +2137,154 @@ func (x *ResumePromotionRequest) GetEventId() string {
 		return x.EventId
 	}
 	return ""
+}
+
+type AnnouncePromotionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnnouncePromotionRequest) Reset() {
+	*x = AnnouncePromotionRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnnouncePromotionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnnouncePromotionRequest) ProtoMessage() {}
+
+func (x *AnnouncePromotionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnnouncePromotionRequest.ProtoReflect.Descriptor instead.
+func (*AnnouncePromotionRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AnnouncePromotionRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *AnnouncePromotionRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type ExportWinnersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportWinnersRequest) Reset() {
+	*x = ExportWinnersRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportWinnersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportWinnersRequest) ProtoMessage() {}
+
+func (x *ExportWinnersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportWinnersRequest.ProtoReflect.Descriptor instead.
+func (*ExportWinnersRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ExportWinnersRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ExportWinnersRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type WinnersPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Csv           []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WinnersPart) Reset() {
+	*x = WinnersPart{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WinnersPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WinnersPart) ProtoMessage() {}
+
+func (x *WinnersPart) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WinnersPart.ProtoReflect.Descriptor instead.
+func (*WinnersPart) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *WinnersPart) GetCsv() []byte {
+	if x != nil {
+		return x.Csv
+	}
+	return nil
 }
 
 type ListRequestsRequest struct {
@@ -1395,7 +2304,7 @@ type ListRequestsRequest struct {
 
 func (x *ListRequestsRequest) Reset() {
 	*x = ListRequestsRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[20]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +2316,7 @@ func (x *ListRequestsRequest) String() string {
 func (*ListRequestsRequest) ProtoMessage() {}
 
 func (x *ListRequestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[20]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +2329,7 @@ func (x *ListRequestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequestsRequest.ProtoReflect.Descriptor instead.
 func (*ListRequestsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{20}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRequestsRequest) GetCaller() *v1.Caller {
@@ -1475,7 +2384,7 @@ type ListRequestsResponse struct {
 
 func (x *ListRequestsResponse) Reset() {
 	*x = ListRequestsResponse{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[21]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +2396,7 @@ func (x *ListRequestsResponse) String() string {
 func (*ListRequestsResponse) ProtoMessage() {}
 
 func (x *ListRequestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[21]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +2409,7 @@ func (x *ListRequestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequestsResponse.ProtoReflect.Descriptor instead.
 func (*ListRequestsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{21}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRequestsResponse) GetItems() []*EventRequest {
@@ -1527,7 +2436,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[22]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +2448,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[22]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +2461,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{22}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetSummaryRequest) GetCaller() *v1.Caller {
@@ -1579,13 +2488,15 @@ type Summary struct {
 	Results   []*ResultCount `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
 	// FIRST_COME: places that are left.
 	CapacityRemaining *int64 `protobuf:"varint,5,opt,name=capacity_remaining,json=capacityRemaining,proto3,oneof" json:"capacity_remaining,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// LOTTERY: requests that take part in the draw.
+	Entries       *int64 `protobuf:"varint,6,opt,name=entries,proto3,oneof" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[23]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +2508,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[23]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +2521,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{23}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Summary) GetPromotion() *Promotion {
@@ -1648,6 +2559,13 @@ func (x *Summary) GetCapacityRemaining() int64 {
 	return 0
 }
 
+func (x *Summary) GetEntries() int64 {
+	if x != nil && x.Entries != nil {
+		return *x.Entries
+	}
+	return 0
+}
+
 type ResultCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResultCode    string                 `protobuf:"bytes,1,opt,name=result_code,json=resultCode,proto3" json:"result_code,omitempty"`
@@ -1658,7 +2576,7 @@ type ResultCount struct {
 
 func (x *ResultCount) Reset() {
 	*x = ResultCount{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[24]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +2588,7 @@ func (x *ResultCount) String() string {
 func (*ResultCount) ProtoMessage() {}
 
 func (x *ResultCount) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[24]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2601,7 @@ func (x *ResultCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultCount.ProtoReflect.Descriptor instead.
 func (*ResultCount) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{24}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResultCount) GetResultCode() string {
@@ -1704,7 +2622,7 @@ var File_urr_ingest_v1_ingest_proto protoreflect.FileDescriptor
 
 const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/ingest/v1/ingest.proto\x12\rurr.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"Z\n" +
+	"\x1aurr/ingest/v1/ingest.proto\x12\rurr.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"Z\n" +
 	"\x15ListPromotionsRequest\x12\x1f\n" +
 	"\x05limit\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
 	"\x06cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"i\n" +
@@ -1814,19 +2732,87 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"fromStatus\x12\x1b\n" +
 	"\tto_status\x18\x02 \x01(\tR\btoStatus\x12\x1f\n" +
 	"\voccurred_at\x18\x03 \x01(\x03R\n" +
-	"occurredAt\"\x82\x03\n" +
+	"occurredAt\"p\n" +
+	"\x16WithdrawRequestRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"I\n" +
+	"\x0eGetDrawRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x94\x03\n" +
+	"\x04Draw\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x1e\n" +
+	"\n" +
+	"commitment\x18\x03 \x01(\tR\n" +
+	"commitment\x12'\n" +
+	"\x0fcommitment_hash\x18\x04 \x01(\tR\x0ecommitmentHash\x12:\n" +
+	"\tstatement\x18\x05 \x01(\v2\x1c.urr.ingest.v1.DrawStatementR\tstatement\x128\n" +
+	"\bexcluded\x18\x06 \x03(\v2\x1c.urr.ingest.v1.DrawExclusionR\bexcluded\x120\n" +
+	"\x06beacon\x18\a \x01(\v2\x18.urr.ingest.v1.DrawRoundR\x06beacon\x12\x17\n" +
+	"\x04seed\x18\b \x01(\tH\x00R\x04seed\x88\x01\x01\x12\x18\n" +
+	"\awinners\x18\t \x03(\tR\awinners\x12 \n" +
+	"\tvoided_at\x18\n" +
+	" \x01(\x03H\x01R\bvoidedAt\x88\x01\x01B\a\n" +
+	"\x05_seedB\f\n" +
+	"\n" +
+	"_voided_at\"K\n" +
+	"\rDrawStatement\x12\x1c\n" +
+	"\tstatement\x18\x01 \x01(\tR\tstatement\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\tR\tsignature\"F\n" +
+	"\rDrawExclusion\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"_\n" +
+	"\tDrawRound\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1e\n" +
+	"\n" +
+	"randomness\x18\x02 \x01(\tR\n" +
+	"randomness\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\tR\tsignature\"\x8e\x01\n" +
+	"\x15GetDrawEntriesRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1f\n" +
+	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12\x1b\n" +
+	"\x04size\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04size\"I\n" +
+	"\vDrawEntries\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x10\n" +
+	"\x03ids\x18\x03 \x01(\fR\x03ids\"w\n" +
+	"\x13GetDrawProofRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12'\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"m\n" +
+	"\tDrawProof\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
+	"\x04path\x18\x03 \x03(\tR\x04path\x12\x17\n" +
+	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x05_rank\"\xc1\x04\n" +
 	"\x16CreatePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x120\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x129\n" +
 	"\n" +
-	"event_type\x18\x03 \x01(\tB\x11\xbaH\x0er\fR\n" +
-	"FIRST_COMER\teventType\x122\n" +
+	"event_type\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15R\n" +
+	"FIRST_COMER\aLOTTERYR\teventType\x122\n" +
 	"\x0ecapacity_total\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x01R\rcapacityTotal\x12=\n" +
 	"\bopens_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aopensAt\x12?\n" +
 	"\tcloses_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bclosesAt\x12&\n" +
-	"\x06shards\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x00R\x06shards\x88\x01\x01B\t\n" +
-	"\a_shards\"\x7f\n" +
+	"\x06shards\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x00R\x06shards\x88\x01\x01\x12F\n" +
+	"\x11lottery_cutoff_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0flotteryCutoffAt\x12=\n" +
+	"\fannounced_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12-\n" +
+	"\x06beacon\x18\n" +
+	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beaconB\t\n" +
+	"\a_shards\"\xf7\x01\n" +
+	"\x06Beacon\x12\x1f\n" +
+	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
+	"\n" +
+	"chain_hash\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\tchainHash\x12'\n" +
+	"\n" +
+	"public_key\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc0\x01R\tpublicKey\x12\x18\n" +
+	"\agenesis\x18\x04 \x01(\x03R\agenesis\x12%\n" +
+	"\x0eperiod_seconds\x18\x05 \x01(\x03R\rperiodSeconds\x12(\n" +
+	"\rdelay_seconds\x18\x06 \x01(\x03H\x00R\fdelaySeconds\x88\x01\x01B\x10\n" +
+	"\x0e_delay_seconds\"\x7f\n" +
 	"\x15ClosePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x7f\n" +
@@ -1835,7 +2821,15 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x80\x01\n" +
 	"\x16ResumePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xcc\x02\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x82\x01\n" +
+	"\x18AnnouncePromotionRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"~\n" +
+	"\x14ExportWinnersRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x1f\n" +
+	"\vWinnersPart\x12\x10\n" +
+	"\x03csv\x18\x01 \x01(\fR\x03csv\"\xcc\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12`\n" +
@@ -1851,18 +2845,21 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"nextCursor\"{\n" +
 	"\x11GetSummaryRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xfc\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa7\x02\n" +
 	"\aSummary\x126\n" +
 	"\tpromotion\x18\x01 \x01(\v2\x18.urr.ingest.v1.PromotionR\tpromotion\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\x03R\baccepted\x12\x1c\n" +
 	"\tunsettled\x18\x03 \x01(\x03R\tunsettled\x124\n" +
 	"\aresults\x18\x04 \x03(\v2\x1a.urr.ingest.v1.ResultCountR\aresults\x122\n" +
-	"\x12capacity_remaining\x18\x05 \x01(\x03H\x00R\x11capacityRemaining\x88\x01\x01B\x15\n" +
-	"\x13_capacity_remaining\"J\n" +
+	"\x12capacity_remaining\x18\x05 \x01(\x03H\x00R\x11capacityRemaining\x88\x01\x01\x12\x1d\n" +
+	"\aentries\x18\x06 \x01(\x03H\x01R\aentries\x88\x01\x01B\x15\n" +
+	"\x13_capacity_remainingB\n" +
+	"\n" +
+	"\b_entries\"J\n" +
 	"\vResultCount\x12\x1f\n" +
 	"\vresult_code\x18\x01 \x01(\tR\n" +
 	"resultCode\x12\x1a\n" +
-	"\brequests\x18\x02 \x01(\x03R\brequests2\x86\b\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests2\xf5\v\n" +
 	"\rIngestService\x12\x95\x01\n" +
 	"\x0eListPromotions\x12$.urr.ingest.v1.ListPromotionsRequest\x1a%.urr.ingest.v1.ListPromotionsResponse\"6\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
@@ -1884,7 +2881,17 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/requests/{request_id}\x12\x1d/api/v1/requests/{request_id}\x90\x02\x01\x12\x93\x01\n" +
 	"\vGetTimeline\x12!.urr.ingest.v1.GetTimelineRequest\x1a\x17.urr.ingest.v1.Timeline\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x012\xd9\a\n" +
+	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x01\x12\x91\x01\n" +
+	"\x0fWithdrawRequest\x12%.urr.ingest.v1.WithdrawRequestRequest\x1a\x16.google.protobuf.Empty\"?\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/requests/{request_id}\x90\x02\x02\x12Q\n" +
+	"\aGetDraw\x12\x1d.urr.ingest.v1.GetDrawRequest\x1a\x13.urr.ingest.v1.Draw\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x010\x01\x12f\n" +
+	"\x0eGetDrawEntries\x12$.urr.ingest.v1.GetDrawEntriesRequest\x1a\x1a.urr.ingest.v1.DrawEntries\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x010\x01\x12\x9d\x01\n" +
+	"\fGetDrawProof\x12\".urr.ingest.v1.GetDrawProofRequest\x1a\x18.urr.ingest.v1.DrawProof\"O\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\b\n" +
+	"\x06public\x82\xd3\xe4\x93\x02-\x12+/api/v1/draws/{event_id}/proof/{request_id}\x90\x02\x012\xec\t\n" +
 	"\x12IngestAdminService\x12\x8f\x01\n" +
 	"\x0fCreatePromotion\x12%.urr.ingest.v1.CreatePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\";\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -1897,7 +2904,12 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/pause\x90\x02\x02\x12\xa4\x01\n" +
 	"\x0fResumePromotion\x12%.urr.ingest.v1.ResumePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"P\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/promotions/{event_id}/resume\x90\x02\x02\x12\xa8\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/promotions/{event_id}/resume\x90\x02\x02\x12\xaa\x01\n" +
+	"\x11AnnouncePromotion\x12'.urr.ingest.v1.AnnouncePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"R\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/promotions/{event_id}/announce\x90\x02\x02\x12d\n" +
+	"\rExportWinners\x12#.urr.ingest.v1.ExportWinnersRequest\x1a\x1a.urr.ingest.v1.WinnersPart\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x010\x01\x12\xa8\x01\n" +
 	"\fListRequests\x12\".urr.ingest.v1.ListRequestsRequest\x1a#.urr.ingest.v1.ListRequestsResponse\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/promotions/{event_id}/requests\x90\x02\x01\x12\x96\x01\n" +
@@ -1918,95 +2930,131 @@ func file_urr_ingest_v1_ingest_proto_rawDescGZIP() []byte {
 	return file_urr_ingest_v1_ingest_proto_rawDescData
 }
 
-var file_urr_ingest_v1_ingest_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_urr_ingest_v1_ingest_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_urr_ingest_v1_ingest_proto_goTypes = []any{
-	(*ListPromotionsRequest)(nil),  // 0: urr.ingest.v1.ListPromotionsRequest
-	(*ListPromotionsResponse)(nil), // 1: urr.ingest.v1.ListPromotionsResponse
-	(*GetPromotionRequest)(nil),    // 2: urr.ingest.v1.GetPromotionRequest
-	(*Promotion)(nil),              // 3: urr.ingest.v1.Promotion
-	(*ApplyRequest)(nil),           // 4: urr.ingest.v1.ApplyRequest
-	(*ApplyItem)(nil),              // 5: urr.ingest.v1.ApplyItem
-	(*ApplyResponse)(nil),          // 6: urr.ingest.v1.ApplyResponse
-	(*ApplyResult)(nil),            // 7: urr.ingest.v1.ApplyResult
-	(*Applied)(nil),                // 8: urr.ingest.v1.Applied
-	(*GetMyRequestRequest)(nil),    // 9: urr.ingest.v1.GetMyRequestRequest
-	(*ListMyRequestsRequest)(nil),  // 10: urr.ingest.v1.ListMyRequestsRequest
-	(*GetRequestRequest)(nil),      // 11: urr.ingest.v1.GetRequestRequest
-	(*GetTimelineRequest)(nil),     // 12: urr.ingest.v1.GetTimelineRequest
-	(*EventRequest)(nil),           // 13: urr.ingest.v1.EventRequest
-	(*Timeline)(nil),               // 14: urr.ingest.v1.Timeline
-	(*StatusChange)(nil),           // 15: urr.ingest.v1.StatusChange
-	(*CreatePromotionRequest)(nil), // 16: urr.ingest.v1.CreatePromotionRequest
-	(*ClosePromotionRequest)(nil),  // 17: urr.ingest.v1.ClosePromotionRequest
-	(*PausePromotionRequest)(nil),  // 18: urr.ingest.v1.PausePromotionRequest
-	(*ResumePromotionRequest)(nil), // 19: urr.ingest.v1.ResumePromotionRequest
-	(*ListRequestsRequest)(nil),    // 20: urr.ingest.v1.ListRequestsRequest
-	(*ListRequestsResponse)(nil),   // 21: urr.ingest.v1.ListRequestsResponse
-	(*GetSummaryRequest)(nil),      // 22: urr.ingest.v1.GetSummaryRequest
-	(*Summary)(nil),                // 23: urr.ingest.v1.Summary
-	(*ResultCount)(nil),            // 24: urr.ingest.v1.ResultCount
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
-	(*v1.Caller)(nil),              // 26: urr.common.v1.Caller
-	(*v1.Problem)(nil),             // 27: urr.common.v1.Problem
+	(*ListPromotionsRequest)(nil),    // 0: urr.ingest.v1.ListPromotionsRequest
+	(*ListPromotionsResponse)(nil),   // 1: urr.ingest.v1.ListPromotionsResponse
+	(*GetPromotionRequest)(nil),      // 2: urr.ingest.v1.GetPromotionRequest
+	(*Promotion)(nil),                // 3: urr.ingest.v1.Promotion
+	(*ApplyRequest)(nil),             // 4: urr.ingest.v1.ApplyRequest
+	(*ApplyItem)(nil),                // 5: urr.ingest.v1.ApplyItem
+	(*ApplyResponse)(nil),            // 6: urr.ingest.v1.ApplyResponse
+	(*ApplyResult)(nil),              // 7: urr.ingest.v1.ApplyResult
+	(*Applied)(nil),                  // 8: urr.ingest.v1.Applied
+	(*GetMyRequestRequest)(nil),      // 9: urr.ingest.v1.GetMyRequestRequest
+	(*ListMyRequestsRequest)(nil),    // 10: urr.ingest.v1.ListMyRequestsRequest
+	(*GetRequestRequest)(nil),        // 11: urr.ingest.v1.GetRequestRequest
+	(*GetTimelineRequest)(nil),       // 12: urr.ingest.v1.GetTimelineRequest
+	(*EventRequest)(nil),             // 13: urr.ingest.v1.EventRequest
+	(*Timeline)(nil),                 // 14: urr.ingest.v1.Timeline
+	(*StatusChange)(nil),             // 15: urr.ingest.v1.StatusChange
+	(*WithdrawRequestRequest)(nil),   // 16: urr.ingest.v1.WithdrawRequestRequest
+	(*GetDrawRequest)(nil),           // 17: urr.ingest.v1.GetDrawRequest
+	(*Draw)(nil),                     // 18: urr.ingest.v1.Draw
+	(*DrawStatement)(nil),            // 19: urr.ingest.v1.DrawStatement
+	(*DrawExclusion)(nil),            // 20: urr.ingest.v1.DrawExclusion
+	(*DrawRound)(nil),                // 21: urr.ingest.v1.DrawRound
+	(*GetDrawEntriesRequest)(nil),    // 22: urr.ingest.v1.GetDrawEntriesRequest
+	(*DrawEntries)(nil),              // 23: urr.ingest.v1.DrawEntries
+	(*GetDrawProofRequest)(nil),      // 24: urr.ingest.v1.GetDrawProofRequest
+	(*DrawProof)(nil),                // 25: urr.ingest.v1.DrawProof
+	(*CreatePromotionRequest)(nil),   // 26: urr.ingest.v1.CreatePromotionRequest
+	(*Beacon)(nil),                   // 27: urr.ingest.v1.Beacon
+	(*ClosePromotionRequest)(nil),    // 28: urr.ingest.v1.ClosePromotionRequest
+	(*PausePromotionRequest)(nil),    // 29: urr.ingest.v1.PausePromotionRequest
+	(*ResumePromotionRequest)(nil),   // 30: urr.ingest.v1.ResumePromotionRequest
+	(*AnnouncePromotionRequest)(nil), // 31: urr.ingest.v1.AnnouncePromotionRequest
+	(*ExportWinnersRequest)(nil),     // 32: urr.ingest.v1.ExportWinnersRequest
+	(*WinnersPart)(nil),              // 33: urr.ingest.v1.WinnersPart
+	(*ListRequestsRequest)(nil),      // 34: urr.ingest.v1.ListRequestsRequest
+	(*ListRequestsResponse)(nil),     // 35: urr.ingest.v1.ListRequestsResponse
+	(*GetSummaryRequest)(nil),        // 36: urr.ingest.v1.GetSummaryRequest
+	(*Summary)(nil),                  // 37: urr.ingest.v1.Summary
+	(*ResultCount)(nil),              // 38: urr.ingest.v1.ResultCount
+	(*timestamppb.Timestamp)(nil),    // 39: google.protobuf.Timestamp
+	(*v1.Caller)(nil),                // 40: urr.common.v1.Caller
+	(*v1.Problem)(nil),               // 41: urr.common.v1.Problem
+	(*emptypb.Empty)(nil),            // 42: google.protobuf.Empty
 }
 var file_urr_ingest_v1_ingest_proto_depIdxs = []int32{
 	3,  // 0: urr.ingest.v1.ListPromotionsResponse.items:type_name -> urr.ingest.v1.Promotion
-	25, // 1: urr.ingest.v1.Promotion.opens_at:type_name -> google.protobuf.Timestamp
-	25, // 2: urr.ingest.v1.Promotion.closes_at:type_name -> google.protobuf.Timestamp
-	25, // 3: urr.ingest.v1.Promotion.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
-	25, // 4: urr.ingest.v1.Promotion.announced_at:type_name -> google.protobuf.Timestamp
+	39, // 1: urr.ingest.v1.Promotion.opens_at:type_name -> google.protobuf.Timestamp
+	39, // 2: urr.ingest.v1.Promotion.closes_at:type_name -> google.protobuf.Timestamp
+	39, // 3: urr.ingest.v1.Promotion.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
+	39, // 4: urr.ingest.v1.Promotion.announced_at:type_name -> google.protobuf.Timestamp
 	5,  // 5: urr.ingest.v1.ApplyRequest.items:type_name -> urr.ingest.v1.ApplyItem
-	26, // 6: urr.ingest.v1.ApplyItem.caller:type_name -> urr.common.v1.Caller
+	40, // 6: urr.ingest.v1.ApplyItem.caller:type_name -> urr.common.v1.Caller
 	7,  // 7: urr.ingest.v1.ApplyResponse.results:type_name -> urr.ingest.v1.ApplyResult
 	8,  // 8: urr.ingest.v1.ApplyResult.applied:type_name -> urr.ingest.v1.Applied
-	27, // 9: urr.ingest.v1.ApplyResult.problem:type_name -> urr.common.v1.Problem
-	26, // 10: urr.ingest.v1.GetMyRequestRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 11: urr.ingest.v1.ListMyRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 12: urr.ingest.v1.GetRequestRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 13: urr.ingest.v1.GetTimelineRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 9: urr.ingest.v1.ApplyResult.problem:type_name -> urr.common.v1.Problem
+	40, // 10: urr.ingest.v1.GetMyRequestRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 11: urr.ingest.v1.ListMyRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 12: urr.ingest.v1.GetRequestRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 13: urr.ingest.v1.GetTimelineRequest.caller:type_name -> urr.common.v1.Caller
 	15, // 14: urr.ingest.v1.Timeline.items:type_name -> urr.ingest.v1.StatusChange
-	26, // 15: urr.ingest.v1.CreatePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	25, // 16: urr.ingest.v1.CreatePromotionRequest.opens_at:type_name -> google.protobuf.Timestamp
-	25, // 17: urr.ingest.v1.CreatePromotionRequest.closes_at:type_name -> google.protobuf.Timestamp
-	26, // 18: urr.ingest.v1.ClosePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 19: urr.ingest.v1.PausePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 20: urr.ingest.v1.ResumePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 21: urr.ingest.v1.ListRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	13, // 22: urr.ingest.v1.ListRequestsResponse.items:type_name -> urr.ingest.v1.EventRequest
-	26, // 23: urr.ingest.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
-	3,  // 24: urr.ingest.v1.Summary.promotion:type_name -> urr.ingest.v1.Promotion
-	24, // 25: urr.ingest.v1.Summary.results:type_name -> urr.ingest.v1.ResultCount
-	0,  // 26: urr.ingest.v1.IngestService.ListPromotions:input_type -> urr.ingest.v1.ListPromotionsRequest
-	2,  // 27: urr.ingest.v1.IngestService.GetPromotion:input_type -> urr.ingest.v1.GetPromotionRequest
-	4,  // 28: urr.ingest.v1.IngestService.Apply:input_type -> urr.ingest.v1.ApplyRequest
-	9,  // 29: urr.ingest.v1.IngestService.GetMyRequest:input_type -> urr.ingest.v1.GetMyRequestRequest
-	10, // 30: urr.ingest.v1.IngestService.ListMyRequests:input_type -> urr.ingest.v1.ListMyRequestsRequest
-	11, // 31: urr.ingest.v1.IngestService.GetRequest:input_type -> urr.ingest.v1.GetRequestRequest
-	12, // 32: urr.ingest.v1.IngestService.GetTimeline:input_type -> urr.ingest.v1.GetTimelineRequest
-	16, // 33: urr.ingest.v1.IngestAdminService.CreatePromotion:input_type -> urr.ingest.v1.CreatePromotionRequest
-	17, // 34: urr.ingest.v1.IngestAdminService.ClosePromotion:input_type -> urr.ingest.v1.ClosePromotionRequest
-	18, // 35: urr.ingest.v1.IngestAdminService.PausePromotion:input_type -> urr.ingest.v1.PausePromotionRequest
-	19, // 36: urr.ingest.v1.IngestAdminService.ResumePromotion:input_type -> urr.ingest.v1.ResumePromotionRequest
-	20, // 37: urr.ingest.v1.IngestAdminService.ListRequests:input_type -> urr.ingest.v1.ListRequestsRequest
-	22, // 38: urr.ingest.v1.IngestAdminService.GetSummary:input_type -> urr.ingest.v1.GetSummaryRequest
-	1,  // 39: urr.ingest.v1.IngestService.ListPromotions:output_type -> urr.ingest.v1.ListPromotionsResponse
-	3,  // 40: urr.ingest.v1.IngestService.GetPromotion:output_type -> urr.ingest.v1.Promotion
-	6,  // 41: urr.ingest.v1.IngestService.Apply:output_type -> urr.ingest.v1.ApplyResponse
-	13, // 42: urr.ingest.v1.IngestService.GetMyRequest:output_type -> urr.ingest.v1.EventRequest
-	21, // 43: urr.ingest.v1.IngestService.ListMyRequests:output_type -> urr.ingest.v1.ListRequestsResponse
-	13, // 44: urr.ingest.v1.IngestService.GetRequest:output_type -> urr.ingest.v1.EventRequest
-	14, // 45: urr.ingest.v1.IngestService.GetTimeline:output_type -> urr.ingest.v1.Timeline
-	3,  // 46: urr.ingest.v1.IngestAdminService.CreatePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 47: urr.ingest.v1.IngestAdminService.ClosePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 48: urr.ingest.v1.IngestAdminService.PausePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 49: urr.ingest.v1.IngestAdminService.ResumePromotion:output_type -> urr.ingest.v1.Promotion
-	21, // 50: urr.ingest.v1.IngestAdminService.ListRequests:output_type -> urr.ingest.v1.ListRequestsResponse
-	23, // 51: urr.ingest.v1.IngestAdminService.GetSummary:output_type -> urr.ingest.v1.Summary
-	39, // [39:52] is the sub-list for method output_type
-	26, // [26:39] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	40, // 15: urr.ingest.v1.WithdrawRequestRequest.caller:type_name -> urr.common.v1.Caller
+	19, // 16: urr.ingest.v1.Draw.statement:type_name -> urr.ingest.v1.DrawStatement
+	20, // 17: urr.ingest.v1.Draw.excluded:type_name -> urr.ingest.v1.DrawExclusion
+	21, // 18: urr.ingest.v1.Draw.beacon:type_name -> urr.ingest.v1.DrawRound
+	40, // 19: urr.ingest.v1.CreatePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	39, // 20: urr.ingest.v1.CreatePromotionRequest.opens_at:type_name -> google.protobuf.Timestamp
+	39, // 21: urr.ingest.v1.CreatePromotionRequest.closes_at:type_name -> google.protobuf.Timestamp
+	39, // 22: urr.ingest.v1.CreatePromotionRequest.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
+	39, // 23: urr.ingest.v1.CreatePromotionRequest.announced_at:type_name -> google.protobuf.Timestamp
+	27, // 24: urr.ingest.v1.CreatePromotionRequest.beacon:type_name -> urr.ingest.v1.Beacon
+	40, // 25: urr.ingest.v1.ClosePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 26: urr.ingest.v1.PausePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 27: urr.ingest.v1.ResumePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 28: urr.ingest.v1.AnnouncePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 29: urr.ingest.v1.ExportWinnersRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 30: urr.ingest.v1.ListRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 31: urr.ingest.v1.ListRequestsResponse.items:type_name -> urr.ingest.v1.EventRequest
+	40, // 32: urr.ingest.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
+	3,  // 33: urr.ingest.v1.Summary.promotion:type_name -> urr.ingest.v1.Promotion
+	38, // 34: urr.ingest.v1.Summary.results:type_name -> urr.ingest.v1.ResultCount
+	0,  // 35: urr.ingest.v1.IngestService.ListPromotions:input_type -> urr.ingest.v1.ListPromotionsRequest
+	2,  // 36: urr.ingest.v1.IngestService.GetPromotion:input_type -> urr.ingest.v1.GetPromotionRequest
+	4,  // 37: urr.ingest.v1.IngestService.Apply:input_type -> urr.ingest.v1.ApplyRequest
+	9,  // 38: urr.ingest.v1.IngestService.GetMyRequest:input_type -> urr.ingest.v1.GetMyRequestRequest
+	10, // 39: urr.ingest.v1.IngestService.ListMyRequests:input_type -> urr.ingest.v1.ListMyRequestsRequest
+	11, // 40: urr.ingest.v1.IngestService.GetRequest:input_type -> urr.ingest.v1.GetRequestRequest
+	12, // 41: urr.ingest.v1.IngestService.GetTimeline:input_type -> urr.ingest.v1.GetTimelineRequest
+	16, // 42: urr.ingest.v1.IngestService.WithdrawRequest:input_type -> urr.ingest.v1.WithdrawRequestRequest
+	17, // 43: urr.ingest.v1.IngestService.GetDraw:input_type -> urr.ingest.v1.GetDrawRequest
+	22, // 44: urr.ingest.v1.IngestService.GetDrawEntries:input_type -> urr.ingest.v1.GetDrawEntriesRequest
+	24, // 45: urr.ingest.v1.IngestService.GetDrawProof:input_type -> urr.ingest.v1.GetDrawProofRequest
+	26, // 46: urr.ingest.v1.IngestAdminService.CreatePromotion:input_type -> urr.ingest.v1.CreatePromotionRequest
+	28, // 47: urr.ingest.v1.IngestAdminService.ClosePromotion:input_type -> urr.ingest.v1.ClosePromotionRequest
+	29, // 48: urr.ingest.v1.IngestAdminService.PausePromotion:input_type -> urr.ingest.v1.PausePromotionRequest
+	30, // 49: urr.ingest.v1.IngestAdminService.ResumePromotion:input_type -> urr.ingest.v1.ResumePromotionRequest
+	31, // 50: urr.ingest.v1.IngestAdminService.AnnouncePromotion:input_type -> urr.ingest.v1.AnnouncePromotionRequest
+	32, // 51: urr.ingest.v1.IngestAdminService.ExportWinners:input_type -> urr.ingest.v1.ExportWinnersRequest
+	34, // 52: urr.ingest.v1.IngestAdminService.ListRequests:input_type -> urr.ingest.v1.ListRequestsRequest
+	36, // 53: urr.ingest.v1.IngestAdminService.GetSummary:input_type -> urr.ingest.v1.GetSummaryRequest
+	1,  // 54: urr.ingest.v1.IngestService.ListPromotions:output_type -> urr.ingest.v1.ListPromotionsResponse
+	3,  // 55: urr.ingest.v1.IngestService.GetPromotion:output_type -> urr.ingest.v1.Promotion
+	6,  // 56: urr.ingest.v1.IngestService.Apply:output_type -> urr.ingest.v1.ApplyResponse
+	13, // 57: urr.ingest.v1.IngestService.GetMyRequest:output_type -> urr.ingest.v1.EventRequest
+	35, // 58: urr.ingest.v1.IngestService.ListMyRequests:output_type -> urr.ingest.v1.ListRequestsResponse
+	13, // 59: urr.ingest.v1.IngestService.GetRequest:output_type -> urr.ingest.v1.EventRequest
+	14, // 60: urr.ingest.v1.IngestService.GetTimeline:output_type -> urr.ingest.v1.Timeline
+	42, // 61: urr.ingest.v1.IngestService.WithdrawRequest:output_type -> google.protobuf.Empty
+	18, // 62: urr.ingest.v1.IngestService.GetDraw:output_type -> urr.ingest.v1.Draw
+	23, // 63: urr.ingest.v1.IngestService.GetDrawEntries:output_type -> urr.ingest.v1.DrawEntries
+	25, // 64: urr.ingest.v1.IngestService.GetDrawProof:output_type -> urr.ingest.v1.DrawProof
+	3,  // 65: urr.ingest.v1.IngestAdminService.CreatePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 66: urr.ingest.v1.IngestAdminService.ClosePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 67: urr.ingest.v1.IngestAdminService.PausePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 68: urr.ingest.v1.IngestAdminService.ResumePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 69: urr.ingest.v1.IngestAdminService.AnnouncePromotion:output_type -> urr.ingest.v1.Promotion
+	33, // 70: urr.ingest.v1.IngestAdminService.ExportWinners:output_type -> urr.ingest.v1.WinnersPart
+	35, // 71: urr.ingest.v1.IngestAdminService.ListRequests:output_type -> urr.ingest.v1.ListRequestsResponse
+	37, // 72: urr.ingest.v1.IngestAdminService.GetSummary:output_type -> urr.ingest.v1.Summary
+	54, // [54:73] is the sub-list for method output_type
+	35, // [35:54] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_urr_ingest_v1_ingest_proto_init() }
@@ -2020,15 +3068,18 @@ func file_urr_ingest_v1_ingest_proto_init() {
 	}
 	file_urr_ingest_v1_ingest_proto_msgTypes[8].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[13].OneofWrappers = []any{}
-	file_urr_ingest_v1_ingest_proto_msgTypes[16].OneofWrappers = []any{}
-	file_urr_ingest_v1_ingest_proto_msgTypes[23].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[18].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[25].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[26].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ingest_v1_ingest_proto_rawDesc), len(file_urr_ingest_v1_ingest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

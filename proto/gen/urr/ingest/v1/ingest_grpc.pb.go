@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -21,13 +22,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	IngestService_ListPromotions_FullMethodName = "/urr.ingest.v1.IngestService/ListPromotions"
-	IngestService_GetPromotion_FullMethodName   = "/urr.ingest.v1.IngestService/GetPromotion"
-	IngestService_Apply_FullMethodName          = "/urr.ingest.v1.IngestService/Apply"
-	IngestService_GetMyRequest_FullMethodName   = "/urr.ingest.v1.IngestService/GetMyRequest"
-	IngestService_ListMyRequests_FullMethodName = "/urr.ingest.v1.IngestService/ListMyRequests"
-	IngestService_GetRequest_FullMethodName     = "/urr.ingest.v1.IngestService/GetRequest"
-	IngestService_GetTimeline_FullMethodName    = "/urr.ingest.v1.IngestService/GetTimeline"
+	IngestService_ListPromotions_FullMethodName  = "/urr.ingest.v1.IngestService/ListPromotions"
+	IngestService_GetPromotion_FullMethodName    = "/urr.ingest.v1.IngestService/GetPromotion"
+	IngestService_Apply_FullMethodName           = "/urr.ingest.v1.IngestService/Apply"
+	IngestService_GetMyRequest_FullMethodName    = "/urr.ingest.v1.IngestService/GetMyRequest"
+	IngestService_ListMyRequests_FullMethodName  = "/urr.ingest.v1.IngestService/ListMyRequests"
+	IngestService_GetRequest_FullMethodName      = "/urr.ingest.v1.IngestService/GetRequest"
+	IngestService_GetTimeline_FullMethodName     = "/urr.ingest.v1.IngestService/GetTimeline"
+	IngestService_WithdrawRequest_FullMethodName = "/urr.ingest.v1.IngestService/WithdrawRequest"
+	IngestService_GetDraw_FullMethodName         = "/urr.ingest.v1.IngestService/GetDraw"
+	IngestService_GetDrawEntries_FullMethodName  = "/urr.ingest.v1.IngestService/GetDrawEntries"
+	IngestService_GetDrawProof_FullMethodName    = "/urr.ingest.v1.IngestService/GetDrawProof"
 )
 
 // IngestServiceClient is the client API for IngestService service.
@@ -64,6 +69,25 @@ type IngestServiceClient interface {
 	//
 	// Errors: as GetRequest.
 	GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error)
+	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
+	// apply again until the cutoff.
+	//
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
+	// after the cutoff, or the request has ended otherwise).
+	WithdrawRequest(ctx context.Context, in *WithdrawRequestRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Everything that is public of a lottery's draw at present. The parts are one Draw: repeated members
+	// continue, the others are in the first part.
+	//
+	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
+	GetDraw(ctx context.Context, in *GetDrawRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Draw], error)
+	// The entries of a draw, or a part of them, once its root is public; they never change then.
+	//
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
+	GetDrawEntries(ctx context.Context, in *GetDrawEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrawEntries], error)
+	// Where an entry is in the root, and, after the announcement, which rank it has.
+	//
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
+	GetDrawProof(ctx context.Context, in *GetDrawProofRequest, opts ...grpc.CallOption) (*DrawProof, error)
 }
 
 type ingestServiceClient struct {
@@ -144,6 +168,64 @@ func (c *ingestServiceClient) GetTimeline(ctx context.Context, in *GetTimelineRe
 	return out, nil
 }
 
+func (c *ingestServiceClient) WithdrawRequest(ctx context.Context, in *WithdrawRequestRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, IngestService_WithdrawRequest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ingestServiceClient) GetDraw(ctx context.Context, in *GetDrawRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Draw], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &IngestService_ServiceDesc.Streams[0], IngestService_GetDraw_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetDrawRequest, Draw]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestService_GetDrawClient = grpc.ServerStreamingClient[Draw]
+
+func (c *ingestServiceClient) GetDrawEntries(ctx context.Context, in *GetDrawEntriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrawEntries], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &IngestService_ServiceDesc.Streams[1], IngestService_GetDrawEntries_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetDrawEntriesRequest, DrawEntries]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestService_GetDrawEntriesClient = grpc.ServerStreamingClient[DrawEntries]
+
+func (c *ingestServiceClient) GetDrawProof(ctx context.Context, in *GetDrawProofRequest, opts ...grpc.CallOption) (*DrawProof, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrawProof)
+	err := c.cc.Invoke(ctx, IngestService_GetDrawProof_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // IngestServiceServer is the server API for IngestService service.
 // All implementations must embed UnimplementedIngestServiceServer
 // for forward compatibility.
@@ -178,6 +260,25 @@ type IngestServiceServer interface {
 	//
 	// Errors: as GetRequest.
 	GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error)
+	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
+	// apply again until the cutoff.
+	//
+	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
+	// after the cutoff, or the request has ended otherwise).
+	WithdrawRequest(context.Context, *WithdrawRequestRequest) (*emptypb.Empty, error)
+	// Everything that is public of a lottery's draw at present. The parts are one Draw: repeated members
+	// continue, the others are in the first part.
+	//
+	// Errors: DRAW_NOT_FOUND (no promotion, or first come).
+	GetDraw(*GetDrawRequest, grpc.ServerStreamingServer[Draw]) error
+	// The entries of a draw, or a part of them, once its root is public; they never change then.
+	//
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.
+	GetDrawEntries(*GetDrawEntriesRequest, grpc.ServerStreamingServer[DrawEntries]) error
+	// Where an entry is in the root, and, after the announcement, which rank it has.
+	//
+	// Errors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, REQUEST_NOT_FOUND (it is not an entry).
+	GetDrawProof(context.Context, *GetDrawProofRequest) (*DrawProof, error)
 	mustEmbedUnimplementedIngestServiceServer()
 }
 
@@ -208,6 +309,18 @@ func (UnimplementedIngestServiceServer) GetRequest(context.Context, *GetRequestR
 }
 func (UnimplementedIngestServiceServer) GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTimeline not implemented")
+}
+func (UnimplementedIngestServiceServer) WithdrawRequest(context.Context, *WithdrawRequestRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method WithdrawRequest not implemented")
+}
+func (UnimplementedIngestServiceServer) GetDraw(*GetDrawRequest, grpc.ServerStreamingServer[Draw]) error {
+	return status.Error(codes.Unimplemented, "method GetDraw not implemented")
+}
+func (UnimplementedIngestServiceServer) GetDrawEntries(*GetDrawEntriesRequest, grpc.ServerStreamingServer[DrawEntries]) error {
+	return status.Error(codes.Unimplemented, "method GetDrawEntries not implemented")
+}
+func (UnimplementedIngestServiceServer) GetDrawProof(context.Context, *GetDrawProofRequest) (*DrawProof, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDrawProof not implemented")
 }
 func (UnimplementedIngestServiceServer) mustEmbedUnimplementedIngestServiceServer() {}
 func (UnimplementedIngestServiceServer) testEmbeddedByValue()                       {}
@@ -356,6 +469,64 @@ func _IngestService_GetTimeline_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IngestService_WithdrawRequest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WithdrawRequestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IngestServiceServer).WithdrawRequest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IngestService_WithdrawRequest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IngestServiceServer).WithdrawRequest(ctx, req.(*WithdrawRequestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _IngestService_GetDraw_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetDrawRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(IngestServiceServer).GetDraw(m, &grpc.GenericServerStream[GetDrawRequest, Draw]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestService_GetDrawServer = grpc.ServerStreamingServer[Draw]
+
+func _IngestService_GetDrawEntries_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetDrawEntriesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(IngestServiceServer).GetDrawEntries(m, &grpc.GenericServerStream[GetDrawEntriesRequest, DrawEntries]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestService_GetDrawEntriesServer = grpc.ServerStreamingServer[DrawEntries]
+
+func _IngestService_GetDrawProof_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDrawProofRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IngestServiceServer).GetDrawProof(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IngestService_GetDrawProof_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IngestServiceServer).GetDrawProof(ctx, req.(*GetDrawProofRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // IngestService_ServiceDesc is the grpc.ServiceDesc for IngestService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -391,18 +562,39 @@ var IngestService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GetTimeline",
 			Handler:    _IngestService_GetTimeline_Handler,
 		},
+		{
+			MethodName: "WithdrawRequest",
+			Handler:    _IngestService_WithdrawRequest_Handler,
+		},
+		{
+			MethodName: "GetDrawProof",
+			Handler:    _IngestService_GetDrawProof_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "GetDraw",
+			Handler:       _IngestService_GetDraw_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetDrawEntries",
+			Handler:       _IngestService_GetDrawEntries_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "urr/ingest/v1/ingest.proto",
 }
 
 const (
-	IngestAdminService_CreatePromotion_FullMethodName = "/urr.ingest.v1.IngestAdminService/CreatePromotion"
-	IngestAdminService_ClosePromotion_FullMethodName  = "/urr.ingest.v1.IngestAdminService/ClosePromotion"
-	IngestAdminService_PausePromotion_FullMethodName  = "/urr.ingest.v1.IngestAdminService/PausePromotion"
-	IngestAdminService_ResumePromotion_FullMethodName = "/urr.ingest.v1.IngestAdminService/ResumePromotion"
-	IngestAdminService_ListRequests_FullMethodName    = "/urr.ingest.v1.IngestAdminService/ListRequests"
-	IngestAdminService_GetSummary_FullMethodName      = "/urr.ingest.v1.IngestAdminService/GetSummary"
+	IngestAdminService_CreatePromotion_FullMethodName   = "/urr.ingest.v1.IngestAdminService/CreatePromotion"
+	IngestAdminService_ClosePromotion_FullMethodName    = "/urr.ingest.v1.IngestAdminService/ClosePromotion"
+	IngestAdminService_PausePromotion_FullMethodName    = "/urr.ingest.v1.IngestAdminService/PausePromotion"
+	IngestAdminService_ResumePromotion_FullMethodName   = "/urr.ingest.v1.IngestAdminService/ResumePromotion"
+	IngestAdminService_AnnouncePromotion_FullMethodName = "/urr.ingest.v1.IngestAdminService/AnnouncePromotion"
+	IngestAdminService_ExportWinners_FullMethodName     = "/urr.ingest.v1.IngestAdminService/ExportWinners"
+	IngestAdminService_ListRequests_FullMethodName      = "/urr.ingest.v1.IngestAdminService/ListRequests"
+	IngestAdminService_GetSummary_FullMethodName        = "/urr.ingest.v1.IngestAdminService/GetSummary"
 )
 
 // IngestAdminServiceClient is the client API for IngestAdminService service.
@@ -426,6 +618,18 @@ type IngestAdminServiceClient interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(ctx context.Context, in *ResumePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
+	// Confirms that the result of a lottery is announced. It is announced by itself at announced_at, and
+	// never earlier.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before announced_at, or
+	// there is no result yet).
+	AnnouncePromotion(ctx context.Context, in *AnnouncePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
+	// Who has a place, as CSV (RFC 4180) with the header "rank,requestId,userId": the winners of an
+	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
+	// their place in the queue.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
 	//
@@ -485,6 +689,35 @@ func (c *ingestAdminServiceClient) ResumePromotion(ctx context.Context, in *Resu
 	return out, nil
 }
 
+func (c *ingestAdminServiceClient) AnnouncePromotion(ctx context.Context, in *AnnouncePromotionRequest, opts ...grpc.CallOption) (*Promotion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Promotion)
+	err := c.cc.Invoke(ctx, IngestAdminService_AnnouncePromotion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ingestAdminServiceClient) ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &IngestAdminService_ServiceDesc.Streams[0], IngestAdminService_ExportWinners_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportWinnersRequest, WinnersPart]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestAdminService_ExportWinnersClient = grpc.ServerStreamingClient[WinnersPart]
+
 func (c *ingestAdminServiceClient) ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRequestsResponse)
@@ -526,6 +759,18 @@ type IngestAdminServiceServer interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error)
+	// Confirms that the result of a lottery is announced. It is announced by itself at announced_at, and
+	// never earlier.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, DRAW_NOT_FOUND, ANNOUNCEMENT_EARLY (before announced_at, or
+	// there is no result yet).
+	AnnouncePromotion(context.Context, *AnnouncePromotionRequest) (*Promotion, error)
+	// Who has a place, as CSV (RFC 4180) with the header "rank,requestId,userId": the winners of an
+	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
+	// their place in the queue.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
 	//
@@ -556,6 +801,12 @@ func (UnimplementedIngestAdminServiceServer) PausePromotion(context.Context, *Pa
 }
 func (UnimplementedIngestAdminServiceServer) ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumePromotion not implemented")
+}
+func (UnimplementedIngestAdminServiceServer) AnnouncePromotion(context.Context, *AnnouncePromotionRequest) (*Promotion, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnnouncePromotion not implemented")
+}
+func (UnimplementedIngestAdminServiceServer) ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error {
+	return status.Error(codes.Unimplemented, "method ExportWinners not implemented")
 }
 func (UnimplementedIngestAdminServiceServer) ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRequests not implemented")
@@ -656,6 +907,35 @@ func _IngestAdminService_ResumePromotion_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IngestAdminService_AnnouncePromotion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnnouncePromotionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IngestAdminServiceServer).AnnouncePromotion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IngestAdminService_AnnouncePromotion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IngestAdminServiceServer).AnnouncePromotion(ctx, req.(*AnnouncePromotionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _IngestAdminService_ExportWinners_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportWinnersRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(IngestAdminServiceServer).ExportWinners(m, &grpc.GenericServerStream[ExportWinnersRequest, WinnersPart]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IngestAdminService_ExportWinnersServer = grpc.ServerStreamingServer[WinnersPart]
+
 func _IngestAdminService_ListRequests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRequestsRequest)
 	if err := dec(in); err != nil {
@@ -716,6 +996,10 @@ var IngestAdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _IngestAdminService_ResumePromotion_Handler,
 		},
 		{
+			MethodName: "AnnouncePromotion",
+			Handler:    _IngestAdminService_AnnouncePromotion_Handler,
+		},
+		{
 			MethodName: "ListRequests",
 			Handler:    _IngestAdminService_ListRequests_Handler,
 		},
@@ -724,6 +1008,12 @@ var IngestAdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _IngestAdminService_GetSummary_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ExportWinners",
+			Handler:       _IngestAdminService_ExportWinners_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "urr/ingest/v1/ingest.proto",
 }

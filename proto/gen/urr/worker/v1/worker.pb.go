@@ -351,6 +351,200 @@ func (x *RedriveRequestsResponse) GetMore() bool {
 	return false
 }
 
+type SubmitBeaconRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The randomness of the round: 32 bytes in lower-case hex.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// The signature of the round, in lower-case hex.
+	Signature     string `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitBeaconRequest) Reset() {
+	*x = SubmitBeaconRequest{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitBeaconRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitBeaconRequest) ProtoMessage() {}
+
+func (x *SubmitBeaconRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitBeaconRequest.ProtoReflect.Descriptor instead.
+func (*SubmitBeaconRequest) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SubmitBeaconRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *SubmitBeaconRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *SubmitBeaconRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *SubmitBeaconRequest) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+type VoidPromotionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoidPromotionRequest) Reset() {
+	*x = VoidPromotionRequest{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoidPromotionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoidPromotionRequest) ProtoMessage() {}
+
+func (x *VoidPromotionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoidPromotionRequest.ProtoReflect.Descriptor instead.
+func (*VoidPromotionRequest) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *VoidPromotionRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *VoidPromotionRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+// The state of a draw.
+type DrawState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// "OPEN", "CLOSED", "ROOT", "DRAWN", "SETTLED" or "VOID".
+	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The round of the beacon that decides; absent before the root and without a beacon.
+	Round *uint64 `protobuf:"varint,3,opt,name=round,proto3,oneof" json:"round,omitempty"`
+	// Milliseconds since 1970; absent: not cancelled.
+	VoidedAt      *int64 `protobuf:"varint,4,opt,name=voided_at,json=voidedAt,proto3,oneof" json:"voided_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrawState) Reset() {
+	*x = DrawState{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrawState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrawState) ProtoMessage() {}
+
+func (x *DrawState) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrawState.ProtoReflect.Descriptor instead.
+func (*DrawState) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DrawState) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *DrawState) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *DrawState) GetRound() uint64 {
+	if x != nil && x.Round != nil {
+		return *x.Round
+	}
+	return 0
+}
+
+func (x *DrawState) GetVoidedAt() int64 {
+	if x != nil && x.VoidedAt != nil {
+		return *x.VoidedAt
+	}
+	return 0
+}
+
 var File_urr_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_urr_worker_v1_worker_proto_rawDesc = "" +
@@ -383,14 +577,36 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"\x17RedriveRequestsResponse\x12\x1a\n" +
 	"\bredriven\x18\x01 \x03(\tR\bredriven\x12\x18\n" +
 	"\arefused\x18\x02 \x03(\tR\arefused\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more2\xe3\x02\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xe3\x01\n" +
+	"\x13SubmitBeaconRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12+\n" +
+	"\x05value\x18\x03 \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{64}$R\x05value\x127\n" +
+	"\tsignature\x18\x04 \x01(\tB\x19\xbaH\x16r\x142\x12^[0-9a-f]{96,192}$R\tsignature\"~\n" +
+	"\x14VoidPromotionRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x91\x01\n" +
+	"\tDrawState\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x19\n" +
+	"\x05round\x18\x03 \x01(\x04H\x00R\x05round\x88\x01\x01\x12 \n" +
+	"\tvoided_at\x18\x04 \x01(\x03H\x01R\bvoidedAt\x88\x01\x01B\b\n" +
+	"\x06_roundB\f\n" +
+	"\n" +
+	"_voided_at2\xa3\x05\n" +
 	"\x12WorkerAdminService\x12\x9f\x01\n" +
 	"\x0fListDeadLetters\x12%.urr.worker.v1.ListDeadLettersRequest\x1a&.urr.worker.v1.ListDeadLettersResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/admin/dlq/requests\x90\x02\x01\x12\xaa\x01\n" +
 	"\x0fRedriveRequests\x12%.urr.worker.v1.RedriveRequestsRequest\x1a&.urr.worker.v1.RedriveRequestsResponse\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02':\x01*\"\"/api/v1/admin/dlq/requests/redrive\x90\x02\x02B+Z)urr.guru/proto/gen/urr/worker/v1;workerv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02':\x01*\"\"/api/v1/admin/dlq/requests/redrive\x90\x02\x02\x12\x9c\x01\n" +
+	"\fSubmitBeacon\x12\".urr.worker.v1.SubmitBeaconRequest\x1a\x18.urr.worker.v1.DrawState\"N\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/promotions/{event_id}/draw\x90\x02\x02\x12\x9e\x01\n" +
+	"\rVoidPromotion\x12#.urr.worker.v1.VoidPromotionRequest\x1a\x18.urr.worker.v1.DrawState\"N\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/promotions/{event_id}/void\x90\x02\x02B+Z)urr.guru/proto/gen/urr/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_urr_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -404,28 +620,37 @@ func file_urr_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_urr_worker_v1_worker_proto_rawDescData
 }
 
-var file_urr_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_urr_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_urr_worker_v1_worker_proto_goTypes = []any{
 	(*ListDeadLettersRequest)(nil),  // 0: urr.worker.v1.ListDeadLettersRequest
 	(*ListDeadLettersResponse)(nil), // 1: urr.worker.v1.ListDeadLettersResponse
 	(*DeadLetter)(nil),              // 2: urr.worker.v1.DeadLetter
 	(*RedriveRequestsRequest)(nil),  // 3: urr.worker.v1.RedriveRequestsRequest
 	(*RedriveRequestsResponse)(nil), // 4: urr.worker.v1.RedriveRequestsResponse
-	(*v1.Caller)(nil),               // 5: urr.common.v1.Caller
+	(*SubmitBeaconRequest)(nil),     // 5: urr.worker.v1.SubmitBeaconRequest
+	(*VoidPromotionRequest)(nil),    // 6: urr.worker.v1.VoidPromotionRequest
+	(*DrawState)(nil),               // 7: urr.worker.v1.DrawState
+	(*v1.Caller)(nil),               // 8: urr.common.v1.Caller
 }
 var file_urr_worker_v1_worker_proto_depIdxs = []int32{
-	5, // 0: urr.worker.v1.ListDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
+	8, // 0: urr.worker.v1.ListDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
 	2, // 1: urr.worker.v1.ListDeadLettersResponse.items:type_name -> urr.worker.v1.DeadLetter
-	5, // 2: urr.worker.v1.RedriveRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	0, // 3: urr.worker.v1.WorkerAdminService.ListDeadLetters:input_type -> urr.worker.v1.ListDeadLettersRequest
-	3, // 4: urr.worker.v1.WorkerAdminService.RedriveRequests:input_type -> urr.worker.v1.RedriveRequestsRequest
-	1, // 5: urr.worker.v1.WorkerAdminService.ListDeadLetters:output_type -> urr.worker.v1.ListDeadLettersResponse
-	4, // 6: urr.worker.v1.WorkerAdminService.RedriveRequests:output_type -> urr.worker.v1.RedriveRequestsResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	8, // 2: urr.worker.v1.RedriveRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	8, // 3: urr.worker.v1.SubmitBeaconRequest.caller:type_name -> urr.common.v1.Caller
+	8, // 4: urr.worker.v1.VoidPromotionRequest.caller:type_name -> urr.common.v1.Caller
+	0, // 5: urr.worker.v1.WorkerAdminService.ListDeadLetters:input_type -> urr.worker.v1.ListDeadLettersRequest
+	3, // 6: urr.worker.v1.WorkerAdminService.RedriveRequests:input_type -> urr.worker.v1.RedriveRequestsRequest
+	5, // 7: urr.worker.v1.WorkerAdminService.SubmitBeacon:input_type -> urr.worker.v1.SubmitBeaconRequest
+	6, // 8: urr.worker.v1.WorkerAdminService.VoidPromotion:input_type -> urr.worker.v1.VoidPromotionRequest
+	1, // 9: urr.worker.v1.WorkerAdminService.ListDeadLetters:output_type -> urr.worker.v1.ListDeadLettersResponse
+	4, // 10: urr.worker.v1.WorkerAdminService.RedriveRequests:output_type -> urr.worker.v1.RedriveRequestsResponse
+	7, // 11: urr.worker.v1.WorkerAdminService.SubmitBeacon:output_type -> urr.worker.v1.DrawState
+	7, // 12: urr.worker.v1.WorkerAdminService.VoidPromotion:output_type -> urr.worker.v1.DrawState
+	9, // [9:13] is the sub-list for method output_type
+	5, // [5:9] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_urr_worker_v1_worker_proto_init() }
@@ -434,13 +659,14 @@ func file_urr_worker_v1_worker_proto_init() {
 		return
 	}
 	file_urr_worker_v1_worker_proto_msgTypes[2].OneofWrappers = []any{}
+	file_urr_worker_v1_worker_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_worker_v1_worker_proto_rawDesc), len(file_urr_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	WorkerAdminService_ListDeadLetters_FullMethodName = "/urr.worker.v1.WorkerAdminService/ListDeadLetters"
 	WorkerAdminService_RedriveRequests_FullMethodName = "/urr.worker.v1.WorkerAdminService/RedriveRequests"
+	WorkerAdminService_SubmitBeacon_FullMethodName    = "/urr.worker.v1.WorkerAdminService/SubmitBeacon"
+	WorkerAdminService_VoidPromotion_FullMethodName   = "/urr.worker.v1.WorkerAdminService/VoidPromotion"
 )
 
 // WorkerAdminServiceClient is the client API for WorkerAdminService service.
@@ -37,6 +39,18 @@ type WorkerAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	RedriveRequests(ctx context.Context, in *RedriveRequestsRequest, opts ...grpc.CallOption) (*RedriveRequestsResponse, error)
+	// Gives the draw of a lottery the value of its beacon's round, where worker cannot fetch it. The
+	// value is verified by the beacon's signature, so it cannot be chosen. Repeated calls change nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, INVALID_REQUEST (the beacon did not
+	// sign this value for the round), CONFLICT (the draw has no beacon, its root is not public, or it is
+	// over).
+	SubmitBeacon(ctx context.Context, in *SubmitBeaconRequest, opts ...grpc.CallOption) (*DrawState, error)
+	// Cancels a lottery and its draw. All its requests are rejected.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, CONFLICT (not a lottery), DRAW_FIXED
+	// (the value of the round may be known; without a beacon: the root is public).
+	VoidPromotion(ctx context.Context, in *VoidPromotionRequest, opts ...grpc.CallOption) (*DrawState, error)
 }
 
 type workerAdminServiceClient struct {
@@ -67,6 +81,26 @@ func (c *workerAdminServiceClient) RedriveRequests(ctx context.Context, in *Redr
 	return out, nil
 }
 
+func (c *workerAdminServiceClient) SubmitBeacon(ctx context.Context, in *SubmitBeaconRequest, opts ...grpc.CallOption) (*DrawState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrawState)
+	err := c.cc.Invoke(ctx, WorkerAdminService_SubmitBeacon_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerAdminServiceClient) VoidPromotion(ctx context.Context, in *VoidPromotionRequest, opts ...grpc.CallOption) (*DrawState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrawState)
+	err := c.cc.Invoke(ctx, WorkerAdminService_VoidPromotion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerAdminServiceServer is the server API for WorkerAdminService service.
 // All implementations must embed UnimplementedWorkerAdminServiceServer
 // for forward compatibility.
@@ -79,6 +113,18 @@ type WorkerAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	RedriveRequests(context.Context, *RedriveRequestsRequest) (*RedriveRequestsResponse, error)
+	// Gives the draw of a lottery the value of its beacon's round, where worker cannot fetch it. The
+	// value is verified by the beacon's signature, so it cannot be chosen. Repeated calls change nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, INVALID_REQUEST (the beacon did not
+	// sign this value for the round), CONFLICT (the draw has no beacon, its root is not public, or it is
+	// over).
+	SubmitBeacon(context.Context, *SubmitBeaconRequest) (*DrawState, error)
+	// Cancels a lottery and its draw. All its requests are rejected.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, CONFLICT (not a lottery), DRAW_FIXED
+	// (the value of the round may be known; without a beacon: the root is public).
+	VoidPromotion(context.Context, *VoidPromotionRequest) (*DrawState, error)
 	mustEmbedUnimplementedWorkerAdminServiceServer()
 }
 
@@ -94,6 +140,12 @@ func (UnimplementedWorkerAdminServiceServer) ListDeadLetters(context.Context, *L
 }
 func (UnimplementedWorkerAdminServiceServer) RedriveRequests(context.Context, *RedriveRequestsRequest) (*RedriveRequestsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RedriveRequests not implemented")
+}
+func (UnimplementedWorkerAdminServiceServer) SubmitBeacon(context.Context, *SubmitBeaconRequest) (*DrawState, error) {
+	return nil, status.Error(codes.Unimplemented, "method SubmitBeacon not implemented")
+}
+func (UnimplementedWorkerAdminServiceServer) VoidPromotion(context.Context, *VoidPromotionRequest) (*DrawState, error) {
+	return nil, status.Error(codes.Unimplemented, "method VoidPromotion not implemented")
 }
 func (UnimplementedWorkerAdminServiceServer) mustEmbedUnimplementedWorkerAdminServiceServer() {}
 func (UnimplementedWorkerAdminServiceServer) testEmbeddedByValue()                            {}
@@ -152,6 +204,42 @@ func _WorkerAdminService_RedriveRequests_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerAdminService_SubmitBeacon_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SubmitBeaconRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerAdminServiceServer).SubmitBeacon(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerAdminService_SubmitBeacon_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerAdminServiceServer).SubmitBeacon(ctx, req.(*SubmitBeaconRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerAdminService_VoidPromotion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VoidPromotionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerAdminServiceServer).VoidPromotion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerAdminService_VoidPromotion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerAdminServiceServer).VoidPromotion(ctx, req.(*VoidPromotionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerAdminService_ServiceDesc is the grpc.ServiceDesc for WorkerAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -166,6 +254,14 @@ var WorkerAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RedriveRequests",
 			Handler:    _WorkerAdminService_RedriveRequests_Handler,
+		},
+		{
+			MethodName: "SubmitBeacon",
+			Handler:    _WorkerAdminService_SubmitBeacon_Handler,
+		},
+		{
+			MethodName: "VoidPromotion",
+			Handler:    _WorkerAdminService_VoidPromotion_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

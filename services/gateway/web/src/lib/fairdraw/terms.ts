@@ -9,10 +9,8 @@ import type { Beacon, SignedStatement, Statement, Terms } from "./types";
 export const algorithmDraw = "urr/draw/1";
 export const algorithmShuffle = "urr/shuffle/1";
 
-const minDelay = 120; // s
 const maxDelay = 30 * 24 * 60 * 60; // s
 export const rootLead = 60_000; // ms; how long before its round the root is public
-const announcementLead = 120_000; // ms
 const seedDeadline = 24 * 60 * 60 * 1000; // ms
 const maxMillis = 253402300799999;
 const maxWinners = 10_000_000;
@@ -68,8 +66,8 @@ function areValid(t: Terms): boolean {
   if (isWeak(t.signingKey) || kid < 1 || kid > 32) return false;
   const b = t.beacon;
   if (!b) return t.round === 0;
-  if (!isChain(b) || b.delaySeconds < Math.max(minDelay, b.periodSeconds) || b.delaySeconds > maxDelay) return false;
-  if (draw && t.announcedAt < t.cutoffAt + b.delaySeconds * 1000 + announcementLead) return false;
+  if (!isChain(b) || b.delaySeconds < b.periodSeconds || b.delaySeconds > maxDelay) return false;
+  if (draw && t.announcedAt < t.cutoffAt + b.delaySeconds * 1000) return false;
   return t.round === nthRound(t, b, 1);
 }
 

@@ -1,0 +1,115 @@
+package asyncevent
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/dynamo"
+)
+
+// entryGroup is a group of a lottery.
+type entryGroup struct{ event, group string }
+
+// groupChange is what a transaction changes of a group's counter.
+type groupChange struct{ entries, sentAt int64 }
+
+// exclusion is a write to the list of a lottery's excluded requests.
+type exclusion struct {
+	event string
+	owner int
+	item  types.TransactWriteItem
+}
+
+// lottery adds what follows from a step of a lottery request.
+func (t *Tx) lottery(owner int, c Change) {
+	before, after := &c.Before, &c.After
+	switch {
+	case before.EnteredAt == 0 && after.EnteredAt != 0:
+		e := Entry{EventID: after.EventID, RequestID: after.RequestID, EnteredAt: after.EnteredAt, EndsAt: after.EndsAt}
+		t.Put(owner, e.Item(), Absent())
+		t.unguard(owner, before)
+		t.group(after).entries++
+		t.of(after.EventID).Entered++
+	case before.EnteredAt != 0 && after.EnteredAt == 0:
+		t.Delete(owner, Key(EntryPartition(after.EventID, LotteryGroup(after.RequestID)), after.RequestID), Present())
+		t.group(after).entries--
+		t.of(after.EventID).Entered--
+	case before.EnteredAt != 0 && after.Status.Final() && !before.Status.Final():
+		t.of(after.EventID).Entered--
+	}
+	key := Key(ExcludedPartition(after.EventID), after.RequestID)
+	switch {
+	case after.EnteredAt != 0:
+	case after.Status.Final():
+		e := Excluded{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
+		t.exclusions = append(t.exclusions, exclusion{after.EventID, owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: e.Item()}}})
+	case before.Status.Final():
+		t.exclusions = append(t.exclusions, exclusion{after.EventID, owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}}})
+	}
+}
+
+func (t *Tx) group(r *Request) *groupChange {
+	key := entryGroup{r.EventID, LotteryGroup(r.RequestID)}
+	g := t.groups[key]
+	if g == nil {
+		g = &groupChange{}
+		t.groups[key] = g
+	}
+	return g
+}
+
+// Sent notes with the entries of a transaction when the queue got the latest message of the group of
+// r that is settled by then.
+func (t *Tx) Sent(r *Request, at int64) { t.group(r).sentAt = at }
+
+// addGroups writes the counters of groups. An entry comes or goes only while its group is open.
+func (t *Tx) addGroups() {
+	for key, g := range t.groups {
+		open := Condition{}
+		if g.entries != 0 {
+			open = entryCounterOpen()
+		}
+		t.Update(Shared, EntryCounterKey(key.event, key.group), entryCounterUpdate(g.entries, g.sentAt), open)
+	}
+}
+
+// addExclusions adds the writes of exclusions, on the condition that no draw has listed them. It
+// returns the events by the index of that condition.
+func (t *Tx) addExclusions() map[int]string {
+	checks := map[int]string{}
+	checked := map[string]bool{}
+	for _, e := range t.exclusions {
+		if !checked[e.event] {
+			checked[e.event] = true
+			checks[len(t.items)] = e.event
+			t.Check(Shared, DrawKey(e.event), Absent())
+		}
+		t.add(e.owner, e.item)
+	}
+	return checks
+}
+
+// dropExclusions leaves out the exclusions of events whose draw has listed them, which never ends. It
+// reports whether a cancelled transaction is to be sent again: nothing else was wrong with it.
+func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
+	listed := map[string]bool{}
+	for i := range canceled.Reasons {
+		event, isCheck := checks[i]
+		switch {
+		case isCheck && canceled.Failed(i):
+			listed[event] = true
+		case canceled.Failed(i):
+			return false
+		}
+	}
+	if _, invalid := canceled.Invalid(); invalid || len(listed) == 0 {
+		return false
+	}
+	var rest []exclusion
+	for _, e := range t.exclusions {
+		if !listed[e.event] {
+			rest = append(rest, e)
+		}
+	}
+	t.exclusions = rest
+	return true
+}
