@@ -23,6 +23,7 @@ import (
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/web"
 
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -138,6 +139,10 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	}
 	if s.Reward != nil {
 		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
+	}
+	if s.Ingest != nil {
+		e.promotions = handlers.NewPromotions(ingestv1.NewIngestServiceClient(s.Ingest))
+		g.closers = append(g.closers, e.promotions.Close)
 	}
 	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil

@@ -102,4 +102,7 @@ var details = map[string]sentences{
 	"DRAWS_USED_UP":        {"You have used up all your draws.", "추첨 횟수를 모두 사용하셨습니다."},
 	"REWARD_NOT_RETRYABLE": {"Only a reward that has failed can be paid again.", "지급에 실패한 리워드만 다시 지급할 수 있습니다."},
 	"REWARD_NOT_HELD":      {"Only a reward that waits for an operator can be decided on.", "운영자 확인을 기다리는 리워드만 처리할 수 있습니다."},
+
+	"PROMOTION_NOT_FOUND": {"This promotion does not exist.", "존재하지 않는 프로모션입니다."},
+	"REQUEST_NOT_FOUND":   {"This request does not exist.", "존재하지 않는 신청입니다."},
 }
