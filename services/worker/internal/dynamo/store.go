@@ -70,8 +70,11 @@ func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (se
 	if len(messages) == 0 {
 		return out, nil
 	}
-	capacity := asyncevent.CapacityKey(messages[0].EventID)
-	keys := []dynamo.Item{capacity}
+	first := messages[0]
+	keys := []dynamo.Item{asyncevent.CapacityKey(first.EventID)}
+	if first.EventType == asyncevent.Lottery {
+		keys = []dynamo.Item{groupOf(first), asyncevent.DrawKey(first.EventID)}
+	}
 	asked := map[string]bool{}
 	for _, m := range messages {
 		for name, key := range map[string]dynamo.Item{
@@ -88,12 +91,8 @@ func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (se
 	if err != nil {
 		return out, fault(err)
 	}
-	if it := items.Get(capacity); it != nil {
-		c, err := asyncevent.DecodeCapacity(it)
-		if err != nil {
-			return out, err
-		}
-		out.Capacity = &c
+	if err := readPromotion(&out, items, first); err != nil {
+		return out, err
 	}
 	for _, m := range messages {
 		it := items.Get(asyncevent.RequestKey(m.RequestID))
@@ -117,11 +116,38 @@ func (s *Store) Snapshot(ctx context.Context, messages []asyncevent.Message) (se
 	return out, nil
 }
 
+func groupOf(m asyncevent.Message) dynamo.Item {
+	return asyncevent.EntryCounterKey(m.EventID, asyncevent.LotteryGroup(m.RequestID))
+}
+
+// readPromotion reads what the messages of a group have in common.
+func readPromotion(out *settle.Snapshot, items asyncevent.Items, m asyncevent.Message) error {
+	if m.EventType == asyncevent.Lottery {
+		draw, err := asyncevent.DecodeDraw(m.EventID, items.Get(asyncevent.DrawKey(m.EventID)))
+		if err != nil {
+			return err
+		}
+		out.Voided = draw.Phase == asyncevent.DrawVoid
+		out.Group, err = asyncevent.DecodeEntryCounter(items.Get(groupOf(m)))
+		return err
+	}
+	it := items.Get(asyncevent.CapacityKey(m.EventID))
+	if it == nil {
+		return nil
+	}
+	c, err := asyncevent.DecodeCapacity(it)
+	out.Capacity = &c
+	return err
+}
+
 // Settle implements settle.Store.
 func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	tx := s.Begin()
 	for i, c := range st.Changes {
 		tx.Change(i, c)
+		if st.SentAt != 0 {
+			tx.Sent(&c.After, st.SentAt)
+		}
 	}
 	if c := st.Capacity; c != nil {
 		before := *c

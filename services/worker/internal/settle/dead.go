@@ -37,7 +37,7 @@ func (s *Settler) deadLetter(ctx context.Context, m asyncevent.Delivery) error {
 		return s.bury(ctx, m, message, string(asyncevent.FailedSerde), unreadable)
 	}
 	r, found := seen.Requests[message.RequestID]
-	if !found || r.Status.Final() || message.Gen < r.Gen {
+	if !found || r.Status.Final() || r.EnteredAt != 0 || message.Gen < r.Gen {
 		return nil
 	}
 	if r.Attempts < s.opts.MaxAttempts {

@@ -35,9 +35,12 @@ func (s *Settler) look(ctx context.Context, all []delivery) (round, error) {
 			r.live = append(r.live, d)
 		}
 	}
-	r.alien = len(r.live) > 0 && r.live[0].request.EventType != asyncevent.FirstCome && seen.Unreadable[r.live[0].message.RequestID] == nil
+	r.alien = len(r.live) > 0 && !known(r.live[0].request.EventType) && seen.Unreadable[r.live[0].message.RequestID] == nil
 	return r, nil
 }
+
+// known reports whether this release can settle requests of a type.
+func known(t asyncevent.Type) bool { return t == asyncevent.FirstCome || t == asyncevent.Lottery }
 
 // together is the number of requests that the next transaction settles: up to the first that needs
 // something else before, and a suspicious one alone.
@@ -50,7 +53,7 @@ func (s *Settler) together(live []delivery, limit int) int {
 	}
 	for i := 1; i < limit; i++ {
 		d := live[i]
-		if d.request.Attempts >= s.opts.MaxAttempts || d.Receives >= suspiciousReceives || d.request.EventType != asyncevent.FirstCome || d.request.RequestID == "" {
+		if d.request.Attempts >= s.opts.MaxAttempts || d.Receives >= suspiciousReceives || d.request.EventType != live[0].request.EventType || d.request.RequestID == "" {
 			return i
 		}
 	}
@@ -64,6 +67,9 @@ func (s *Settler) try(ctx context.Context, seen Snapshot, live []delivery) (err 
 			err = errs.FromPanic(p)
 		}
 	}()
+	if live[0].request.EventType == asyncevent.Lottery {
+		return s.store.Settle(ctx, enter(seen, live, s.millis()))
+	}
 	return s.store.Settle(ctx, decide(seen, live, s.millis()))
 }
 
@@ -100,5 +106,27 @@ func decide(seen Snapshot, live []delivery, now int64) Settlement {
 		after.Remaining, after.UpdatedAt, after.SentAt = left, now, sentAt
 		out.Capacity = &after
 	}
+	return out
+}
+
+// enter makes requests of one group of a lottery entries, as long as the group takes some. The
+// transaction requires that it still does.
+func enter(seen Snapshot, live []delivery, now int64) Settlement {
+	var out Settlement
+	sentAt := seen.Group.SentAt
+	for _, d := range live {
+		sentAt = max(sentAt, d.SentAt)
+		switch counts, locked := seen.Locks[d.message.RequestID]; {
+		case locked && counts != d.message.RequestID:
+			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedDuplicate, d.SequenceNumber))
+		case seen.Voided:
+			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedVoid, d.SequenceNumber))
+		case seen.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
+			out.Changes = append(out.Changes, d.request.Settled(now, asyncevent.Rejected, asyncevent.RejectedLate, d.SequenceNumber))
+		default:
+			out.Changes = append(out.Changes, d.request.Entered(now, d.SequenceNumber))
+		}
+	}
+	out.SentAt = sentAt
 	return out
 }

@@ -36,11 +36,12 @@ type world struct {
 	store  asyncevent.Store
 	clock  *clocktest.Clock
 	sent   []string // ids, in the order of the queue
+	kind   asyncevent.Type
 }
 
 func newWorld(t *testing.T, places int64) *world {
 	t.Helper()
-	w := &world{clock: clocktest.New(start)}
+	w := &world{clock: clocktest.New(start), kind: asyncevent.FirstCome}
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
 	w.store = asyncevent.Store{Client: w.db, Table: w.tables.Table(asyncevent.TableName), Now: w.clock.Now}
@@ -54,9 +55,21 @@ func newWorld(t *testing.T, places int64) *world {
 }
 
 func (w *world) promotion() *asyncevent.Promotion {
-	return &asyncevent.Promotion{
-		EventID: event, EventType: asyncevent.FirstCome, OpensAt: start.Add(-time.Hour).UnixMilli(), ClosesAt: start.Add(time.Hour).UnixMilli(), Shards: 1,
+	p := &asyncevent.Promotion{
+		EventID: event, EventType: w.kind, OpensAt: start.Add(-time.Hour).UnixMilli(), ClosesAt: start.Add(time.Hour).UnixMilli(), Shards: 1,
 	}
+	if w.kind == asyncevent.Lottery {
+		p.LotteryCutoffAt, p.AnnouncedAt = p.ClosesAt, p.ClosesAt+time.Hour.Milliseconds()
+	}
+	return p
+}
+
+// newLottery is a world whose requests are to a lottery.
+func newLottery(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, 1)
+	w.kind = asyncevent.Lottery
+	return w
 }
 
 // accept stores requests as ingest does, each with its lock, and returns their messages.

@@ -1,5 +1,6 @@
 // Package settle decides about requests in the order of the queue, exactly as many of a first-come
-// promotion as it has places, whatever process dies and however often a message is delivered.
+// promotion as it has places, whatever process dies and however often a message is delivered. Requests
+// to a lottery become entries, each once, until its draw ends that.
 package settle
 
 import (
@@ -35,6 +36,10 @@ func (e *ItemError) Unwrap() error { return e.Err }
 type Snapshot struct {
 	// Capacity of the promotion; nil when it has none.
 	Capacity *asyncevent.Capacity
+	// Group is the counter of the messages' group of a lottery.
+	Group asyncevent.EntryCounter
+	// Voided means that the lottery was cancelled.
+	Voided   bool
 	Requests map[string]asyncevent.Request
 	// Unreadable are requests whose item cannot be read, with the reason.
 	Unreadable map[string]error
@@ -49,6 +54,8 @@ type Settlement struct {
 	Capacity *asyncevent.Capacity
 	// Before is the number of places that was read.
 	Before int64
+	// SentAt, of a lottery, is when the queue got the latest of the group's messages that are settled.
+	SentAt int64
 }
 
 // Store reads and writes requests. Its errors are ErrChanged, ErrStoreAway, an ItemError, or others

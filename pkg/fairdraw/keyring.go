@@ -1,0 +1,42 @@
+package fairdraw
+
+import "sync/atomic"
+
+// Seed is the seed that a commitment names by its hash; ok is false when its key is not in the set, or
+// is another one than when the draw was opened.
+func (k Keys) Seed(c *Commitment, nonce Nonce) (seed Hash, ok bool) {
+	seed, ok = Seed(k.Seeds, c.SeedKID, c.EventID, nonce)
+	return seed, ok && SeedHash(seed) == c.SeedHash
+}
+
+// ParseNonce reads 64 lower-case hex digits.
+func ParseNonce(s string) (Nonce, error) {
+	h, err := ParseHash(s)
+	return Nonce(h), err
+}
+
+// Keyring holds the keys in force while secrets change; it is safe for concurrent use.
+type Keyring struct{ keys atomic.Pointer[Keys] }
+
+// NewKeyring makes a keyring of the configured keys.
+func NewKeyring(c KeyConfig) (*Keyring, error) {
+	r := &Keyring{}
+	return r, r.Rekey(c)
+}
+
+// Rekey replaces the keys, all or none.
+func (r *Keyring) Rekey(c KeyConfig) error {
+	k, err := c.Keys()
+	if err == nil {
+		r.keys.Store(&k)
+	}
+	return err
+}
+
+// Keys are the keys in force.
+func (r *Keyring) Keys() Keys {
+	if k := r.keys.Load(); k != nil {
+		return *k
+	}
+	return Keys{}
+}

@@ -1,0 +1,284 @@
+package settle_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/services/worker/internal/settle"
+)
+
+// entered are the ids of the entries, which the counters must agree with, in any order.
+func (w *world) entered(t *testing.T) []string {
+	t.Helper()
+	ids := []string{}
+	for _, it := range w.ofType(t, "ENTRY") {
+		id, err := asyncevent.DecodeEntry(it)
+		require.NoError(t, err)
+		require.NotZero(t, w.request(t, id).EnteredAt)
+		ids = append(ids, id)
+	}
+	var counted int64
+	for _, it := range w.ofType(t, "ENTRIES") {
+		c, err := asyncevent.DecodeEntryCounter(it)
+		require.NoError(t, err)
+		counted += c.N
+	}
+	require.Equal(t, int64(len(ids)), counted)
+	slices.Sort(ids)
+	return ids
+}
+
+// excluded are the reasons of the exclusions by request.
+func (w *world) excluded(t *testing.T) map[string]asyncevent.ResultCode {
+	t.Helper()
+	reasons := map[string]asyncevent.ResultCode{}
+	for _, it := range w.ofType(t, "EXCLUDED") {
+		e, err := asyncevent.DecodeExcluded(it)
+		require.NoError(t, err)
+		reasons[e.RequestID] = e.Reason
+	}
+	return reasons
+}
+
+func (w *world) close(t *testing.T) {
+	t.Helper()
+	for _, g := range asyncevent.LotteryGroups() {
+		tx := w.store.Begin()
+		tx.Update(0, asyncevent.EntryCounterKey(event, g), asyncevent.CloseEntryCounter(w.store.Millis()), asyncevent.Condition{})
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+}
+
+func (w *world) draw(t *testing.T, phase asyncevent.DrawPhase) {
+	t.Helper()
+	tx := w.store.Begin()
+	tx.Put(0, (&asyncevent.Draw{EventID: event, Phase: phase}).Item(), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// fails lets a request fail all its attempts, so that it becomes a dead letter.
+func (w *world) fails(t *testing.T, worker worker, message asyncevent.Delivery) {
+	t.Helper()
+	for range 6 {
+		require.NoError(t, worker.Handle(t.Context(), []asyncevent.Delivery{message}))
+	}
+	require.NoError(t, worker.HandleDead(t.Context(), worker.dead.forwarded))
+	worker.dead.forwarded = nil
+}
+
+// Every message is delivered three times, to three workers at once: an entry of each request.
+func TestLotteryEntries(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 20))
+	for i := range batch {
+		batch[i].SentAt = start.Add(time.Duration(i) * time.Second).UnixMilli()
+	}
+	var work sync.WaitGroup
+	for range 3 {
+		worker := w.worker(dynamotest.Hook{})
+		work.Go(func() {
+			for part := range slices.Chunk(batch, 10) {
+				if err := worker.Handle(t.Context(), part); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	want := slices.Clone(w.sent)
+	slices.Sort(want)
+	require.Equal(t, want, w.entered(t))
+	require.Empty(t, w.excluded(t))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	require.Empty(t, w.ofType(t, "OUTBOX"), "an entry is no result")
+	for i, id := range w.sent {
+		r := w.request(t, id)
+		require.Equal(t, asyncevent.Processing, r.Status)
+		require.Equal(t, asyncevent.QueueSeq(batch[i].SequenceNumber), r.QueueSeq)
+		items, err := w.store.Read(t.Context(), asyncevent.EntryCounterKey(event, asyncevent.LotteryGroup(id)))
+		require.NoError(t, err)
+		c, err := asyncevent.DecodeEntryCounter(items.Get(asyncevent.EntryCounterKey(event, asyncevent.LotteryGroup(id))))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, c.SentAt, batch[i].SentAt)
+	}
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Equal(t, int64(20), counts.Unsettled())
+	require.Zero(t, counts.Waiting(), "entries are no load")
+
+	worker := w.worker(dynamotest.Hook{})
+	require.NoError(t, worker.HandleDead(t.Context(), batch[:1]), "a copy that SQS moved")
+	require.Empty(t, worker.queue.sent)
+	require.Zero(t, w.request(t, w.sent[0]).Gen)
+}
+
+// A group that closes between the reading and the writing takes no entry.
+func TestLotteryClosesWhileARequestEnters(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 1))
+	var once atomic.Bool
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if touches(in, w.sent[0]) && once.CompareAndSwap(false, true) {
+			w.close(t)
+		}
+		return nil
+	}})
+	require.NoError(t, worker.Handle(t.Context(), batch))
+	require.True(t, once.Load())
+	require.Empty(t, w.entered(t))
+	require.Equal(t, map[string]asyncevent.ResultCode{w.sent[0]: asyncevent.RejectedLate}, w.excluded(t))
+	require.Equal(t, asyncevent.RejectedLate, w.request(t, w.sent[0]).ResultCode)
+	require.Empty(t, w.ofType(t, "MARKER"))
+}
+
+// Whatever ends a request without an entry excludes it, with the reason.
+func TestLotteryExclusions(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 4))
+	duplicate, late, failed, withdrawn := w.sent[0], w.sent[1], w.sent[2], w.sent[3]
+	var broken atomic.Bool
+	broken.Store(true)
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if broken.Load() && enters(in, failed) {
+			return invalid
+		}
+		return nil
+	}})
+	tx := w.store.Begin()
+	tx.Put(0, (&asyncevent.Lock{EventID: event, UserID: "u0", RequestID: late, EndsAt: start.UnixMilli()}).Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, worker.Handle(t.Context(), batch[:1]))
+	w.fails(t, worker, batch[2])
+	require.NoError(t, worker.Handle(t.Context(), batch[3:]))
+	require.Equal(t, []string{withdrawn}, w.entered(t))
+	entry := w.request(t, withdrawn)
+	require.NoError(t, worker.store.Change(t.Context(), entry.Withdrawn(w.store.Millis())))
+	require.Empty(t, w.entered(t))
+	w.close(t)
+	require.NoError(t, worker.Handle(t.Context(), batch[1:2]))
+	require.Equal(t, map[string]asyncevent.ResultCode{
+		duplicate: asyncevent.RejectedDuplicate, late: asyncevent.RejectedLate, failed: asyncevent.FailedWorker, withdrawn: asyncevent.RejectedWithdrawn,
+	}, w.excluded(t))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Zero(t, counts.Unsettled())
+	require.Zero(t, counts.Entered)
+}
+
+// A redrive before the draw lets the request enter, and takes it off the exclusions.
+func TestLotteryRedrive(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 1))
+	var broken atomic.Bool
+	broken.Store(true)
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if broken.Load() && enters(in, w.sent[0]) {
+			return invalid
+		}
+		return nil
+	}})
+	w.fails(t, worker, batch[0])
+	require.Len(t, w.excluded(t), 1)
+	again, err := w.store.Redrive(t.Context(), w.sent[0])
+	require.NoError(t, err)
+	require.Empty(t, w.excluded(t))
+	require.Len(t, w.ofType(t, "MARKER"), 1)
+	broken.Store(false)
+	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})))
+	require.Equal(t, w.sent, w.entered(t))
+}
+
+// After the lists are final they stay as they are: a redriven request is late, and keeps the exclusion
+// that was listed; one that was accepted too late gets none.
+func TestLotteryAfterTheLists(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 2))
+	redriven, late := w.sent[0], w.sent[1]
+	var broken atomic.Bool
+	broken.Store(true)
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if broken.Load() && enters(in, redriven) {
+			return invalid
+		}
+		return nil
+	}})
+	w.fails(t, worker, batch[0])
+	w.close(t)
+	w.draw(t, asyncevent.DrawClosed)
+	again, err := w.store.Redrive(t.Context(), redriven)
+	require.NoError(t, err)
+	broken.Store(false)
+	require.NoError(t, worker.Handle(t.Context(), w.deliveries([]asyncevent.Outgoing{{Message: asyncevent.MessageOf(&again)}})))
+	require.NoError(t, worker.Handle(t.Context(), batch[1:]))
+	for _, id := range w.sent {
+		require.Equal(t, asyncevent.RejectedLate, w.request(t, id).ResultCode)
+	}
+	require.Equal(t, map[string]asyncevent.ResultCode{redriven: asyncevent.FailedWorker}, w.excluded(t))
+	require.NotContains(t, w.excluded(t), late)
+	require.Empty(t, w.entered(t))
+	require.Empty(t, w.ofType(t, "MARKER"))
+}
+
+// Requests to a cancelled lottery are rejected.
+func TestLotteryVoid(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 1))
+	w.draw(t, asyncevent.DrawVoid)
+	require.NoError(t, w.worker(dynamotest.Hook{}).Handle(t.Context(), batch))
+	require.Equal(t, asyncevent.RejectedVoid, w.request(t, w.sent[0]).ResultCode)
+	require.Empty(t, w.entered(t))
+}
+
+// An unavailable store blames nobody.
+func TestLotteryStoreAway(t *testing.T) {
+	t.Parallel()
+	w := newLottery(t)
+	batch := w.deliveries(w.accept(t, 1))
+	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
+		if enters(in, w.sent[0]) {
+			return dynamotest.ErrConnReset
+		}
+		return nil
+	}})
+	require.ErrorIs(t, worker.Handle(t.Context(), batch), settle.ErrStoreAway)
+	require.Equal(t, []string{w.sent[0]}, worker.queue.released)
+	require.Zero(t, w.request(t, w.sent[0]).Attempts)
+	require.Len(t, w.ofType(t, "MARKER"), 1)
+}
+
+// enters reports whether a call makes a request an entry.
+func enters(in any, id string) bool {
+	if !touches(in, id) {
+		return false
+	}
+	for _, it := range in.(*awsdynamo.TransactWriteItemsInput).TransactItems {
+		if it.Put != nil && it.Put.Item["entityType"] != nil && textOf(it.Put.Item["entityType"]) == "ENTRY" {
+			return true
+		}
+	}
+	return false
+}
+
+func textOf(v types.AttributeValue) string {
+	s, ok := v.(*types.AttributeValueMemberS)
+	if !ok {
+		return ""
+	}
+	return s.Value
+}
