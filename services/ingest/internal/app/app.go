@@ -9,6 +9,7 @@ import (
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	pkgsqs "urr.guru/pkg/sqs"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -41,8 +42,17 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
 
-	promotions := request.NewPromotions(store, time.Now)
-	requests := request.NewService(promotions, store, sender, request.Options{Load: store.Load, SendWait: request.SendWait, Now: time.Now})
+	keys, err := fairdraw.NewKeyring(cfg.Draw)
+	if err != nil {
+		return err
+	}
+	promotions := request.NewPromotions(store, request.PromotionOptions{
+		Keys: keys.Keys, MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: time.Now,
+	})
+	draws, receipts := request.NewDraws(promotions, store, time.Now), request.NewReceipts(keys.Keys)
+	requests := request.NewService(promotions, store, sender, request.Options{
+		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: time.Now,
+	})
 	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: lostAfter, Now: time.Now,
 	}, log)
@@ -54,9 +64,17 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	ingestv1.RegisterIngestServiceServer(server, rpc.New(requests, promotions, store, time.Now, log))
-	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, store, time.Now))
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	ingestv1.RegisterIngestServiceServer(server, rpc.New(rpc.Config{
+		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: time.Now, Log: log,
+	}))
+	exporter := request.NewExporter(store, draws, store)
+	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, time.Now))
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		if err := keys.Rekey(next.Draw); err != nil {
+			return err
+		}
+		return server.Rekey(next.RPC.Accept)
+	})
 	return a.Run(ctx)
 }
 
