@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, log))
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, log).WithQueues(deadLetters(a, cfg, client, store, producer, log)))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
 	return a.Run(ctx)
 }

@@ -22,6 +22,9 @@ type Config struct {
 	// SQSEndpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 
+	// Admissions is the name of the queue of admissions that queue publishes, without the suffix .fifo;
+	// empty: they are not read.
+	Admissions string `env:"ADMISSIONS_QUEUE"`
 	// Receivers is the number of batches that a replica settles at a time; each is of other promotions.
 	Receivers int `env:"WORKER_RECEIVERS, default=4" min:"1" max:"64"`
 	// MaxAttempts is the number of failed attempts after which a request fails.
