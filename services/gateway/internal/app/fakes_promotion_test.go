@@ -18,6 +18,7 @@ type fakeIngest struct {
 	ingestv1.UnimplementedIngestAdminServiceServer
 	callLog
 
+	cut     atomic.Bool                      // streams break off after their first part
 	applied atomic.Pointer[ingestv1.Applied] // nil: a first-come request that is queued
 }
 

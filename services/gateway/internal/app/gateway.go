@@ -141,8 +141,12 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
 	}
 	if s.Ingest != nil {
-		e.promotions = handlers.NewPromotions(ingestv1.NewIngestServiceClient(s.Ingest))
-		g.closers = append(g.closers, e.promotions.Close)
+		ingest := ingestv1.NewIngestServiceClient(s.Ingest)
+		e.promotions = handlers.NewPromotions(ingest)
+		if e.draws, err = handlers.NewDraws(ingest, ingestv1.NewIngestAdminServiceClient(s.Ingest)); err != nil {
+			return nil, err
+		}
+		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
 	}
 	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil

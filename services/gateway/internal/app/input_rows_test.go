@@ -103,6 +103,7 @@ var promotion = input{
 		{member: "capacityTotal", value: `1000001`, code: "INVALID_REQUEST"},
 		{member: "opensAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
 		{member: "shards", value: `65`, code: "INVALID_REQUEST"},
+		{member: "beacon", value: `{"scheme":"` + strings.Repeat("s", 65) + `"}`, code: "INVALID_REQUEST", path: "beacon.scheme"},
 	},
 }
 
@@ -199,11 +200,20 @@ var inputs = map[string]input{
 	"RewardAdminService.PauseProvider":  {},
 	"RewardAdminService.ResumeProvider": {},
 
-	"promotions.apply":                   {},
-	"IngestService.ListPromotions":       {queries: pages},
-	"IngestService.ListMyRequests":       {queries: pages},
-	"IngestAdminService.CreatePromotion": promotion,
-	"IngestAdminService.ClosePromotion":  {},
+	"promotions.apply":                     {},
+	"IngestService.ListPromotions":         {queries: pages},
+	"IngestService.ListMyRequests":         {queries: pages},
+	"IngestAdminService.CreatePromotion":   promotion,
+	"IngestAdminService.ClosePromotion":    {},
+	"IngestAdminService.AnnouncePromotion": {},
+	"WorkerAdminService.VoidPromotion":     {},
+	"WorkerAdminService.SubmitBeacon": {
+		required: map[string]string{"value": "INVALID_REQUEST", "signature": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "value", value: `"ab"`, code: "INVALID_REQUEST"},
+			{member: "signature", value: `"` + strings.Repeat("A", 96) + `"`, code: "INVALID_REQUEST"},
+		},
+	},
 	"IngestAdminService.PausePromotion":  {},
 	"IngestAdminService.ResumePromotion": {},
 	"IngestAdminService.ListRequests":    {queries: requestPages()},

@@ -33,6 +33,7 @@ type endpoints struct {
 	rewards    *handlers.Rewards    // nil: there are none
 	promotions *handlers.Promotions // nil: there are none
 	existence  *handlers.EventExistence
+	draws      *handlers.Draws // nil: there are none
 	events     *handlers.Events
 	pages      *web.Pages
 	reference  *docs.Reference
@@ -211,6 +212,7 @@ var passThroughDetails = map[string]edge.Details{
 	rewardv1.RewardAdminService_GetSummary_FullMethodName:      {Example: summaryExample},
 	ingestv1.IngestService_GetPromotion_FullMethodName:         {Example: promotionExample},
 	ingestv1.IngestService_GetRequest_FullMethodName:           {Example: requestExample},
+	ingestv1.IngestService_GetDrawProof_FullMethodName:         {Example: drawProofExample},
 	ingestv1.IngestService_GetTimeline_FullMethodName:          {Example: timelineExample},
 	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}, Example: promotionExample},
 	ingestv1.IngestAdminService_GetSummary_FullMethodName:      {Example: requestSummaryExample},

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgsqs "urr.guru/pkg/sqs"
@@ -42,13 +42,13 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("producer", producer.Close)
 
 	var relay *announce.Relay
-	store := dynamo.New(db, cfg.Dynamo, time.Now, func(partition int) { relay.Hint(partition) })
+	store := dynamo.New(db, cfg.Dynamo, failpoint.Now, func(partition int) { relay.Hint(partition) })
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)
 	requests, dead := queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue)
 	settler := settle.New(store, requests, dead, settle.Options{
-		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: time.Now,
+		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: failpoint.Now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
 	asyncevent.StartMetrics()
