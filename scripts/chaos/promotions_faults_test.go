@@ -9,8 +9,12 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// skews are what the clocks of replicas are wrong.
-var skews = map[replicaID]string{
+var replicas = []replicaID{
+	{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
+}
+
+// wrongClocks are up to five seconds off.
+var wrongClocks = map[replicaID]string{
 	{platform.Ingest, 0}: "-5s", {platform.Ingest, 1}: "5s",
 	{platform.Worker, 0}: "5s", {platform.Worker, 1}: "-5s", {platform.Worker, 2}: "0s",
 }
@@ -112,10 +116,15 @@ func (p *promotions) steps() []func() {
 }
 
 func (p *promotions) anyReplica() replicaID {
-	all := []replicaID{
-		{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
+	return replicas[p.below(len(replicas))]
+}
+
+// clock is the failpoint that sets a replica's clock.
+func (p *promotions) clock(id replicaID) string {
+	if skew := p.skews[id]; skew != "" {
+		return "clock=skew:" + skew + ";"
 	}
-	return all[p.below(len(all))]
+	return ""
 }
 
 // kill ends a replica by SIGKILL and starts it again, with a failpoint if one is given.
@@ -133,12 +142,12 @@ func (p *promotions) kill(id replicaID, failpoint string) {
 func (p *promotions) begin(id replicaID, failpoint string) {
 	p.died(id)
 	p.failpoints[id] = failpoint
-	p.Service(id.service).RestartWithFailpoints(id.replica, "clock=skew:"+skews[id]+";"+failpoint)
+	p.Service(id.service).RestartWithFailpoints(id.replica, p.clock(id)+failpoint)
 }
 
 // revive starts the replicas that have died.
 func (p *promotions) revive() {
-	for id := range skews {
+	for _, id := range replicas {
 		if !p.Service(id.service).Running(id.replica) {
 			p.begin(id, "")
 		}
