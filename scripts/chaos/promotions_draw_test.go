@@ -8,14 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/pkg/wire"
@@ -45,15 +41,7 @@ func TestDrawSurvivesDeaths(t *testing.T) {
 		platform.Worker:  {"WORKER_DRAW_AFTER=2s"},
 		platform.Sandbox: {"SANDBOX_BEACON_PERIOD=1s"},
 	})
-	eventID := p.openLottery(size, open)
-	a := p.apply(eventID, size)
-	if *full {
-		p.kill(replicaID{platform.Worker, 0}, "worker.settled@2=exit")
-		p.kill(replicaID{platform.Worker, 1}, "worker.decided@3=exit")
-	}
-	<-a.done
-	p.revive()
-	p.stopWorkers()
+	eventID, a := p.fillLottery(size, open)
 	began := time.Now()
 	for i, point := range points {
 		p.dieAt(eventID, i%workerReplicas, point)
@@ -68,6 +56,29 @@ func TestDrawSurvivesDeaths(t *testing.T) {
 	require.Equal(t, *full, report.Commitment.Beacon != nil)
 	t.Logf("%d entries for %d places, drawn and announced after %v, deaths %v, missed rounds %d", len(got.Requests), size.places,
 		time.Since(began).Round(time.Millisecond), p.deaths, report.Statement.MissedRounds)
+}
+
+// fillLottery lets users apply to a lottery while workers die, and stops the workers before its draw
+// begins. On a busy machine that takes another try.
+func (p *promotions) fillLottery(size promotionSize, open time.Duration) (eventID string, a *applicants) {
+	p.t.Helper()
+	for ; ; open *= 2 {
+		p.revive()
+		p.receipts = nil
+		eventID = p.openLottery(size, open)
+		a = p.apply(eventID, size)
+		if *full {
+			p.kill(replicaID{platform.Worker, 0}, "worker.settled@2=exit")
+			p.kill(replicaID{platform.Worker, 1}, "worker.decided@3=exit")
+		}
+		<-a.done
+		p.stopWorkers()
+		draw := p.draw(eventID)
+		if len(a.ids) == size.applicants && draw.GetPhase() == "OPEN" {
+			return eventID, a
+		}
+		p.t.Logf("%d of %d have applied, the draw is %s: once more with more time than %v", len(a.ids), size.applicants, draw.GetPhase(), open)
+	}
 }
 
 // openLottery creates a lottery that closes after a time; in the full form a beacon decides.
@@ -96,8 +107,7 @@ func (p *promotions) openLottery(size promotionSize, open time.Duration) (eventI
 	return eventID
 }
 
-// dieAt runs one worker until it dies at a place. What it leaves is taken over as soon as its lease
-// has ended, which the test does not wait for.
+// dieAt runs one worker until it dies at a place.
 func (p *promotions) dieAt(eventID string, replica int, point string) {
 	p.t.Helper()
 	id := replicaID{platform.Worker, replica}
@@ -109,20 +119,11 @@ func (p *promotions) dieAt(eventID string, replica int, point string) {
 		return nil
 	})
 	p.died(id)
-	w := p.Wiring()
-	client := dynamodb.New(dynamodb.Options{
-		Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
-	_, err := client.DeleteItem(p.t.Context(), &dynamodb.DeleteItemInput{
-		TableName: aws.String(w.DynamoDBPrefix + "-AsyncEventTable"),
-		Key:       dynamo.Item{"PK": dynamo.String("LEASE#draw-" + eventID), "SK": dynamo.String("LEASE")},
-	})
-	require.NoError(p.t, err)
+	p.endLeases("draw-" + eventID)
 }
 
-// verifyDraw verifies the published draw, with all receipts, as anybody can.
-func (p *promotions) verifyDraw(eventID string) *fairdraw.Report {
+// draw reads what is published of a draw.
+func (p *promotions) draw(eventID string) *ingestv1.Draw {
 	p.t.Helper()
 	draw := &ingestv1.Draw{}
 	parts, err := p.users[0].GetDraw(p.t.Context(), &ingestv1.GetDrawRequest{EventId: eventID})
@@ -135,6 +136,13 @@ func (p *promotions) verifyDraw(eventID string) *fairdraw.Report {
 		require.NoError(p.t, err)
 		proto.Merge(draw, part)
 	}
+	return draw
+}
+
+// verifyDraw verifies the published draw, with all receipts, as anybody can.
+func (p *promotions) verifyDraw(eventID string) *fairdraw.Report {
+	p.t.Helper()
+	draw := p.draw(eventID)
 	text, err := wire.Marshal(draw)
 	require.NoError(p.t, err)
 	document, err := fairdraw.ParseDocument(text)

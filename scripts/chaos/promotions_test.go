@@ -248,6 +248,8 @@ func (p *promotions) requireSettled(eventID string) *audit.Promotion {
 // it: they may be in transit.
 func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 	p.t.Helper()
+	p.revive()
+	p.endLeases()
 	p.Eventually(func(ctx context.Context) error {
 		p.revive() // a failpoint may have been reached only now
 		time.Sleep(200 * time.Millisecond)
