@@ -1,16 +1,27 @@
 package chaos_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo"
 	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/platform"
 )
 
-// skews are what the clocks of replicas are wrong.
-var skews = map[replicaID]string{
+var replicas = []replicaID{
+	{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
+}
+
+// wrongClocks are up to five seconds off.
+var wrongClocks = map[replicaID]string{
 	{platform.Ingest, 0}: "-5s", {platform.Ingest, 1}: "5s",
 	{platform.Worker, 0}: "5s", {platform.Worker, 1}: "-5s", {platform.Worker, 2}: "0s",
 }
@@ -112,10 +123,15 @@ func (p *promotions) steps() []func() {
 }
 
 func (p *promotions) anyReplica() replicaID {
-	all := []replicaID{
-		{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
+	return replicas[p.below(len(replicas))]
+}
+
+// clock is the failpoint that sets a replica's clock.
+func (p *promotions) clock(id replicaID) string {
+	if skew := p.skews[id]; skew != "" {
+		return "clock=skew:" + skew + ";"
 	}
-	return all[p.below(len(all))]
+	return ""
 }
 
 // kill ends a replica by SIGKILL and starts it again, with a failpoint if one is given.
@@ -133,12 +149,12 @@ func (p *promotions) kill(id replicaID, failpoint string) {
 func (p *promotions) begin(id replicaID, failpoint string) {
 	p.died(id)
 	p.failpoints[id] = failpoint
-	p.Service(id.service).RestartWithFailpoints(id.replica, "clock=skew:"+skews[id]+";"+failpoint)
+	p.Service(id.service).RestartWithFailpoints(id.replica, p.clock(id)+failpoint)
 }
 
 // revive starts the replicas that have died.
 func (p *promotions) revive() {
-	for id := range skews {
+	for _, id := range replicas {
 		if !p.Service(id.service).Running(id.replica) {
 			p.begin(id, "")
 		}
@@ -151,4 +167,25 @@ func (p *promotions) died(id replicaID) {
 		p.deaths[point]++
 	}
 	delete(p.failpoints, id)
+}
+
+// endLeases ends the leases of dead processes, and those of live ones, at once. They only save work,
+// and last for 15 s.
+func (p *promotions) endLeases(names ...string) {
+	p.t.Helper()
+	for i := range 8 {
+		names = append(names, fmt.Sprint("sweep-", i), fmt.Sprint("announce-", i))
+	}
+	w := p.Wiring()
+	client := dynamodb.New(dynamodb.Options{
+		Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	for _, name := range names {
+		_, err := client.DeleteItem(p.t.Context(), &dynamodb.DeleteItemInput{
+			TableName: aws.String(w.DynamoDBPrefix + "-AsyncEventTable"),
+			Key:       dynamo.Item{"PK": dynamo.String("LEASE#" + name), "SK": dynamo.String("LEASE")},
+		})
+		require.NoError(p.t, err)
+	}
 }

@@ -35,7 +35,7 @@ func TestPoisonedPromotions(t *testing.T) {
 		t.Skip("it kills a dozen workers, one after another: make chaos P=PoisonedPromotions")
 	}
 	_, rng := order(t)
-	p := setupPromotions(t, rng, nil)
+	p := setupPromotions(t, rng, wrongClocks, nil)
 	roomy := crowded
 	roomy.places = crowded.applicants
 	for name, tc := range map[string]struct {
@@ -60,9 +60,7 @@ func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id str
 	eventID := p.open(size)
 	var ids []string
 	for i := range size.applicants {
-		id, err := p.applyAt(t.Context(), i%ingestReplicas, eventID, fmt.Sprint("user-", i))
-		require.NoError(t, err)
-		ids = append(ids, id)
+		ids = append(ids, p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
 	}
 	p.awaitQueued(eventID)
 	poison := ids[4]
@@ -167,13 +165,12 @@ func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 		away, size = 20*time.Second, promotionSize{applicants: 40, places: 25}
 	}
 	_, rng := order(t)
-	p := setupPromotions(t, rng, nil)
+	p := setupPromotions(t, rng, wrongClocks, nil)
 	live, dead := p.limitReceives(5)
 	p.stopWorkers()
 	eventID := p.open(size)
 	for i := range size.applicants {
-		_, err := p.applyAt(t.Context(), i%ingestReplicas, eventID, fmt.Sprint("user-", i))
-		require.NoError(t, err)
+		p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i))
 	}
 	p.awaitQueued(eventID)
 	var calls atomic.Int64

@@ -39,8 +39,10 @@ type promotions struct {
 	users      []ingestv1.IngestServiceClient
 	operators  []ingestv1.IngestAdminServiceClient
 	redrivers  []workerv1.WorkerAdminServiceClient
+	skews      map[replicaID]string // what clocks are wrong
 	failpoints map[replicaID]string // that a replica was started with and has not died of
 	deaths     map[string]int
+	receipts   []string // of entries in lotteries
 }
 
 // chance is a source of random numbers for concurrent use.
@@ -71,24 +73,29 @@ type promotionSize struct {
 
 var (
 	longPromotion  = promotionSize{applicants: 250, places: 150, clients: 12, pace: 600 * time.Millisecond, faults: 100}
-	largePromotion = promotionSize{applicants: 2000, places: 100, clients: 32, pace: 300 * time.Millisecond, faults: 100}
+	largePromotion = promotionSize{applicants: 2000, places: 100, clients: 64, pace: 300 * time.Millisecond, faults: 10}
 	shortPromotion = promotionSize{applicants: 60, places: 30, clients: 6, pace: 150 * time.Millisecond, faults: 4}
 )
 
 // visibility is how long a message that a dead worker had received stays hidden.
 const visibility = "2s"
 
-// setupPromotions starts the replicas; their clocks are up to five seconds wrong.
-func setupPromotions(t *testing.T, rng *rand.Rand, env map[string][]string) *promotions {
+// setupPromotions starts the replicas with the clocks that skews decides.
+func setupPromotions(t *testing.T, rng *rand.Rand, skews map[replicaID]string, env map[string][]string) *promotions {
 	t.Helper()
 	all := map[string][]string{
-		platform.Ingest: {"REQUESTS_VISIBILITY=" + visibility, "INGEST_SEND_AFTER=2s", "URR_FAILPOINTS=clock=skew:-5s"},
-		platform.Worker: {"WORKER_RETRY_DELAY=0s", "URR_FAILPOINTS=clock=skew:5s"},
+		platform.Ingest: {"REQUESTS_VISIBILITY=" + visibility, "INGEST_SEND_AFTER=2s"},
+		platform.Worker: {"WORKER_RETRY_DELAY=0s"},
+	}
+	for id, skew := range skews {
+		if id.replica == 0 { // until the others are restarted
+			all[id.service] = append(all[id.service], "URR_FAILPOINTS=clock=skew:"+skew)
+		}
 	}
 	for name, more := range env {
 		all[name] = append(all[name], more...)
 	}
-	p := &promotions{t: t, chance: chance{rng: rng}, failpoints: map[replicaID]string{}, deaths: map[string]int{}}
+	p := &promotions{t: t, chance: chance{rng: rng}, skews: skews, failpoints: map[replicaID]string{}, deaths: map[string]int{}}
 	p.Platform = harness.Start(t, harness.Options{
 		Services: []string{platform.Sandbox, platform.Ingest, platform.Worker}, AWS: true, Env: all,
 		Replicas: map[string]int{platform.Ingest: ingestReplicas, platform.Worker: workerReplicas},
@@ -164,6 +171,9 @@ func (p *promotions) apply(eventID string, size promotionSize) *applicants {
 func (a *applicants) apply(user string) {
 	for a.p.t.Context().Err() == nil {
 		id, err := a.p.applyAt(a.p.t.Context(), a.p.below(ingestReplicas), a.eventID, user)
+		if err != nil && err.Error() == "NOT_OPEN" {
+			return // too late for a lottery
+		}
 		if err == nil {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -189,7 +199,23 @@ func (p *promotions) applyAt(ctx context.Context, replica int, eventID, user str
 	if problem := result.GetProblem(); problem != nil {
 		return "", errors.New(problem.GetReason())
 	}
-	return result.GetApplied().GetRequestId(), nil
+	applied := result.GetApplied()
+	if receipt := applied.GetReceipt(); receipt != "" {
+		p.mu.Lock()
+		p.receipts = append(p.receipts, receipt)
+		p.mu.Unlock()
+	}
+	return applied.GetRequestId(), nil
+}
+
+// applied applies at a replica, which may have just been restarted, until it answers.
+func (p *promotions) applied(replica int, eventID, user string) (requestID string) {
+	p.t.Helper()
+	p.Eventually(func(ctx context.Context) (err error) {
+		requestID, err = p.applyAt(ctx, replica, eventID, user)
+		return err
+	})
+	return requestID
 }
 
 // requireOneEach requires that each user was given one request, which exists, and no others exist.
@@ -222,6 +248,8 @@ func (p *promotions) requireSettled(eventID string) *audit.Promotion {
 // it: they may be in transit.
 func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 	p.t.Helper()
+	p.revive()
+	p.endLeases()
 	p.Eventually(func(ctx context.Context) error {
 		p.revive() // a failpoint may have been reached only now
 		time.Sleep(200 * time.Millisecond)
@@ -246,14 +274,26 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 // proxy in front of the queue has recorded. The short form is one small promotion with few faults.
 func TestPromotionsUnderFaults(t *testing.T) {
 	_, rng := order(t)
-	p := setupPromotions(t, rng, nil)
+	p := setupPromotions(t, rng, wrongClocks, nil)
 	sizes := []promotionSize{shortPromotion}
 	if *full {
-		sizes = append(slices.Repeat([]promotionSize{longPromotion}, 20), largePromotion)
+		sizes = slices.Repeat([]promotionSize{longPromotion}, 20)
 	}
 	for i, size := range sizes {
 		p.disturbedRun(i, size)
 	}
+	p.logFigures()
+}
+
+// TestLargePromotionUnderFaults has twenty times as many applicants as places: most are rejected
+// without the queue, or by the sweeper.
+func TestLargePromotionUnderFaults(t *testing.T) {
+	if !*full {
+		t.Skip("it has 2,000 applicants: make chaos P=LargePromotionUnderFaults")
+	}
+	_, rng := order(t)
+	p := setupPromotions(t, rng, wrongClocks, nil)
+	p.disturbedRun(0, largePromotion)
 	p.logFigures()
 }
 

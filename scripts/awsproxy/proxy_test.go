@@ -1,0 +1,172 @@
+package awsproxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/scripts/awsproxy"
+)
+
+// world is a queue behind a proxy, called as `me`.
+type world struct {
+	*awsproxy.Proxy
+
+	client *sqs.Client
+	url    string
+}
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	cfg, _ := sqstest.Queue(t)
+	p, err := awsproxy.New(cfg.Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return &world{Proxy: p, url: cfg.QueueURL, client: sqs.New(sqs.Options{
+		Region: "local", BaseEndpoint: aws.String(p.URL("me")), Retryer: aws.NopRetryer{},
+		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+	})}
+}
+
+// send sends messages of requests in one batch and returns the ids that were taken.
+func (w *world) send(t *testing.T, ids ...string) (taken []string, err error) {
+	t.Helper()
+	var entries []types.SendMessageBatchRequestEntry
+	for _, id := range ids {
+		entries = append(entries, types.SendMessageBatchRequestEntry{
+			Id: aws.String(id), MessageBody: aws.String(fmt.Sprintf(`{"requestId": %q}`, id)), MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String(id),
+			MessageAttributes: map[string]types.MessageAttributeValue{"gen": {DataType: aws.String("Number"), StringValue: aws.String("1")}},
+		})
+	}
+	got, err := w.client.SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{QueueUrl: &w.url, Entries: entries})
+	if err != nil {
+		return nil, err
+	}
+	require.Len(t, ids, len(got.Successful)+len(got.Failed))
+	for _, ok := range got.Successful {
+		taken = append(taken, *ok.Id)
+	}
+	return taken, nil
+}
+
+func (w *world) receive(t *testing.T) (seqs []string) {
+	t.Helper()
+	got, err := w.client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+		QueueUrl: &w.url, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	require.NoError(t, err)
+	for _, m := range got.Messages {
+		seqs = append(seqs, m.Attributes["SequenceNumber"])
+	}
+	return seqs
+}
+
+func TestRecordsSequenceNumbers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	taken, err := w.send(t, "a", "b")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, taken)
+	_, err = w.send(t, "b", "c")
+	require.NoError(t, err)
+	sent := w.Sent()
+	require.Len(t, sent["b"], 1, "sent twice, queued once")
+	require.Equal(t, []string{sent["a"][0], sent["b"][0], sent["c"][0]}, w.receive(t))
+	calls, faults := w.Calls()
+	require.Equal(t, map[string]int{"SendMessageBatch": 2, "ReceiveMessage": 1}, calls)
+	require.Zero(t, faults)
+}
+
+func TestFaultsOfTheQueue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	fault := awsproxy.Fault{}
+	w.Use(func(c awsproxy.Call) awsproxy.Fault {
+		require.Equal(t, "me", c.Caller)
+		return fault
+	})
+	fault.Cut = true
+	_, err := w.send(t, "cut")
+	require.Error(t, err)
+	fault = awsproxy.Fault{Lost: true}
+	_, err = w.send(t, "lost")
+	require.Error(t, err)
+	fault = awsproxy.Unavailable()
+	_, err = w.send(t, "unavailable")
+	require.ErrorContains(t, err, "injected")
+	fault = awsproxy.Fault{Refuse: true}
+	taken, err := w.send(t, "refused", "taken")
+	require.NoError(t, err)
+	require.Equal(t, []string{"taken"}, taken)
+	fault = awsproxy.Fault{Swallow: true}
+	taken, err = w.send(t, "swallowed")
+	require.NoError(t, err)
+	require.Equal(t, []string{"swallowed"}, taken)
+	require.True(t, w.Swallowed("swallowed"))
+	require.False(t, w.Swallowed("taken"))
+	sent := w.Sent()
+	require.Len(t, sent, 2)
+	want := []string{sent["lost"][0], sent["taken"][0]}
+	fault = awsproxy.Fault{Repeat: 2}
+	require.Equal(t, want, w.receive(t))
+	fault = awsproxy.Fault{}
+	require.Equal(t, want, w.receive(t), "again")
+	require.Equal(t, want, w.receive(t), "and again")
+	require.Empty(t, w.receive(t))
+	_, faults := w.Calls()
+	require.Equal(t, 6, faults)
+}
+
+// The services distinguish the answers as those of DynamoDB.
+func TestFaultsOfTheStore(t *testing.T) {
+	t.Parallel()
+	cfg, _ := dynamotest.Tables(t)
+	p, err := awsproxy.New(cfg.Endpoint)
+	require.NoError(t, err)
+	defer p.Close()
+	cfg.Endpoint = p.URL("me")
+	client, err := dynamo.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	table := cfg.Table("t")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), client, dynamo.Table{
+		Name: table, Partition: dynamo.Key{Name: "PK", Type: ddb.ScalarAttributeTypeS}, Sort: dynamo.Key{Name: "SK", Type: ddb.ScalarAttributeTypeS},
+	}))
+	write := func(fault func(awsproxy.Call) awsproxy.Fault) error {
+		p.Use(fault)
+		put := func(pk string) ddb.TransactWriteItem {
+			return ddb.TransactWriteItem{Put: &ddb.Put{TableName: &table, Item: dynamo.Item{"PK": dynamo.String(pk), "SK": dynamo.String("s")}}}
+		}
+		_, err := client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{
+			TransactItems: []ddb.TransactWriteItem{put("a"), put("b")},
+		}, dynamo.NoRetry)
+		return err
+	}
+	require.NoError(t, write(nil))
+	at := func(reason string) func(awsproxy.Call) awsproxy.Fault {
+		return func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Canceled(c, c.Find("b", "s"), reason) }
+	}
+	canceled, ok := dynamo.Canceled(write(at(awsproxy.Conflict)))
+	require.True(t, ok)
+	require.True(t, canceled.ConflictsOnly())
+	canceled, ok = dynamo.Canceled(write(at(awsproxy.Validation)))
+	require.True(t, ok)
+	i, invalid := canceled.Invalid()
+	require.True(t, invalid)
+	require.Equal(t, 1, i)
+	require.ErrorContains(t, write(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Throttled() }), "ProvisionedThroughputExceeded")
+	require.ErrorContains(t, write(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Unavailable() }), "500")
+	require.Equal(t, -1, awsproxy.Call{Name: "GetItem"}.Find("", ""))
+	require.Equal(t, awsproxy.Fault{}, awsproxy.Canceled(awsproxy.Call{}, 0, awsproxy.Conflict), "there is no such item")
+	require.Equal(t, http.StatusInternalServerError, awsproxy.Unavailable().Status)
+}
