@@ -71,6 +71,9 @@ func (p *Promotion) closing() int64 {
 // EndsAt is when the promotion is over and announced. Closing it earlier does not change that.
 func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 
+// Forgotten reports whether the promotion's requests, entries and winners have expired.
+func (p *Promotion) Forgotten(now int64) bool { return expiry(p.EndsAt(), requestDays) <= now/1000 }
+
 func eventPK(event string) string { return "EVENT#" + event }
 
 // PromotionKey is the key of a promotion's configuration.

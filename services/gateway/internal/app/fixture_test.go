@@ -26,12 +26,14 @@ import (
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
 // The fixture of the tests: two events, of which one has an active waiting room.
@@ -66,6 +68,8 @@ type fixture struct {
 	payment *fakePayment
 	stats   *fakeStats
 	reward  *fakeReward
+	ingest  *fakeIngest
+	worker  *fakeWorker
 
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
@@ -80,10 +84,14 @@ func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil 
 // withoutRewards is a platform with REWARD_ADDR empty.
 func withoutRewards(_ *app.Config, s *app.Services) { s.Reward = nil }
 
+// withoutPromotions is a platform with INGEST_ADDR empty.
+func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = nil, nil }
+
 func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
 		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
+		ingest: &fakeIngest{}, worker: &fakeWorker{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
 		}},
@@ -128,7 +136,7 @@ func (w *fixture) now() time.Time {
 // serviceCalls returns the calls that reached a service, without the streams.
 func (w *fixture) serviceCalls() []string {
 	var all []string
-	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog} {
+	for _, r := range []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog} {
 		all = append(all, r.methods()...)
 	}
 	return all
@@ -168,6 +176,11 @@ func (w *fixture) serve() app.Services {
 			rewardv1.RegisterRewardServiceServer(r, w.reward)
 			rewardv1.RegisterRewardAdminServiceServer(r, w.reward)
 		}, written, as),
+		Ingest: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			ingestv1.RegisterIngestServiceServer(r, w.ingest)
+			ingestv1.RegisterIngestAdminServiceServer(r, w.ingest)
+		}, written, as),
+		Worker: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { workerv1.RegisterWorkerAdminServiceServer(r, w.worker) }, written, as),
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/web"
 
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -138,6 +139,14 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 	}
 	if s.Reward != nil {
 		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
+	}
+	if s.Ingest != nil {
+		ingest := ingestv1.NewIngestServiceClient(s.Ingest)
+		e.promotions = handlers.NewPromotions(ingest)
+		if e.draws, err = handlers.NewDraws(ingest, ingestv1.NewIngestAdminServiceClient(s.Ingest)); err != nil {
+			return nil, err
+		}
+		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
 	}
 	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
 	return e, nil

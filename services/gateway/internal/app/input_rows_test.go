@@ -89,6 +89,31 @@ func rewardPages() map[string]string {
 	return all
 }
 
+// promotion is a promotion that an operator creates.
+var promotion = input{
+	required: map[string]string{
+		"title": "INVALID_REQUEST", "eventType": "INVALID_REQUEST", "capacityTotal": "INVALID_REQUEST", "opensAt": "INVALID_REQUEST",
+		"closesAt": "INVALID_REQUEST",
+	},
+	bad: []badValue{
+		{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}, // ids are made by the service
+		{member: "title", value: longText, code: "INVALID_REQUEST"},
+		{member: "eventType", value: `"AUCTION"`, code: "INVALID_REQUEST"},
+		{member: "capacityTotal", value: `0`, code: "INVALID_REQUEST"},
+		{member: "capacityTotal", value: `1000001`, code: "INVALID_REQUEST"},
+		{member: "opensAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
+		{member: "shards", value: `65`, code: "INVALID_REQUEST"},
+		{member: "beacon", value: `{"scheme":"` + strings.Repeat("s", 65) + `"}`, code: "INVALID_REQUEST", path: "beacon.scheme"},
+	},
+}
+
+// requestPages are the queries of the operators' list of requests.
+func requestPages() map[string]string {
+	all := maps.Clone(pages)
+	maps.Copy(all, map[string]string{"status=DONE": "INVALID_REQUEST", "resultCode=" + strings.Repeat("R", 65): "INVALID_REQUEST"})
+	return all
+}
+
 // inputs has a row for every route that takes JSON, and for routes with query rules of their own.
 var inputs = map[string]input{
 	"auth.dev-login": {
@@ -174,4 +199,24 @@ var inputs = map[string]input{
 	},
 	"RewardAdminService.PauseProvider":  {},
 	"RewardAdminService.ResumeProvider": {},
+
+	"promotions.apply":                     {},
+	"IngestService.ListPromotions":         {queries: pages},
+	"IngestService.ListMyRequests":         {queries: pages},
+	"IngestAdminService.CreatePromotion":   promotion,
+	"IngestAdminService.ClosePromotion":    {},
+	"IngestAdminService.AnnouncePromotion": {},
+	"WorkerAdminService.VoidPromotion":     {},
+	"WorkerAdminService.SubmitBeacon": {
+		required: map[string]string{"value": "INVALID_REQUEST", "signature": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "value", value: `"ab"`, code: "INVALID_REQUEST"},
+			{member: "signature", value: `"` + strings.Repeat("A", 96) + `"`, code: "INVALID_REQUEST"},
+		},
+	},
+	"IngestAdminService.PausePromotion":  {},
+	"IngestAdminService.ResumePromotion": {},
+	"IngestAdminService.ListRequests":    {queries: requestPages()},
+	"WorkerAdminService.ListDeadLetters": {queries: pages},
+	"WorkerAdminService.RedriveRequests": {bad: []badValue{{member: "ids", value: `["42"]`, code: "INVALID_REQUEST", path: "ids[0]"}}},
 }

@@ -13,33 +13,37 @@ import (
 	"urr.guru/services/gateway/internal/web"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
 // endpoints has the handlers of the hand-written routes.
 type endpoints struct {
-	devLogin  bool
-	auth      *session.Handlers
-	rooms     *handlers.Rooms
-	line      *handlers.Line
-	seats     *handlers.Seats
-	webhooks  *handlers.Webhooks
-	rewards   *handlers.Rewards // nil: there are none
-	existence *handlers.EventExistence
-	events    *handlers.Events
-	pages     *web.Pages
-	reference *docs.Reference
+	devLogin   bool
+	auth       *session.Handlers
+	rooms      *handlers.Rooms
+	line       *handlers.Line
+	seats      *handlers.Seats
+	webhooks   *handlers.Webhooks
+	rewards    *handlers.Rewards    // nil: there are none
+	promotions *handlers.Promotions // nil: there are none
+	existence  *handlers.EventExistence
+	draws      *handlers.Draws // nil: there are none
+	events     *handlers.Events
+	pages      *web.Pages
+	reference  *docs.Reference
 }
 
 // routes returns the hand-written routes: frequent polls and batched calls, sign-in, the seat
 // bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
 // passThroughDetails.
 func (e *endpoints) routes() []*edge.Route {
-	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.pageRoutes())
+	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.pageRoutes())
 }
 
 func (e *endpoints) authRoutes() []*edge.Route {
@@ -193,17 +197,25 @@ var (
 // passThroughDetails has what the HTTP rules cannot express: a call that creates something responds
 // with 201, and a payment provider may take 10 s.
 var passThroughDetails = map[string]edge.Details{
-	paymentv1.PaymentService_Prepare_FullMethodName:           {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
-	paymentv1.PaymentService_Confirm_FullMethodName:           {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
-	ticketv1.EventAdminService_CreateEvent_FullMethodName:     {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
-	ticketv1.EventAdminService_PutEvent_FullMethodName:        {Headers: []edge.Header{ifMatch}},
-	rewardv1.RewardService_GetCampaign_FullMethodName:         {Example: campaignExample},
-	rewardv1.RewardService_GetMyPart_FullMethodName:           {Example: partExample},
-	rewardv1.RewardService_ListMyRewards_FullMethodName:       {Example: rewardsExample},
-	rewardv1.RewardAdminService_CreateCampaign_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}, Example: campaignExample},
-	rewardv1.RewardAdminService_CancelCampaign_FullMethodName: {Status: http.StatusAccepted},
-	rewardv1.RewardAdminService_ListRewards_FullMethodName:    {Example: failedExample},
-	rewardv1.RewardAdminService_RetryRewards_FullMethodName:   {Example: `{"retried": 12}`},
-	rewardv1.RewardAdminService_CancelReward_FullMethodName:   {Status: http.StatusAccepted},
-	rewardv1.RewardAdminService_GetSummary_FullMethodName:     {Example: summaryExample},
+	paymentv1.PaymentService_Prepare_FullMethodName:            {Status: http.StatusCreated, Headers: []edge.Header{requiredKey}},
+	paymentv1.PaymentService_Confirm_FullMethodName:            {Timeout: 20 * time.Second, Headers: []edge.Header{requiredKey}},
+	ticketv1.EventAdminService_CreateEvent_FullMethodName:      {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}},
+	ticketv1.EventAdminService_PutEvent_FullMethodName:         {Headers: []edge.Header{ifMatch}},
+	rewardv1.RewardService_GetCampaign_FullMethodName:          {Example: campaignExample},
+	rewardv1.RewardService_GetMyPart_FullMethodName:            {Example: partExample},
+	rewardv1.RewardService_ListMyRewards_FullMethodName:        {Example: rewardsExample},
+	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:  {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}, Example: campaignExample},
+	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:  {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:     {Example: failedExample},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    {Example: `{"retried": 12}`},
+	rewardv1.RewardAdminService_CancelReward_FullMethodName:    {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_GetSummary_FullMethodName:      {Example: summaryExample},
+	ingestv1.IngestService_GetPromotion_FullMethodName:         {Example: promotionExample},
+	ingestv1.IngestService_GetRequest_FullMethodName:           {Example: requestExample},
+	ingestv1.IngestService_GetDrawProof_FullMethodName:         {Example: drawProofExample},
+	ingestv1.IngestService_GetTimeline_FullMethodName:          {Example: timelineExample},
+	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{idempotencyKey}, Example: promotionExample},
+	ingestv1.IngestAdminService_GetSummary_FullMethodName:      {Example: requestSummaryExample},
+	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName: {Example: deadLettersExample},
+	workerv1.WorkerAdminService_RedriveRequests_FullMethodName: {Timeout: 15 * time.Second, Example: redrivenExample},
 }

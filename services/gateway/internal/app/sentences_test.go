@@ -38,7 +38,7 @@ const libraryText = `connection error: desc = "transport: Error while dialing: d
 // withFailingServices makes the unary calls to every service fail.
 func withFailingServices(invoke func(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error) option {
 	return func(_ *app.Config, s *app.Services) {
-		for _, conn := range []*grpc.ClientConnInterface{&s.VWR, &s.Queue, &s.Ticket, &s.Payment, &s.Stats, &s.Reward} {
+		for _, conn := range []*grpc.ClientConnInterface{&s.VWR, &s.Queue, &s.Ticket, &s.Payment, &s.Stats, &s.Reward, &s.Ingest, &s.Worker} {
 			*conn = failingConn{*conn, invoke}
 		}
 	}

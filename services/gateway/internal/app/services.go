@@ -16,12 +16,14 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/roomstate"
 
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
 // Services are the connections to the services behind the gateway, each with the interceptor that
@@ -92,11 +94,12 @@ type exposed struct {
 	register   func(context.Context, *runtime.ServeMux) error
 }
 
+func service(fd protoreflect.FileDescriptor, name protoreflect.Name) protoreflect.ServiceDescriptor {
+	return fd.Services().ByName(name)
+}
+
 // exposed returns every service with HTTP rules.
 func (s Services) exposed() []exposed {
-	service := func(fd protoreflect.FileDescriptor, name protoreflect.Name) protoreflect.ServiceDescriptor {
-		return fd.Services().ByName(name)
-	}
 	list := []exposed{
 		{service(queuev1.File_urr_queue_v1_queue_proto, "QueueAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
 			return queuev1.RegisterQueueAdminServiceHandlerClient(ctx, m, queuev1.NewQueueAdminServiceClient(s.Queue))
@@ -131,6 +134,9 @@ func (s Services) exposed() []exposed {
 			},
 		})
 	}
+	if s.Ingest != nil {
+		list = append(list, s.promotions()...)
+	}
 	if s.VWR != nil {
 		list = append(list, exposed{
 			service(vwrv1.File_urr_vwr_v1_vwr_proto, "VwrAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
@@ -139,6 +145,21 @@ func (s Services) exposed() []exposed {
 		})
 	}
 	return list
+}
+
+// promotions returns the services of promotions and requests to them.
+func (s Services) promotions() []exposed {
+	return []exposed{
+		{service(ingestv1.File_urr_ingest_v1_ingest_proto, "IngestService"), func(ctx context.Context, m *runtime.ServeMux) error {
+			return ingestv1.RegisterIngestServiceHandlerClient(ctx, m, ingestv1.NewIngestServiceClient(s.Ingest))
+		}},
+		{service(ingestv1.File_urr_ingest_v1_ingest_proto, "IngestAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
+			return ingestv1.RegisterIngestAdminServiceHandlerClient(ctx, m, ingestv1.NewIngestAdminServiceClient(s.Ingest))
+		}},
+		{service(workerv1.File_urr_worker_v1_worker_proto, "WorkerAdminService"), func(ctx context.Context, m *runtime.ServeMux) error {
+			return workerv1.RegisterWorkerAdminServiceHandlerClient(ctx, m, workerv1.NewWorkerAdminServiceClient(s.Worker))
+		}},
+	}
 }
 
 // passThrough registers the services on pass and returns the routes of their HTTP rules.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -79,10 +80,16 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	default:
 		return nil, fmt.Errorf("%s: the body is %q; strict parsing knows whole bodies only", md.FullName(), rule.GetBody())
 	}
+	if strings.HasPrefix(r.Pattern, operators) { // a second binding of a method that users call too
+		r.Who = Admin
+	}
 	r.Status, r.Timeout, r.Headers = cmp.Or(details.Status, successStatus(md)), details.Timeout, details.Headers
 	r.Example = details.Example
 	return r, nil
 }
+
+// operators is the prefix of the paths that only operators may call.
+const operators = "/api/v1/admin/"
 
 // fullMethod returns the name of the method in gRPC, /package.Service/Method.
 func fullMethod(md protoreflect.MethodDescriptor) string {

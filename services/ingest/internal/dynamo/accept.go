@@ -51,8 +51,9 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 		if failure = s.readLocks(ctx, open); failure != nil {
 			break
 		}
+		now := s.Millis()
 		for _, a := range open {
-			a.answerExisting()
+			a.answerExisting(now)
 		}
 		failure = s.write(ctx, undecided(group))
 		if dynamo.Contended(failure) {
@@ -147,14 +148,14 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 }
 
 // answerExisting answers an applicant who has a request. A request that failed does not count, nor
-// one that has expired before its lock.
-func (a *applicant) answerExisting() {
+// one that has expired before its lock. A withdrawn one has no lock.
+func (a *applicant) answerExisting(now int64) {
 	if a.current == nil || a.current.Status == asyncevent.FailedFinal {
 		return
 	}
 	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
 	repeated := a.app.KeyHash != "" && a.app.KeyHash == a.lock.KeyHash
-	a.done, a.applied = true, request.Applied{Request: *a.current, Duplicate: !own && !repeated}
+	a.done, a.applied = true, request.Applied{Request: *a.current, Duplicate: !own && !repeated, StoredBy: now}
 }
 
 // write stores the requests of the applicants in one transaction, each with its lock, log and marker.
@@ -176,10 +177,11 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
+	stored := s.Millis() // after the answer: not earlier than the requests were stored
 	failpoint.Hit("ingest.accepted")
 	for i, a := range group {
 		if !a.done {
-			a.done, a.applied = true, request.Applied{Request: created[i]}
+			a.done, a.applied = true, request.Applied{Request: created[i], StoredBy: stored}
 		}
 	}
 	return nil

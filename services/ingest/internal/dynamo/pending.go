@@ -5,6 +5,7 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/services/ingest/internal/request"
 )
 
 // markersPerPage is the number of markers that one read of the sweeper returns.
@@ -38,39 +39,78 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 }
 
 // Guarded implements request.Pending.
-func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (map[string]asyncevent.Request, map[string]asyncevent.Capacity, error) {
-	var keys []dynamo.Item
-	wanted := map[string]bool{}
-	add := func(name string, key dynamo.Item) {
-		if !wanted[name] {
-			wanted[name] = true
-			keys = append(keys, key)
-		}
+func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (request.Guarded, error) {
+	g := request.Guarded{
+		Requests: map[string]asyncevent.Request{}, Capacities: map[string]asyncevent.Capacity{}, Counters: map[string]asyncevent.EntryCounter{},
 	}
+	var keys distinct
 	for _, m := range markers {
-		add("request "+m.RequestID, asyncevent.RequestKey(m.RequestID))
-		add("event "+m.EventID, asyncevent.CapacityKey(m.EventID))
+		keys.add(asyncevent.RequestKey(m.RequestID))
 	}
-	items, err := s.Read(ctx, keys...)
+	items, err := s.Read(ctx, keys.list...)
 	if err != nil {
-		return nil, nil, err
+		return g, err
 	}
-	requests, capacities := map[string]asyncevent.Request{}, map[string]asyncevent.Capacity{}
 	for _, m := range markers {
 		if it := items.Get(asyncevent.RequestKey(m.RequestID)); it != nil {
 			r, err := asyncevent.DecodeRequest(it)
 			if err != nil {
 				r = asyncevent.Request{} // it cannot be judged, and must not stop the others
 			}
-			requests[m.RequestID] = r
+			g.Requests[m.RequestID] = r
 		}
-		if it := items.Get(asyncevent.CapacityKey(m.EventID)); it != nil {
-			if capacities[m.EventID], err = asyncevent.DecodeCapacity(it); err != nil {
-				return nil, nil, err
+	}
+	return g, s.readSettlements(ctx, &g)
+}
+
+// readSettlements reads the capacities and counters of requests that have not ended.
+func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
+	var keys distinct
+	for _, r := range g.Requests {
+		switch {
+		case r.Status == "" || r.Status.Final():
+		case r.EventType == asyncevent.Lottery:
+			keys.add(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID)))
+		default:
+			keys.add(asyncevent.CapacityKey(r.EventID))
+		}
+	}
+	items, err := s.Read(ctx, keys.list...)
+	if err != nil {
+		return err
+	}
+	for _, r := range g.Requests {
+		if it := items.Get(asyncevent.CapacityKey(r.EventID)); it != nil {
+			if g.Capacities[r.EventID], err = asyncevent.DecodeCapacity(it); err != nil {
+				return err
+			}
+		}
+		if it := items.Get(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID))); it != nil {
+			group := asyncevent.MessageOf(&r).Group()
+			if g.Counters[group], err = asyncevent.DecodeEntryCounter(it); err != nil {
+				return err
 			}
 		}
 	}
-	return requests, capacities, nil
+	return nil
+}
+
+// distinct collects keys, each once: DynamoDB refuses to read a key twice.
+type distinct struct {
+	list []dynamo.Item
+	seen map[string]bool
+}
+
+func (d *distinct) add(key dynamo.Item) {
+	r := dynamo.Reader{Item: key}
+	name := r.String(asyncevent.PK) + "\x00" + r.String(asyncevent.SK)
+	if d.seen == nil {
+		d.seen = map[string]bool{}
+	}
+	if !d.seen[name] {
+		d.seen[name] = true
+		d.list = append(d.list, key)
+	}
 }
 
 // Unguard implements request.Pending.

@@ -6,12 +6,17 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
 )
 
-// maxDuration bounds a promotion.
-const maxDuration = 366 * 24 * time.Hour
+const (
+	// maxDuration bounds a promotion, and the time from its end to the announcement.
+	maxDuration = 366 * 24 * time.Hour
+	// maxDelay bounds the delay of a beacon.
+	maxDelay = 30 * 24 * time.Hour
+)
 
 // PromotionStore keeps promotions.
 type PromotionStore interface {
@@ -22,16 +27,27 @@ type PromotionStore interface {
 	List(ctx context.Context, after string, limit int) (page []asyncevent.Promotion, next string, err error)
 }
 
+// PromotionOptions are the rules of new promotions.
+type PromotionOptions struct {
+	// Keys are the operator's keys of draws in force.
+	Keys func() fairdraw.Keys
+	// MinDelay is the shortest delay of a beacon after a lottery's cutoff, and Lead the shortest time
+	// from the end of the delay to the announcement.
+	MinDelay, Lead time.Duration
+	Now            func() time.Time
+}
+
 // PromotionService creates and changes promotions.
 type PromotionService struct {
 	store PromotionStore
 	cache *Cache[asyncevent.Promotion]
+	opts  PromotionOptions
 	now   func() time.Time
 }
 
 // NewPromotions makes a service over a store.
-func NewPromotions(store PromotionStore, now func() time.Time) *PromotionService {
-	return &PromotionService{store: store, now: now, cache: NewCache(now, store.Promotion)}
+func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
+	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, store.Promotion)}
 }
 
 // Get returns a promotion as it was at most a second ago.
@@ -44,18 +60,19 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 	return s.store.List(ctx, after, limit)
 }
 
-// Create stores a new promotion, once per key.
-func (s *PromotionService) Create(ctx context.Context, p asyncevent.Promotion, key *idempotency.Key) (asyncevent.Promotion, error) {
-	var fields []errs.Field
-	if p.ClosesAt <= p.OpensAt {
-		fields = append(fields, errs.Field{Path: "closesAt", Message: "must be after opensAt"})
-	} else if p.ClosesAt-p.OpensAt > maxDuration.Milliseconds() {
-		fields = append(fields, errs.Field{Path: "closesAt", Message: "must be within a year of opensAt"})
-	}
-	if len(fields) > 0 {
+// Create stores a new promotion, once per key. A lottery publishes the terms of its draw by it.
+func (s *PromotionService) Create(
+	ctx context.Context, p asyncevent.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
+) (asyncevent.Promotion, error) {
+	if fields := s.check(&p, beacon); len(fields) > 0 {
 		return p, errs.ErrInvalidRequest.WithFields(fields...)
 	}
 	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
+	if p.EventType == asyncevent.Lottery {
+		if err := s.open(&p, beacon); err != nil {
+			return p, err
+		}
+	}
 	return s.store.Create(ctx, p, key)
 }
 

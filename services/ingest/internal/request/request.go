@@ -23,6 +23,8 @@ const (
 	// told to come back later.
 	maxUnsettled = 10_000
 	busyRetry    = 5 * time.Second
+	// withdrawRetry is when to try again what was changed by others all the time.
+	withdrawRetry = time.Second
 	// SendWait bounds how long an application waits for the queue. Its request is kept either way.
 	SendWait = 2 * time.Second
 )
@@ -43,6 +45,10 @@ type Applied struct {
 	Request asyncevent.Request
 	// Duplicate: an earlier application of the user made the request.
 	Duplicate bool
+	// StoredBy is a time by which the request was stored.
+	StoredBy int64
+	// Receipt of a lottery request, if it has one.
+	Receipt string
 }
 
 // Load is how busy a promotion is.
@@ -56,10 +62,15 @@ type Load struct {
 type Filter struct {
 	Status     asyncevent.Status
 	ResultCode asyncevent.ResultCode
+	// View is how requests are shown, which is what counts; nil: as they are stored.
+	View func(asyncevent.Request) asyncevent.Request
 }
 
-// Selects reports whether a request is selected.
+// Selects reports whether a request is selected. It becomes what is shown of it.
 func (f Filter) Selects(r *asyncevent.Request) bool {
+	if f.View != nil {
+		*r = f.View(*r)
+	}
 	return (f.Status == "" || f.Status == r.Status) && (f.ResultCode == "" || f.ResultCode == r.ResultCode)
 }
 
@@ -82,13 +93,22 @@ type Promotions interface {
 	Get(ctx context.Context, eventID string) (asyncevent.Promotion, error)
 }
 
+// Store stores requests and takes them back.
+type Store interface {
+	Acceptor
+	Withdrawer
+}
+
 // Service takes applications.
 type Service struct {
-	promotions Promotions
-	loads      *Cache[Load]
-	store      Acceptor
-	sender     Sender
-	sendWait   time.Duration
+	promotions  Promotions
+	loads       *Cache[Load]
+	store       Acceptor
+	withdrawals Withdrawer
+	sender      Sender
+	receipts    *Receipts
+	sendWait    time.Duration
+	now         func() time.Time
 }
 
 // Options of a service.
@@ -97,12 +117,16 @@ type Options struct {
 	Load func(ctx context.Context, eventID string) (Load, error)
 	// SendWait bounds how long an application waits for the queue; see SendWait.
 	SendWait time.Duration
+	Receipts *Receipts
 	Now      func() time.Time
 }
 
 // NewService makes a service.
-func NewService(promotions Promotions, store Acceptor, sender Sender, o Options) *Service {
-	return &Service{promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), sendWait: o.SendWait}
+func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
+	return &Service{
+		promotions: promotions, store: store, withdrawals: store, sender: sender, loads: NewCache(o.Now, o.Load),
+		receipts: o.Receipts, sendWait: o.SendWait, now: o.Now,
+	}
 }
 
 // Apply stores a user's request and puts it in the queue. The request is safe once it is stored: an
@@ -121,8 +145,12 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	}
 	a.Promotion, a.Full = p, load.Full
 	applied, err := s.store.Accept(ctx, a)
-	if err != nil || applied.Duplicate || applied.Request.Status != asyncevent.Received {
+	if err != nil {
 		return applied, err
+	}
+	applied.Receipt = s.receipts.Of(&p, &applied.Request, applied.StoredBy)
+	if applied.Duplicate || applied.Request.Status != asyncevent.Received {
+		return applied, nil
 	}
 	// A caller who leaves does not keep the request from the queue.
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)

@@ -31,14 +31,23 @@ type Pending interface {
 	// Markers reads a page of the markers of a partition whose requests were made before a time, behind
 	// a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []asyncevent.Marker, next string, err error)
-	// Guarded reads the requests of markers, and the capacities of their events. A request whose item
-	// cannot be read has no status.
-	Guarded(ctx context.Context, markers []asyncevent.Marker) (map[string]asyncevent.Request, map[string]asyncevent.Capacity, error)
+	// Guarded reads what markers guard.
+	Guarded(ctx context.Context, markers []asyncevent.Marker) (Guarded, error)
 	// Unguard deletes markers of requests that have ended.
 	Unguard(ctx context.Context, markers []asyncevent.Marker) error
 	// End writes the ends of requests, except those that somebody has changed meanwhile. A request
 	// that failed loses its lock, so that its user may apply again.
 	End(ctx context.Context, ends []asyncevent.Change) error
+}
+
+// Guarded is what markers guard, and what is known of their settlement.
+type Guarded struct {
+	// Requests by their ids. One whose item cannot be read has no status.
+	Requests map[string]asyncevent.Request
+	// Capacities by event, of first-come promotions.
+	Capacities map[string]asyncevent.Capacity
+	// Counters by message group, of lotteries.
+	Counters map[string]asyncevent.EntryCounter
 }
 
 // Resender sends messages without waiting for others.
@@ -63,8 +72,8 @@ type SweeperOptions struct {
 	SendAfter time.Duration
 	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
 	FailAfter time.Duration
-	// LostAfter is for how long the queue must have been empty, or how much later a message must be
-	// that was settled, for an earlier message to count as lost; default 5 min.
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
+	// another must have been sent that is settled, for the message to count as lost; default 5 min.
 	LostAfter time.Duration
 	Now       func() time.Time
 }
@@ -148,7 +157,7 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	if len(markers) == 0 {
 		return nil
 	}
-	requests, capacities, err := s.store.Guarded(ctx, markers)
+	guarded, err := s.store.Guarded(ctx, markers)
 	if err != nil {
 		return err
 	}
@@ -158,17 +167,18 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 		copies []Copy
 	)
 	for _, m := range markers {
-		r, found := requests[m.RequestID]
-		switch capacity, limited := capacities[m.EventID]; {
+		r, found := guarded.Requests[m.RequestID]
+		code, sentAt := guarded.settlement(&r)
+		switch {
 		case found && r.Status == "": // worker makes a dead letter of it
-		case !found || r.Status.Final() || m.Gen < r.Gen:
+		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			over = append(over, m)
-		case limited && r.EventType == asyncevent.FirstCome && capacity.Remaining == 0:
-			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), asyncevent.Rejected, asyncevent.RejectedCapacity))
+		case code != "":
+			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), asyncevent.Rejected, code))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
 		case m.QueuedAt == 0:
 			copies = append(copies, Copy{Request: r})
-		case s.lost(m, capacity):
+		case s.lost(m, sentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
 			copies = append(copies, Copy{Request: r, ID: uuid.NewString()})
 		}
@@ -178,6 +188,23 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	}
 	failed, refused := s.send(ctx, copies)
 	return errors.Join(refused, s.end(ctx, append(ends, failed...)))
+}
+
+// settlement returns the code by which a request can be rejected at once, since nothing is left or the
+// draw takes no more entries, and when the latest message of its group that was settled was sent.
+func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode, sentAt int64) {
+	if r.EventType == asyncevent.Lottery {
+		counter := g.Counters[asyncevent.MessageOf(r).Group()]
+		if counter.ClosedAt != 0 {
+			code = asyncevent.RejectedLate
+		}
+		return code, counter.SentAt
+	}
+	capacity, limited := g.Capacities[r.EventID]
+	if limited && capacity.Remaining == 0 {
+		code = asyncevent.RejectedCapacity
+	}
+	return code, capacity.SentAt
 }
 
 func (s *Sweeper) end(ctx context.Context, ends []asyncevent.Change) error {
@@ -207,12 +234,17 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.
 	return failed, refused
 }
 
-// lost reports that the queue cannot have the message any more.
-func (s *Sweeper) lost(m asyncevent.Marker, settled asyncevent.Capacity) bool {
-	if settled.SentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
+// lost reports that the queue cannot have the message any more. sentAt is that of the latest message of
+// its group that was settled.
+func (s *Sweeper) lost(m asyncevent.Marker, sentAt int64) bool {
+	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.emptySince.IsZero() && m.QueuedAt < s.emptySince.UnixMilli() && s.opts.Now().Sub(s.emptySince) >= s.opts.LostAfter
+	if s.emptySince.IsZero() {
+		return false
+	}
+	since := max(m.QueuedAt, s.emptySince.UnixMilli()) // the queue may have been empty all the time
+	return s.opts.Now().UnixMilli()-since >= s.opts.LostAfter.Milliseconds()
 }

@@ -27,13 +27,17 @@ type Admin struct {
 	ingestv1.UnimplementedIngestAdminServiceServer
 
 	promotions *request.PromotionService
+	draws      *request.Draws
+	exporter   *request.Exporter
 	operations Operations
 	now        func() time.Time
 }
 
 // NewAdmin serves operators.
-func NewAdmin(promotions *request.PromotionService, operations Operations, now func() time.Time) *Admin {
-	return &Admin{promotions: promotions, operations: operations, now: now}
+func NewAdmin(
+	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations Operations, now func() time.Time,
+) *Admin {
+	return &Admin{promotions: promotions, draws: draws, exporter: exporter, operations: operations, now: now}
 }
 
 // CreatePromotion implements IngestAdminService.
@@ -46,7 +50,7 @@ func (s *Admin) CreatePromotion(ctx context.Context, in *ingestv1.CreatePromotio
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.promotions.Create(ctx, toPromotion(in), key)
+	p, err := s.promotions.Create(ctx, toPromotion(in), toBeacon(in.GetBeacon()), key)
 	return s.answer(&p, err)
 }
 
@@ -108,7 +112,11 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 	if err != nil {
 		return nil, err
 	}
-	f := request.Filter{Status: asyncevent.Status(in.GetStatus()), ResultCode: asyncevent.ResultCode(in.GetResultCode())}
+	view, err := s.draws.View(ctx, &p)
+	if err != nil {
+		return nil, err
+	}
+	f := request.Filter{Status: asyncevent.Status(in.GetStatus()), ResultCode: asyncevent.ResultCode(in.GetResultCode()), View: view}
 	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, limitOf(in.GetLimit()))
 	if err != nil {
 		return nil, err
@@ -125,10 +133,11 @@ func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) 
 	if err != nil {
 		return nil, err
 	}
-	counts, err := s.operations.Figures(ctx, in.GetEventId())
+	stored, err := s.operations.Figures(ctx, in.GetEventId())
 	if err != nil {
 		return nil, err
 	}
+	counts := s.draws.Figures(&p, stored)
 	capacity, limited, err := s.operations.Capacity(ctx, in.GetEventId())
 	if err != nil {
 		return nil, err
@@ -141,8 +150,11 @@ func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) 
 			out.Results = append(out.Results, &ingestv1.ResultCount{ResultCode: string(code), Requests: n})
 		}
 	}
-	if limited {
+	switch {
+	case limited:
 		out.CapacityRemaining = &capacity.Remaining
+	case p.EventType == asyncevent.Lottery:
+		out.Entries = &counts.Entered
 	}
 	return out, nil
 }

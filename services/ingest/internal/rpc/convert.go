@@ -6,15 +6,43 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/services/ingest/internal/request"
 )
 
 func toPromotion(in *ingestv1.CreatePromotionRequest) asyncevent.Promotion {
-	return asyncevent.Promotion{
+	p := asyncevent.Promotion{
 		Title: in.GetTitle(), EventType: asyncevent.Type(in.GetEventType()), CapacityTotal: in.GetCapacityTotal(),
-		OpensAt: in.GetOpensAt().AsTime().UnixMilli(), ClosesAt: in.GetClosesAt().AsTime().UnixMilli(), Shards: max(1, int64(in.GetShards())),
+		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: max(1, int64(in.GetShards())),
+		LotteryCutoffAt: millis(in.GetLotteryCutoffAt()), AnnouncedAt: millis(in.GetAnnouncedAt()),
 	}
+	if p.EventType == asyncevent.Lottery && in.GetLotteryCutoffAt() == nil {
+		p.LotteryCutoffAt = p.ClosesAt
+	}
+	return p
+}
+
+func toBeacon(in *ingestv1.Beacon) *fairdraw.Beacon {
+	if in == nil {
+		return nil
+	}
+	b := &fairdraw.Beacon{Chain: beacon.Chain{
+		Scheme: in.GetScheme(), ChainHash: in.GetChainHash(), PublicKey: in.GetPublicKey(), Genesis: in.GetGenesis(), Period: in.GetPeriodSeconds(),
+	}, DelaySeconds: int64(fairdraw.DefaultDelay / time.Second)}
+	if in.DelaySeconds != nil {
+		b.DelaySeconds = in.GetDelaySeconds()
+	}
+	return b
+}
+
+// millis is 0 for an absent time.
+func millis(t *timestamppb.Timestamp) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.AsTime().UnixMilli()
 }
 
 func fromPromotion(p *asyncevent.Promotion, now int64) *ingestv1.Promotion {
@@ -28,7 +56,7 @@ func fromPromotion(p *asyncevent.Promotion, now int64) *ingestv1.Promotion {
 func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
 	return &ingestv1.Applied{
 		RequestId: a.Request.RequestID, Status: string(a.Request.Status), UiResult: string(a.Request.Status.UIResult()),
-		UiPhase: optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate,
+		UiPhase: optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate, Receipt: optional(a.Receipt),
 	}
 }
 

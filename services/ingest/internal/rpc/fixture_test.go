@@ -90,11 +90,21 @@ func (w *world) replica(t *testing.T, o options) replica {
 		o.load = store.Load
 	}
 	log := slog.New(slog.DiscardHandler)
-	promotions := request.NewPromotions(store, w.clock.Now)
-	service := request.NewService(promotions, store, sender, request.Options{Load: o.load, SendWait: time.Hour, Now: w.clock.Now})
+	keys := drawKeys(t).Keys
+	promotions := request.NewPromotions(store, request.PromotionOptions{
+		Keys: keys, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
+	})
+	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys)
+	service := request.NewService(promotions, store, sender, request.Options{
+		Load: o.load, SendWait: time.Hour, Receipts: receipts, Now: w.clock.Now,
+	})
+	users := rpc.New(rpc.Config{
+		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
+	})
+	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(store, draws, store), store, w.clock.Now)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
-		ingestv1.RegisterIngestServiceServer(r, rpc.New(service, promotions, store, w.clock.Now, log))
-		ingestv1.RegisterIngestAdminServiceServer(r, rpc.NewAdmin(promotions, store, w.clock.Now))
+		ingestv1.RegisterIngestServiceServer(r, users)
+		ingestv1.RegisterIngestAdminServiceServer(r, operators)
 	}, rpctest.WithDial(pkgrpc.WithTimeout(time.Hour)))
 	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute, Now: w.clock.Now,

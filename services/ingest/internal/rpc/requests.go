@@ -39,14 +39,29 @@ type Requests struct {
 
 	requests   *request.Service
 	promotions *request.PromotionService
+	draws      *request.Draws
+	receipts   *request.Receipts
 	queries    Queries
 	now        func() time.Time
 	log        *slog.Logger
 }
 
+// Config are the parts of Requests.
+type Config struct {
+	Requests   *request.Service
+	Promotions *request.PromotionService
+	Draws      *request.Draws
+	Receipts   *request.Receipts
+	Queries    Queries
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
 // New serves users.
-func New(requests *request.Service, promotions *request.PromotionService, queries Queries, now func() time.Time, log *slog.Logger) *Requests {
-	return &Requests{requests: requests, promotions: promotions, queries: queries, now: now, log: log}
+func New(c Config) *Requests {
+	return &Requests{
+		requests: c.Requests, promotions: c.Promotions, draws: c.Draws, receipts: c.Receipts, queries: c.Queries, now: c.Now, log: c.Log,
+	}
 }
 
 func (s *Requests) millis() int64 { return s.now().UnixMilli() }
@@ -103,7 +118,16 @@ func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.A
 		sum := sha256.Sum256([]byte(key.Key))
 		a.KeyHash = hex.EncodeToString(sum[:])
 	}
-	return s.requests.Apply(ctx, a)
+	applied, err := s.requests.Apply(ctx, a)
+	if err != nil {
+		return applied, err
+	}
+	shown, err := s.draws.Show(ctx, applied.Request)
+	if err != nil {
+		return applied, err
+	}
+	applied.Request = shown[0]
+	return applied, nil
 }
 
 // GetMyRequest implements IngestService.
@@ -116,7 +140,26 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	if err != nil {
 		return nil, err
 	}
-	return fromRequest(&r, s.millis(), false), nil
+	return s.answer(ctx, &r, false)
+}
+
+// answer shows a request with its receipt.
+func (s *Requests) answer(ctx context.Context, r *asyncevent.Request, operator bool) (*ingestv1.EventRequest, error) {
+	storedBy := s.millis()
+	shown, err := s.draws.Show(ctx, *r)
+	if err != nil {
+		return nil, err
+	}
+	out := fromRequest(&shown[0], s.millis(), operator)
+	if r.EventType != asyncevent.Lottery {
+		return out, nil
+	}
+	p, err := s.promotions.Get(ctx, r.EventID)
+	if err != nil {
+		return nil, err
+	}
+	out.Receipt = optional(s.receipts.Of(&p, r, storedBy))
+	return out, nil
 }
 
 // ListMyRequests implements IngestService.
@@ -133,6 +176,9 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	if err != nil {
 		return nil, err
 	}
+	if page, err = s.draws.Show(ctx, page...); err != nil {
+		return nil, err
+	}
 	return fromPage(page, next, s.millis(), false), nil
 }
 
@@ -142,7 +188,7 @@ func (s *Requests) GetRequest(ctx context.Context, in *ingestv1.GetRequestReques
 	if err != nil {
 		return nil, err
 	}
-	return fromRequest(&r, s.millis(), operator), nil
+	return s.answer(ctx, &r, operator)
 }
 
 // GetTimeline implements IngestService.
@@ -156,7 +202,7 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 		return nil, err
 	}
 	out := &ingestv1.Timeline{}
-	for _, l := range logs {
+	for _, l := range s.draws.Timeline(&r, logs) {
 		out.Items = append(out.Items, &ingestv1.StatusChange{FromStatus: string(l.From), ToStatus: string(l.To), OccurredAt: l.OccurredAt})
 	}
 	return out, nil

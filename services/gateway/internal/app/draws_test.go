@@ -1,0 +1,115 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// The parts of a draw are one document, which is read once for all who ask at the same time.
+func TestDrawDocument(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodGet, "/api/v1/draws/calm", "", nil)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	doc := jsonOf(t, rec)
+	require.Equal(t, []any{"a", "b", "c"}, doc["winners"])
+	require.Equal(t, "SETTLED", doc["phase"])
+	require.Len(t, doc["excluded"], 1)
+	require.Equal(t, "public, max-age=0, s-maxage=1", rec.Header().Get("Cache-Control"))
+	again := w.do(http.MethodGet, "/api/v1/draws/calm", "", credentials{"If-None-Match": rec.Header().Get("ETag")})
+	require.Equal(t, http.StatusNotModified, again.Code)
+	require.Len(t, w.ingest.of("GetDraw"), 1)
+
+	rec = w.do(http.MethodGet, "/api/v1/draws/absent", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "DRAW_NOT_FOUND", problemOf(t, rec)["code"])
+}
+
+func TestDrawEntries(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	file := drawEntries()
+	get := func(c credentials) *httptest.ResponseRecorder {
+		t.Helper()
+		return w.do(http.MethodGet, "/api/v1/draws/calm/entries", "", c)
+	}
+	rec := get(nil)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, file, rec.Body.Bytes())
+	require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
+	require.Equal(t, `"entries1"`, rec.Header().Get("ETag"))
+	require.Equal(t, "public, max-age=86400, immutable", rec.Header().Get("Cache-Control"))
+	require.Equal(t, http.StatusNotModified, get(credentials{"If-None-Match": `"entries1"`}).Code)
+
+	for header, want := range map[string][]byte{"bytes=16-31": file[16:32], "bytes=1590-": file[1590:], "bytes=-16": file[len(file)-16:]} {
+		rec := get(credentials{"Range": header})
+		require.Equal(t, http.StatusPartialContent, rec.Code, header)
+		require.Equal(t, want, rec.Body.Bytes(), header)
+	}
+	rec = get(credentials{"Range": "bytes=16-31", "If-Range": `"entries1"`})
+	require.Equal(t, http.StatusPartialContent, rec.Code)
+	require.Equal(t, http.StatusOK, get(credentials{"Range": "bytes=16-31", "If-Range": `"other"`}).Code)
+	require.Equal(t, file, get(credentials{"Range": "bytes=0-1,4-5"}).Body.Bytes(), "several ranges would be several calls")
+	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, get(credentials{"Range": "bytes=1600-"}).Code)
+
+	rec = w.do(http.MethodGet, "/api/v1/draws/absent/entries", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
+}
+
+// A client notices that the entries or the winners ended early.
+func TestStreamsThatBreakOff(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.ingest.cut.Store(true)
+	server := httptest.NewServer(w.gateway.Handler)
+	t.Cleanup(server.Close)
+	for path, who := range map[string]credentials{"/api/v1/draws/calm/entries": nil, "/api/v1/admin/promotions/calm/winners.csv": w.session("operator", "admin")} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		for name, value := range who {
+			r.Header.Set(name, value)
+		}
+		answer, err := server.Client().Do(r)
+		if err != nil { // nothing was sent before the end
+			continue
+		}
+		_, err = io.ReadAll(answer.Body)
+		require.Error(t, err, path)
+		require.NoError(t, answer.Body.Close())
+	}
+}
+
+func TestWinnersAreForOperators(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session("operator", "admin")
+	path := "/api/v1/admin/promotions/calm/winners.csv"
+	rec := w.do(http.MethodGet, path, "", admin)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "rank,requestId,userId\r\n1,"+requestID+",alice\r\n", rec.Body.String())
+	require.Equal(t, "text/csv; charset=utf-8", rec.Header().Get("Content-Type"))
+	require.Equal(t, `attachment; filename="winners-calm.csv"`, rec.Header().Get("Content-Disposition"))
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	sent, _ := w.ingest.of("ExportWinners")[0].msg.(*ingestv1.ExportWinnersRequest)
+	require.Equal(t, "operator", sent.GetCaller().GetUserId())
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code)
+	rec = w.do(http.MethodGet, "/api/v1/admin/promotions/absent/winners.csv", "", admin)
+	require.Equal(t, http.StatusConflict, rec.Code)
+	require.Equal(t, "ANNOUNCEMENT_EARLY", problemOf(t, rec)["code"])
+}
+
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodDelete, "/api/v1/requests/"+requestID, "", w.session(alice))
+	require.Equal(t, http.StatusNoContent, rec.Code, "%s", rec.Body)
+	require.Equal(t, alice, w.ingest.of("WithdrawRequest")[0].caller.GetUserId())
+	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodDelete, "/api/v1/requests/"+requestID, "", nil).Code)
+}

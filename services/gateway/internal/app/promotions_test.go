@@ -1,0 +1,108 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+)
+
+// An application is accepted with the place of its status; the body is that of ingest.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	apply := func() (*http.Response, map[string]any) {
+		t.Helper()
+		rec := w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", w.session(alice).with("Idempotency-Key", "key-1"))
+		require.Equal(t, http.StatusAccepted, rec.Code, "%s", rec.Body)
+		require.Equal(t, "/api/v1/requests/"+requestID, rec.Header().Get("Location"))
+		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+		return rec.Result(), jsonOf(t, rec)
+	}
+	first, body := apply()
+	require.Equal(t, "2", first.Header.Get("Retry-After"))
+	require.Equal(t, map[string]any{"requestId": requestID, "status": "QUEUED", "uiResult": "PENDING", "duplicate": false}, body)
+	sent, _ := w.ingest.of("Apply")[0].msg.(*ingestv1.ApplyItem)
+	require.Equal(t, calm, sent.GetEventId())
+	require.Equal(t, alice, sent.GetCaller().GetUserId())
+	require.Equal(t, "key-1", sent.GetCaller().GetIdempotencyKey())
+
+	w.ingest.applied.Store(&ingestv1.Applied{
+		RequestId: requestID, Status: "QUEUED", UiResult: "PENDING", UiPhase: new("COLLECTING"), Duplicate: true, Receipt: new("receipt"),
+	})
+	lottery, body := apply()
+	require.Equal(t, "30", lottery.Header.Get("Retry-After"))
+	require.Equal(t, map[string]any{
+		"requestId": requestID, "status": "QUEUED", "uiResult": "PENDING", "uiPhase": "COLLECTING", "duplicate": true, "receipt": "receipt",
+	}, body)
+
+	rec := w.do(http.MethodPost, "/api/promotions/absent/requests", "", w.session(alice).with("Accept-Language", "ko"))
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "PROMOTION_NOT_FOUND", problemOf(t, rec)["code"])
+	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", nil).Code)
+}
+
+// While the waiting room of a promotion is active, applying requires its token; reading does not.
+func TestWaitingRoomOfAPromotion(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	path := "/api/v1/promotions/busy/requests"
+	rec := w.do(http.MethodPost, path, "", w.session(alice))
+	require.Equal(t, http.StatusForbidden, rec.Code)
+	require.Equal(t, "/vwr/busy", problemOf(t, rec)["redirectTo"])
+	visitor := tier1Credentials(w, w.tier1, round, busy, w.now())
+	require.Equal(t, http.StatusAccepted, w.do(http.MethodPost, path, "", w.session(alice).with("Cookie", visitor["Cookie"])).Code)
+	for _, path := range []string{"/api/v1/promotions/busy", "/api/v1/promotions/busy/me"} {
+		require.Equal(t, http.StatusOK, w.do(http.MethodGet, path, "", w.session(alice)).Code, path)
+	}
+}
+
+// Operators reach ingest and worker, others do not.
+func TestOperatorsOfPromotions(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session("operator", "admin")
+	for _, r := range w.gateway.Routes() {
+		if r.RPC == ingestv1.IngestAdminService_CreatePromotion_FullMethodName {
+			rec := w.do(r.Method, r.Pattern, bodyFor(r, calm), admin.with("Idempotency-Key", "key-1"))
+			require.Equal(t, http.StatusCreated, rec.Code, "%s", rec.Body)
+			require.Equal(t, "key-1", w.ingest.of("CreatePromotion")[0].caller.GetIdempotencyKey())
+			require.Equal(t, http.StatusForbidden, w.do(r.Method, r.Pattern, bodyFor(r, calm), w.session(alice)).Code)
+		}
+	}
+	rec := w.do(http.MethodGet, "/api/v1/admin/promotions/calm/requests?status=REJECTED&resultCode=REJECTED_CAPACITY&limit=5", "", admin)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	list, _ := w.ingest.of("ListRequests")[0].msg.(*ingestv1.ListRequestsRequest)
+	require.Equal(t, "REJECTED", list.GetStatus())
+	require.Equal(t, "REJECTED_CAPACITY", list.GetResultCode())
+	require.Equal(t, calm, list.GetEventId())
+
+	one := "/api/v1/admin/requests/" + requestID
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, one, "", admin).Code)
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, one, "", w.session(alice)).Code, "also one's own: operators' paths are theirs")
+
+	rec = w.do(http.MethodPost, "/api/v1/admin/dlq/requests/redrive", `{"ids":["`+requestID+`"]}`, admin)
+	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
+	redrive, _ := w.worker.of("RedriveRequests")[0].msg.(*workerv1.RedriveRequestsRequest)
+	require.Equal(t, []string{requestID}, redrive.GetIds())
+	require.Equal(t, "operator", w.worker.of("RedriveRequests")[0].caller.GetUserId())
+}
+
+// Without ingest the routes do not exist, and the reference does not list them.
+func TestWithoutPromotions(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, withoutPromotions)
+	admin := w.session(alice, "admin")
+	for path, method := range map[string]string{
+		"/api/v1/promotions": http.MethodGet, "/api/v1/promotions/calm": http.MethodGet, "/api/v1/promotions/calm/requests": http.MethodPost,
+		"/api/v1/my/requests": http.MethodGet, "/api/v1/requests/" + requestID: http.MethodGet, "/api/v1/admin/dlq/requests": http.MethodGet,
+	} {
+		rec := w.do(method, path, "", admin)
+		require.Equal(t, http.StatusNotFound, rec.Code, path)
+		require.Equal(t, "NOT_FOUND", problemOf(t, rec)["code"], path)
+	}
+	require.NotContains(t, w.do(http.MethodGet, "/docs/openapi.json", "", nil).Body.String(), "/promotions")
+}

@@ -1,0 +1,204 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/edge"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+const (
+	// drawTTL is how much older than ingest's answer a draw may be. At an announcement everybody
+	// reads it.
+	drawTTL = time.Second
+	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
+	maxDrawBytes = 64 << 20
+)
+
+// entriesCache lets caches keep the file of the entries: it never changes once it is public.
+var entriesCache = []string{"public, max-age=86400, immutable"}
+
+// Draws serves what is public of lotteries, and the winners to operators.
+type Draws struct {
+	ingest ingestv1.IngestServiceClient
+	admin  ingestv1.IngestAdminServiceClient
+	cached *otter.Cache[string, publicEvent]
+	reads  *batch.Coalescer[eventRead, publicEvent]
+}
+
+// NewDraws makes the handlers of draws.
+func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminServiceClient) (*Draws, error) {
+	cached, err := otter.New(&otter.Options[string, publicEvent]{
+		MaximumWeight: maxDrawBytes, Weigher: func(_ string, d publicEvent) uint32 { return uint32(min(len(d.body), maxDrawBytes)) }, //nolint:gosec // bounded
+		ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](drawTTL),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &Draws{ingest: ingest, admin: admin, cached: cached}
+	h.reads = newSharedRead(h.read)
+	return h, nil
+}
+
+// Document responds with the public state of a draw, or with 304 if the client has this version.
+func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	id := q.Param("event_id")
+	d, ok := h.cached.GetIfPresent(id)
+	if !ok {
+		var err error
+		if d, err = h.reads.Do(r.Context(), eventRead{id, q.Caller()}); err != nil {
+			return err
+		}
+	}
+	writeTagged(w, q.Header, d.etag, shared, d.body)
+	return nil
+}
+
+// read asks ingest for all requests that share a call, and joins the parts of the answer.
+func (h *Draws) read(ctx context.Context, event string) (publicEvent, error) {
+	parts, err := h.ingest.GetDraw(ctx, &ingestv1.GetDrawRequest{EventId: event})
+	if err != nil {
+		return publicEvent{}, err
+	}
+	draw := &ingestv1.Draw{}
+	for {
+		part, err := parts.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return publicEvent{}, err
+		}
+		proto.Merge(draw, part)
+	}
+	body, err := wire.Marshal(draw)
+	if err != nil {
+		return publicEvent{}, err
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(body) // never fails
+	d := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: body}
+	h.cached.Set(event, d)
+	return d, nil
+}
+
+// Entries responds with the file of the entries or a range of it.
+func (h *Draws) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	ctx, cancel := context.WithCancel(r.Context()) // ends streams of which a part was read
+	defer cancel()
+	f := &entriesFile{open: func(offset, size int64) (entriesStream, error) {
+		return h.ingest.GetDrawEntries(ctx, &ingestv1.GetDrawEntriesRequest{EventId: q.Param("event_id"), Offset: offset, Size: size})
+	}}
+	head, err := f.open(0, 1)
+	if err != nil {
+		return err
+	}
+	first, err := head.Recv()
+	if err != nil {
+		return err
+	}
+	f.total = first.GetTotal()
+	w.Header().Set("Etag", quoted(first.GetEtag(), ""))
+	w.Header().Set("Content-Type", bitmapType)
+	w.Header()["Cache-Control"] = entriesCache
+	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
+}
+
+type entriesStream = grpc.ServerStreamingClient[ingestv1.DrawEntries]
+
+// entriesFile reads the file of the entries through ingest; a stream begins where the file is read
+// first after a Seek.
+type entriesFile struct {
+	open      func(offset, size int64) (entriesStream, error)
+	total, at int64
+	stream    entriesStream
+	part      []byte
+}
+
+// Seek implements io.Seeker.
+func (f *entriesFile) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.at
+	case io.SeekEnd:
+		offset += f.total
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning of the entries")
+	}
+	f.at, f.stream, f.part = offset, nil, nil
+	return offset, nil
+}
+
+// Read implements io.Reader. A file that ends early is an error, so that the client notices it.
+func (f *entriesFile) Read(p []byte) (int, error) {
+	if f.at >= f.total {
+		return 0, io.EOF
+	}
+	for len(f.part) == 0 {
+		var err error
+		if f.stream == nil {
+			if f.stream, err = f.open(f.at, 0); err != nil {
+				return 0, err
+			}
+		}
+		next, err := f.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		f.part = next.GetIds()
+	}
+	n := copy(p, f.part)
+	f.part, f.at = f.part[n:], f.at+int64(n)
+	return n, nil
+}
+
+// Winners responds with the winners of a promotion as CSV.
+func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	parts, err := h.admin.ExportWinners(r.Context(), &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: event})
+	if err != nil {
+		return err
+	}
+	part, err := parts.Recv()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+event+`.csv"`) // its form needs no quoting
+	w.Header()["Cache-Control"] = noStore
+	for ; err == nil; part, err = parts.Recv() {
+		if _, err := w.Write(part.GetCsv()); err != nil {
+			return nil //nolint:nilerr // the client has disconnected
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		panic(http.ErrAbortHandler) // else a part of the list would look like all of it
+	}
+	return nil
+}
+
+// Close waits for the calls in flight.
+func (h *Draws) Close(ctx context.Context) error { return h.reads.Close(ctx) }

@@ -1,0 +1,170 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	// groupsAtOnce is how many groups of entries are read in parallel.
+	groupsAtOnce = 8
+	// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
+	winnersAtOnce = 10
+)
+
+var (
+	_ request.DrawStore   = (*Store)(nil)
+	_ request.WinnerStore = (*Store)(nil)
+)
+
+// Draw implements request.DrawStore.
+func (s *Store) Draw(ctx context.Context, eventID string) (asyncevent.Draw, error) {
+	items, err := s.Read(ctx, asyncevent.DrawKey(eventID))
+	if err != nil {
+		return asyncevent.Draw{}, unavailable(err)
+	}
+	d, err := asyncevent.DecodeDraw(eventID, items.Get(asyncevent.DrawKey(eventID)))
+	return d, unavailable(err)
+}
+
+// Entries implements request.DrawStore.
+func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, error) {
+	groups := asyncevent.LotteryGroups()
+	parts := make([]fairdraw.Pages, len(groups))
+	total := make([]int, len(groups))
+	work, reading := errgroup.WithContext(ctx)
+	work.SetLimit(groupsAtOnce)
+	for i, group := range groups {
+		work.Go(func() error {
+			ids, err := s.entriesOf(reading, asyncevent.EntryPartition(eventID, group))
+			parts[i], total[i] = once(ids), len(ids)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, unavailable(err)
+	}
+	size := 0
+	for _, n := range total {
+		size += n
+	}
+	entries := make(fairdraw.Entries, 0, size)
+	err := fairdraw.Merge(parts, func(id uuid.UUID) error {
+		entries = append(entries, id[:]...)
+		return nil
+	})
+	return entries, unavailable(err)
+}
+
+// once is a partition with one page.
+func once(ids fairdraw.Entries) fairdraw.Pages {
+	return func() (fairdraw.Entries, error) {
+		page := ids
+		ids = nil
+		return page, nil
+	}
+}
+
+// entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
+func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
+	err = s.each(ctx, pk, func(it dynamo.Item) error {
+		text, err := asyncevent.DecodeEntry(it)
+		if err != nil {
+			return err
+		}
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return fmt.Errorf("entry %q: %w", text, err)
+		}
+		ids = append(ids, id[:]...)
+		return nil
+	})
+	return ids, err
+}
+
+// each reads all pages of a partition.
+func (s *Store) each(ctx context.Context, pk string, visit func(dynamo.Item) error) error {
+	for after := ""; ; {
+		items, more, err := s.Query(ctx, asyncevent.Partition{PK: pk, After: after})
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			if err := visit(it); err != nil {
+				return err
+			}
+		}
+		if !more || len(items) == 0 {
+			return nil
+		}
+		last := dynamo.Reader{Item: items[len(items)-1]}
+		after = last.String(asyncevent.SK)
+	}
+}
+
+// Excluded implements request.DrawStore.
+func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
+	var all []fairdraw.Exclusion
+	err := s.each(ctx, asyncevent.ExcludedPartition(eventID), func(it dynamo.Item) error {
+		e, err := asyncevent.DecodeExcluded(it)
+		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
+		return err
+	})
+	return all, unavailable(err)
+}
+
+// Winners implements request.DrawStore.
+func (s *Store) Winners(ctx context.Context, d *asyncevent.Draw) ([]uuid.UUID, error) {
+	winners := make([]uuid.UUID, 0, d.WinnersCount)
+	for keys := range slices.Chunk(d.WinnersKeys(), winnersAtOnce) {
+		items, err := s.Read(ctx, keys...)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, key := range keys {
+			part, err := asyncevent.DecodeWinners(items.Get(key))
+			if err != nil {
+				return nil, unavailable(err)
+			}
+			winners = append(winners, part...)
+		}
+	}
+	if int64(len(winners)) != d.WinnersCount {
+		return nil, unavailable(fmt.Errorf("draw of %s: %d of %d winners", d.EventID, len(winners), d.WinnersCount))
+	}
+	return winners, nil
+}
+
+// Users implements request.WinnerStore.
+func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]string, error) {
+	keys := make([]dynamo.Item, len(requestIDs))
+	for i, id := range requestIDs {
+		keys[i] = asyncevent.RequestKey(id)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	users := make(map[string]string, len(items))
+	for i, id := range requestIDs {
+		it := items.Get(keys[i])
+		if it == nil || asyncevent.Expired(it, s.Millis()) {
+			continue
+		}
+		r, err := asyncevent.DecodeRequest(it)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		users[id] = r.UserID
+	}
+	return users, nil
+}

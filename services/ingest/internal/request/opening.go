@@ -1,0 +1,94 @@
+package request
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+)
+
+// errNoKeys means that the operator has configured no keys of draws.
+var errNoKeys = errors.New("no keys to open a draw with")
+
+// check returns what is wrong with the times of a promotion and the terms of its draw.
+func (s *PromotionService) check(p *asyncevent.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+	fields := checkTimes(p)
+	if p.EventType == asyncevent.Lottery {
+		return append(fields, s.checkLottery(p, beacon)...)
+	}
+	for _, of := range []struct {
+		path string
+		set  bool
+	}{{"lotteryCutoffAt", p.LotteryCutoffAt != 0}, {"announcedAt", p.AnnouncedAt != 0}, {"beacon", beacon != nil}} {
+		if of.set {
+			fields = append(fields, errs.Field{Path: of.path, Message: "is for lotteries only"})
+		}
+	}
+	return fields
+}
+
+func checkTimes(p *asyncevent.Promotion) []errs.Field {
+	switch {
+	case p.ClosesAt <= p.OpensAt:
+		return []errs.Field{{Path: "closesAt", Message: "must be after opensAt"}}
+	case p.ClosesAt-p.OpensAt > maxDuration.Milliseconds():
+		return []errs.Field{{Path: "closesAt", Message: "must be within a year of opensAt"}}
+	default:
+		return nil
+	}
+}
+
+func (s *PromotionService) checkLottery(p *asyncevent.Promotion, beacon *fairdraw.Beacon) []errs.Field {
+	var fields []errs.Field
+	if p.LotteryCutoffAt != p.ClosesAt {
+		fields = append(fields, errs.Field{Path: "lotteryCutoffAt", Message: "must be closesAt"})
+	}
+	if p.ClosesAt <= s.now().UnixMilli() {
+		fields = append(fields, errs.Field{Path: "closesAt", Message: "must be in the future"})
+	}
+	var delay time.Duration
+	if beacon != nil {
+		if err := beacon.Validate(); err != nil {
+			return append(fields, errs.Field{Path: "beacon", Message: err.Error()})
+		}
+		least, most := max(int64(s.opts.MinDelay/time.Second), beacon.Period), int64(maxDelay/time.Second)
+		if beacon.DelaySeconds < least || beacon.DelaySeconds > most {
+			return append(fields, errs.Field{Path: "beacon.delaySeconds", Message: fmt.Sprintf("must be %d–%d", least, most)})
+		}
+		delay = time.Duration(beacon.DelaySeconds) * time.Second
+	}
+	switch least := p.LotteryCutoffAt + (delay + s.opts.Lead).Milliseconds(); {
+	case p.AnnouncedAt < least:
+		earliest := time.UnixMilli(least).UTC().Format("2006-01-02T15:04:05.000Z")
+		fields = append(fields, errs.Field{Path: "announcedAt", Message: "must not be before " + earliest})
+	case p.AnnouncedAt-p.ClosesAt > maxDuration.Milliseconds():
+		fields = append(fields, errs.Field{Path: "announcedAt", Message: "must be within a year of closesAt"})
+	}
+	return fields
+}
+
+// open makes the terms of the draw, which never change again. The seed is not stored: it follows from
+// the operator's secret and the nonce.
+func (s *PromotionService) open(p *asyncevent.Promotion, beacon *fairdraw.Beacon) error {
+	keys, nonce := s.opts.Keys(), fairdraw.NewNonce()
+	kid := keys.Seeds.Current()
+	seed, ok := fairdraw.Seed(keys.Seeds, kid, p.EventID, nonce)
+	public := keys.Signing.Public(keys.Signing.Current())
+	if !ok || public == nil {
+		return errs.ErrUnavailable.Wrap(errNoKeys)
+	}
+	terms := fairdraw.Commitment{
+		Algorithm: fairdraw.AlgorithmDraw, EventID: p.EventID, Winners: int(p.CapacityTotal), CutoffAt: p.LotteryCutoffAt,
+		AnnouncedAt: p.AnnouncedAt, SigningKey: fairdraw.Hash(public), SeedHash: fairdraw.SeedHash(seed), SeedKID: kid, Beacon: beacon,
+	}
+	text, _, err := terms.Seal()
+	if err != nil {
+		return errs.ErrInvalidRequest.Wrap(err)
+	}
+	p.Commitment, p.SeedNonce = string(text), hex.EncodeToString(nonce[:])
+	return nil
+}

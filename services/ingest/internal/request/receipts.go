@@ -1,0 +1,82 @@
+package request
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/fairdraw"
+)
+
+// receiptGrace is how long after the cutoff a request may be known to be stored for a receipt. Later
+// ones may have missed the draw, which closes its entries half a minute after the cutoff: a receipt
+// for such a request would look like proof of fraud.
+const receiptGrace = 5 * time.Second
+
+// maxTerms bounds the terms that are kept in memory.
+const maxTerms = 1000
+
+// Receipts signs receipts of lottery requests. The same request always has the same receipt.
+type Receipts struct {
+	keys func() fairdraw.Keys
+
+	mu    sync.Mutex
+	terms map[string]*terms
+}
+
+// terms are what receipts need of a commitment.
+type terms struct {
+	commitment fairdraw.Commitment
+	hash       fairdraw.Hash
+}
+
+// NewReceipts signs with the keys in force.
+func NewReceipts(keys func() fairdraw.Keys) *Receipts {
+	return &Receipts{keys: keys, terms: map[string]*terms{}}
+}
+
+// Of returns the receipt of a request that was known to be stored at a time; empty for a request that
+// has none, and when the key that the commitment names is not configured.
+func (s *Receipts) Of(p *asyncevent.Promotion, r *asyncevent.Request, storedBy int64) string {
+	if p.EventType != asyncevent.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
+		return ""
+	}
+	if r.EnteredAt == 0 && storedBy > r.LotteryCutoffAt+receiptGrace.Milliseconds() {
+		return ""
+	}
+	t := s.termsOf(p)
+	id, err := uuid.Parse(r.RequestID)
+	if t == nil || err != nil {
+		return ""
+	}
+	keys := s.keys()
+	kid, ok := keys.Signing.KidOf(t.commitment.Public())
+	if !ok {
+		return ""
+	}
+	return fairdraw.Receipt{EventID: r.EventID, RequestID: id, At: r.RequestedAt, Commitment: t.hash}.Sign(keys.Signing, kid)
+}
+
+// termsOf parses a commitment once, which takes longer than to sign.
+func (s *Receipts) termsOf(p *asyncevent.Promotion) *terms {
+	s.mu.Lock()
+	t := s.terms[p.EventID]
+	s.mu.Unlock()
+	if t != nil {
+		return t
+	}
+	c, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+	if err != nil {
+		return nil
+	}
+	t = &terms{commitment: c, hash: hash}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.terms) >= maxTerms {
+		clear(s.terms)
+	}
+	s.terms[p.EventID] = t
+	return t
+}

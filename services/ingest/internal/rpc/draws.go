@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/rpc"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	// listPart is how many winners or exclusions a part of a draw has, and filePart how many bytes a part
+	// of a file: messages stay well below the limit of gRPC.
+	listPart = 20_000
+	filePart = 256 << 10
+)
+
+// WithdrawRequest implements IngestService.
+func (s *Requests) WithdrawRequest(ctx context.Context, in *ingestv1.WithdrawRequestRequest) (*emptypb.Empty, error) {
+	user, err := member(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.requests.Withdraw(ctx, in.GetRequestId(), user); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// GetDraw implements IngestService.
+func (s *Requests) GetDraw(in *ingestv1.GetDrawRequest, out grpc.ServerStreamingServer[ingestv1.Draw]) error {
+	d, err := s.draws.Document(out.Context(), in.GetEventId())
+	if err != nil {
+		return err
+	}
+	part := fromDocument(&d)
+	excluded, winners := d.Excluded, d.Winners
+	for {
+		n := min(len(excluded), listPart)
+		part.Excluded, excluded = fromExclusions(excluded[:n]), excluded[n:]
+		n = min(len(winners), listPart)
+		part.Winners, winners = winners[:n], winners[n:]
+		if err := out.Send(part); err != nil {
+			return err
+		}
+		if len(excluded) == 0 && len(winners) == 0 {
+			return nil
+		}
+		part = &ingestv1.Draw{}
+	}
+}
+
+func fromDocument(d *fairdraw.Document) *ingestv1.Draw {
+	out := &ingestv1.Draw{
+		EventId: d.EventID, Phase: string(d.Phase), Commitment: d.Commitment, CommitmentHash: d.CommitmentHash,
+		Seed: optional(d.Seed), VoidedAt: known(d.VoidedAt),
+	}
+	if d.Statement != nil {
+		out.Statement = &ingestv1.DrawStatement{Statement: d.Statement.Statement, Signature: d.Statement.Signature}
+	}
+	if d.Beacon != nil {
+		out.Beacon = &ingestv1.DrawRound{Round: d.Beacon.Round, Randomness: d.Beacon.Randomness, Signature: d.Beacon.Signature}
+	}
+	return out
+}
+
+func fromExclusions(excluded []fairdraw.Exclusion) []*ingestv1.DrawExclusion {
+	out := make([]*ingestv1.DrawExclusion, len(excluded))
+	for i, e := range excluded {
+		out[i] = &ingestv1.DrawExclusion{RequestId: e.RequestID, Reason: e.Reason}
+	}
+	return out
+}
+
+// GetDrawEntries implements IngestService.
+func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.ServerStreamingServer[ingestv1.DrawEntries]) error {
+	entries, err := s.draws.Entries(out.Context(), in.GetEventId())
+	if err != nil {
+		return err
+	}
+	file := []byte(entries.Entries)
+	part := &ingestv1.DrawEntries{Total: int64(len(file)), Etag: entries.ETag}
+	file = file[min(in.GetOffset(), int64(len(file))):]
+	if size := in.GetSize(); size > 0 && size < int64(len(file)) {
+		file = file[:size]
+	}
+	for {
+		n := min(len(file), filePart)
+		part.Ids, file = file[:n], file[n:]
+		if err := out.Send(part); err != nil || len(file) == 0 {
+			return err
+		}
+		part = &ingestv1.DrawEntries{}
+	}
+}
+
+// GetDrawProof implements IngestService.
+func (s *Requests) GetDrawProof(ctx context.Context, in *ingestv1.GetDrawProofRequest) (*ingestv1.DrawProof, error) {
+	proof, rank, err := s.draws.Proof(ctx, in.GetEventId(), in.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.DrawProof{Index: int64(proof.Index), Count: int64(proof.Count), Rank: known(int64(rank))}
+	for _, h := range proof.Path {
+		out.Path = append(out.Path, h.String())
+	}
+	return out, nil
+}
+
+// AnnouncePromotion implements IngestAdminService.
+func (s *Admin) AnnouncePromotion(ctx context.Context, in *ingestv1.AnnouncePromotionRequest) (*ingestv1.Promotion, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.draws.Announce(ctx, in.GetEventId())
+	return s.answer(&p, err)
+}
+
+// ExportWinners implements IngestAdminService.
+func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.ServerStreamingServer[ingestv1.WinnersPart]) error {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	lines := csv.NewWriter(&text)
+	send := func() error {
+		lines.Flush()
+		defer text.Reset()
+		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes())})
+	}
+	_ = lines.Write([]string{"rank", "requestId", "userId"}) // a buffer never fails
+	rank := 0
+	err := s.exporter.Winners(out.Context(), in.GetEventId(), func(page []request.Winner) error {
+		for _, w := range page {
+			rank++
+			_ = lines.Write([]string{strconv.Itoa(rank), w.RequestID, w.UserID})
+		}
+		return send()
+	})
+	if err != nil || rank > 0 {
+		return err
+	}
+	return send() // nobody has a place
+}

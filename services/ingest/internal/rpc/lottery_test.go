@@ -1,0 +1,232 @@
+package rpc_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/fairdraw/beacontest"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// Times of the lotteries in tests.
+var (
+	cutoff    = start.Add(time.Hour)
+	announced = cutoff.Add(12 * time.Minute)
+)
+
+func drawKeys(t *testing.T) *fairdraw.Keyring {
+	t.Helper()
+	keys, err := fairdraw.NewKeyring(fairdraw.KeyConfig{
+		DrawSecret:      config.Secret("s-1:0123456789abcdef0123456789abcdef"),
+		DrawSigningKeys: config.Secret("k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+	})
+	require.NoError(t, err)
+	return keys
+}
+
+func chain(t *testing.T) *beacontest.Beacon {
+	t.Helper()
+	b, err := beacontest.New([]byte("0123456789abcdef0123456789abcdef"), beacontest.Options{})
+	require.NoError(t, err)
+	return b
+}
+
+func lottery(t *testing.T) *ingestv1.CreatePromotionRequest {
+	t.Helper()
+	c := chain(t).Chain()
+	return &ingestv1.CreatePromotionRequest{
+		Caller: operator(), Title: "Tickets", EventType: "LOTTERY", CapacityTotal: 3,
+		OpensAt: timestamppb.New(start.Add(-time.Hour)), ClosesAt: timestamppb.New(cutoff), AnnouncedAt: timestamppb.New(announced),
+		Beacon: &ingestv1.Beacon{Scheme: c.Scheme, ChainHash: c.ChainHash, PublicKey: c.PublicKey, Genesis: c.Genesis, PeriodSeconds: c.Period},
+	}
+}
+
+// lottery creates one and returns its id.
+func (r replica) lottery(t *testing.T) string {
+	t.Helper()
+	p, err := r.admin.CreatePromotion(t.Context(), lottery(t))
+	require.NoError(t, err)
+	return p.GetEventId()
+}
+
+// document reads all parts of a draw.
+func (r replica) document(t *testing.T, event string) *fairdraw.Document {
+	t.Helper()
+	stream, err := r.GetDraw(t.Context(), &ingestv1.GetDrawRequest{EventId: event})
+	require.NoError(t, err)
+	d := &fairdraw.Document{}
+	for _, part := range received(t, stream) {
+		if part.GetEventId() != "" {
+			d.EventID, d.Phase, d.Commitment, d.CommitmentHash = part.GetEventId(), fairdraw.Phase(part.GetPhase()), part.GetCommitment(), part.GetCommitmentHash()
+			d.Seed, d.VoidedAt = part.GetSeed(), part.GetVoidedAt()
+		}
+		if s := part.GetStatement(); s != nil {
+			d.Statement = &fairdraw.SignedStatement{Statement: s.GetStatement(), Signature: s.GetSignature()}
+		}
+		if b := part.GetBeacon(); b != nil {
+			d.Beacon = &beacon.Round{Round: b.GetRound(), Randomness: b.GetRandomness(), Signature: b.GetSignature()}
+		}
+		for _, e := range part.GetExcluded() {
+			d.Excluded = append(d.Excluded, fairdraw.Exclusion{RequestID: e.GetRequestId(), Reason: e.GetReason()})
+		}
+		d.Winners = append(d.Winners, part.GetWinners()...)
+	}
+	return d
+}
+
+// entries reads a part of the file of entries.
+func (r replica) entries(t *testing.T, event string, offset, size int64) (ids []byte, total int64, etag string) {
+	t.Helper()
+	stream, err := r.GetDrawEntries(t.Context(), &ingestv1.GetDrawEntriesRequest{EventId: event, Offset: offset, Size: size})
+	require.NoError(t, err)
+	for i, part := range received(t, stream) {
+		if i == 0 {
+			total, etag = part.GetTotal(), part.GetEtag()
+		}
+		ids = append(ids, part.GetIds()...)
+	}
+	return ids, total, etag
+}
+
+func received[M any](t *testing.T, stream grpc.ServerStreamingClient[M]) []*M {
+	t.Helper()
+	all, err := collect(stream)
+	require.NoError(t, err)
+	return all
+}
+
+func collect[M any](stream grpc.ServerStreamingClient[M]) (all []*M, err error) {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+}
+
+// The rest of this file is what worker does.
+
+// enter settles a lottery request.
+func (r replica) enter(t *testing.T, id string) {
+	t.Helper()
+	require.NoError(t, r.tryEnter(t, id))
+}
+
+func (r replica) tryEnter(t *testing.T, id string) error {
+	t.Helper()
+	read := r.request(t, id)
+	tx := r.store.Begin()
+	tx.Change(0, read.Entered(r.store.Millis(), "7"))
+	return tx.Commit(t.Context())
+}
+
+func (r replica) closeCounters(t *testing.T, event string) {
+	t.Helper()
+	tx := r.store.Begin()
+	for _, group := range asyncevent.LotteryGroups() {
+		tx.Update(asyncevent.Shared, asyncevent.EntryCounterKey(event, group), asyncevent.CloseEntryCounter(r.store.Millis()), asyncevent.Condition{})
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+func (r replica) put(t *testing.T, d *asyncevent.Draw) {
+	t.Helper()
+	tx := r.store.Begin()
+	tx.Put(0, d.Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// root closes a draw and publishes its statement.
+func (r replica) root(t *testing.T, event string) *asyncevent.Draw {
+	t.Helper()
+	r.closeCounters(t, event)
+	p, err := r.store.Promotion(t.Context(), event)
+	require.NoError(t, err)
+	terms, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+	require.NoError(t, err)
+	entries, err := r.store.Entries(t.Context(), event)
+	require.NoError(t, err)
+	excluded, err := r.store.Excluded(t.Context(), event)
+	require.NoError(t, err)
+	statement, err := fairdraw.NewStatement(&terms, hash, entries.Root(), int64(entries.Len()), excluded, r.store.Now())
+	require.NoError(t, err)
+	text, err := statement.Text()
+	require.NoError(t, err)
+	signed, err := fairdraw.SignStatement(drawKeys(t).Keys().Signing, &terms, text)
+	require.NoError(t, err)
+	d := &asyncevent.Draw{EventID: event, Phase: asyncevent.DrawRoot, Statement: signed.Statement, Signature: signed.Signature}
+	r.put(t, d)
+	return d
+}
+
+// drawn decides a draw and stores the winners.
+func (r replica) drawn(t *testing.T, d *asyncevent.Draw) []uuid.UUID {
+	t.Helper()
+	p, err := r.store.Promotion(t.Context(), d.EventID)
+	require.NoError(t, err)
+	terms, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+	require.NoError(t, err)
+	statement, err := fairdraw.ParseStatement([]byte(d.Statement))
+	require.NoError(t, err)
+	round := chain(t).Round(statement.Round)
+	value, err := fairdraw.ParseHash(round.Randomness)
+	require.NoError(t, err)
+	entries, err := r.store.Entries(t.Context(), d.EventID)
+	require.NoError(t, err)
+	winners := fairdraw.Winners(fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:]), entries, terms.Winners)
+	d.Phase, d.Beacon, d.WinnersCount = asyncevent.DrawDrawn, &round, int64(len(winners))
+	tx := r.store.Begin()
+	for _, it := range d.WinnersItems(winners, p.EndsAt()) {
+		tx.Put(0, it, asyncevent.Condition{})
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	r.put(t, d)
+	return winners
+}
+
+func (r replica) seed(t *testing.T, p *asyncevent.Promotion, terms *fairdraw.Commitment) fairdraw.Hash {
+	t.Helper()
+	nonce, err := fairdraw.ParseNonce(p.SeedNonce)
+	require.NoError(t, err)
+	seed, ok := drawKeys(t).Keys().Seed(terms, nonce)
+	require.True(t, ok)
+	return seed
+}
+
+// announce publishes the seed.
+func (r replica) announce(t *testing.T, d *asyncevent.Draw) {
+	t.Helper()
+	p, err := r.store.Promotion(t.Context(), d.EventID)
+	require.NoError(t, err)
+	terms, _, err := fairdraw.ParseCommitment([]byte(p.Commitment))
+	require.NoError(t, err)
+	d.Seed = r.seed(t, &p, &terms).String()
+	r.put(t, d)
+}
+
+// give writes the result of an entry.
+func (r replica) give(t *testing.T, id string, status asyncevent.Status, code asyncevent.ResultCode) {
+	t.Helper()
+	read := r.request(t, id)
+	tx := r.store.Begin()
+	tx.Change(0, read.Ended(r.store.Millis(), status, code))
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+func reason(err error) string { return errs.From(err).Reason }
