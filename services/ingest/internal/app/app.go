@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
@@ -53,6 +54,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(sweeper))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/failpoint"
@@ -55,10 +56,13 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)
-	settler := settle.New(store, queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue), settle.Options{
+	requests, dead := queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue)
+	settler := settle.New(store, requests, dead, settle.Options{
 		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
 
 	keys, err := fairdraw.NewKeyring(cfg.Draw)
 	if err != nil {
@@ -75,7 +79,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log))
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithQueues(deadLetters(a, cfg, client, store, producer, log)))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))
 	})

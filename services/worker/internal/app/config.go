@@ -25,6 +25,9 @@ type Config struct {
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 	Draw        fairdraw.KeyConfig
 
+	// Admissions is the name of the queue of admissions that queue publishes, without the suffix .fifo;
+	// empty: they are not read.
+	Admissions string `env:"ADMISSIONS_QUEUE"`
 	// BeaconURLs are the relays of randomness beacons, asked in this order. What they answer is verified.
 	BeaconURLs []string `env:"BEACON_URLS, default=https://api.drand.sh,https://drand.cloudflare.com"`
 	// DrawAfter is the time from a lottery's cutoff to its draw. Less than 10s is for development only: a

@@ -46,6 +46,7 @@ type Admin struct {
 
 	store  Store
 	sender Sender
+	queues Queues
 	drawer Drawer
 	log    *slog.Logger
 }
@@ -53,6 +54,12 @@ type Admin struct {
 // NewAdmin serves operators.
 func NewAdmin(store Store, sender Sender, drawer Drawer, log *slog.Logger) *Admin {
 	return &Admin{store: store, sender: sender, drawer: drawer, log: log}
+}
+
+// WithQueues serves the dead letters of other queues too.
+func (s *Admin) WithQueues(q Queues) *Admin {
+	s.queues = q
+	return s
 }
 
 // ListDeadLetters implements WorkerAdminService.
