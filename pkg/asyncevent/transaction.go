@@ -295,6 +295,8 @@ type Partition struct {
 	// Descending reverses the order.
 	Descending bool
 	Limit      int32
+	// KeysOnly leaves out everything but the keys.
+	KeysOnly bool
 }
 
 // Query reads one page; more reports that there may be others.
@@ -314,6 +316,9 @@ func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table str
 	}
 	if p.After != "" {
 		in.ExclusiveStartKey = Key(p.PK, p.After)
+	}
+	if p.KeysOnly {
+		in.ProjectionExpression = aws.String(PK + ", " + SK)
 	}
 	if p.Limit > 0 {
 		in.Limit = &p.Limit
