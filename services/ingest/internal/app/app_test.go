@@ -37,7 +37,8 @@ func TestRun(t *testing.T) {
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
-		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
+		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute,
+		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
 	}
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)

@@ -72,8 +72,8 @@ type SweeperOptions struct {
 	SendAfter time.Duration
 	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
 	FailAfter time.Duration
-	// LostAfter is for how long the queue must have been empty, or how much later a message must be
-	// that was settled, for an earlier message to count as lost; default 5 min.
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
+	// another must have been sent that is settled, for the message to count as lost; default 5 min.
 	LostAfter time.Duration
 	Now       func() time.Time
 }
@@ -242,5 +242,9 @@ func (s *Sweeper) lost(m asyncevent.Marker, sentAt int64) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.emptySince.IsZero() && m.QueuedAt < s.emptySince.UnixMilli() && s.opts.Now().Sub(s.emptySince) >= s.opts.LostAfter
+	if s.emptySince.IsZero() {
+		return false
+	}
+	since := max(m.QueuedAt, s.emptySince.UnixMilli()) // the queue may have been empty all the time
+	return s.opts.Now().UnixMilli()-since >= s.opts.LostAfter.Milliseconds()
 }

@@ -297,6 +297,26 @@ func TestLostMessage(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
+// A message that the queue never showed is lost too, although the queue was empty before it.
+func TestMessageLostByAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	w.clock.Advance(time.Minute)
+	r.applied(t, event, "ann")
+	require.Len(t, w.bodies(t), 1, "gone before a sweep has seen it")
+	for range 4 {
+		w.clock.Advance(time.Minute)
+		require.NoError(t, r.sweeper.Sweep(t.Context()))
+	}
+	require.Empty(t, w.bodies(t), "empty for five minutes, but not since the message was sent")
+	w.clock.Advance(time.Minute)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	require.Len(t, w.bodies(t), 1)
+}
+
 // The message is lost too when one that was sent five minutes later has been settled.
 func TestMessageOvertaken(t *testing.T) {
 	t.Parallel()

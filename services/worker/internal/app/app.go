@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
@@ -26,7 +27,7 @@ import (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	return run(ctx, cfg, log, time.Now)
+	return run(ctx, cfg, log, failpoint.Now)
 }
 
 // run serves by a clock.
