@@ -138,17 +138,16 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	entries, withdrawn := 0, 0
 	for i, id := range ids {
 		r := a.request(t, id)
-		switch {
-		case r.ResultCode == asyncevent.RejectedWithdrawn:
+		if r.ResultCode == asyncevent.RejectedWithdrawn {
 			withdrawn++
 			require.Empty(t, refused[i])
 			require.Zero(t, r.EnteredAt)
-		default:
-			require.NotEmpty(t, refused[i])
-			require.False(t, r.Status.Final())
-			if r.EnteredAt != 0 {
-				entries++
-			}
+			continue
+		}
+		require.NotEmpty(t, refused[i])
+		require.False(t, r.Status.Final())
+		if r.EnteredAt != 0 {
+			entries++
 		}
 	}
 	counted, stored := w.entered(t)
