@@ -44,8 +44,9 @@ func TestPoisonedPromotions(t *testing.T) {
 		code   string
 		result string // once the cause is gone
 	}{
-		"refused by DynamoDB": {crowded, p.refuse, "SETTLE_FAILED", "REJECTED_CAPACITY"},
-		"kills the worker":    {roomy, p.killSettlers, "SUSPECTED", "SUCCESS"},
+		"refused, and others take all places": {crowded, p.refuse, "SETTLE_FAILED", "REJECTED_CAPACITY"},
+		"refused":                             {roomy, p.refuse, "SETTLE_FAILED", "SUCCESS"},
+		"kills the worker":                    {roomy, p.killSettlers, "SUSPECTED", "SUCCESS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.poisoned(t, tc.size, tc.does, tc.code, tc.result)
@@ -75,18 +76,21 @@ func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id str
 	require.Equal(t, min(size.places, size.applicants-1), got.Succeeded())
 	t.Logf("a dead letter after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
 
-	began = time.Now()
-	p.redrive(t, eventID, poison)
-	got = p.requireSettled(eventID)
-	require.Equal(t, "FAILED_WORKER", requestOf(t, got, poison).ResultCode, "the cause is still there")
-	require.Len(t, got.DeadLetters, 2)
+	began, redriven := time.Now(), int64(1)
+	if got.Remaining > 0 { // otherwise ingest may reject it before a worker has tried
+		redriven++
+		p.redrive(t, eventID, poison)
+		got = p.requireSettled(eventID)
+		require.Equal(t, "FAILED_WORKER", requestOf(t, got, poison).ResultCode, "the cause is still there")
+		require.Len(t, got.DeadLetters, 2)
+	}
 	p.DynamoDB().Use(nil)
 	p.redrive(t, eventID, poison)
 	r = requestOf(t, p.requireSettled(eventID), poison)
 	require.Equal(t, result, r.ResultCode)
-	require.EqualValues(t, 2, r.Gen)
+	require.Equal(t, redriven, r.Gen)
 	require.Less(t, time.Since(began), 5*time.Minute, "SQS recognises repeated messages for so long")
-	t.Logf("redriven twice and settled after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
+	t.Logf("redriven %d times and settled after %v, deaths %v", redriven, time.Since(began).Round(time.Millisecond), p.deaths)
 }
 
 // settles reports whether a call of worker settles a request.
