@@ -58,7 +58,7 @@ func TestPoisonedPromotions(t *testing.T) {
 func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id string) awsproxy.Rule, code, result string) {
 	t.Helper()
 	p.stopWorkers()
-	eventID := p.open(size)
+	eventID := p.open(size, 0)
 	var ids []string
 	for i := range size.applicants {
 		ids = append(ids, p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
@@ -172,7 +172,7 @@ func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	live, dead := p.limitReceives(5)
 	p.stopWorkers()
-	eventID := p.open(size)
+	eventID := p.open(size, 0)
 	for i := range size.applicants {
 		p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i))
 	}
