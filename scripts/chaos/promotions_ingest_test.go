@@ -51,7 +51,7 @@ func TestIngestDiesWhileAccepting(t *testing.T) {
 			require.Len(t, left.Requests, 1, point)
 			require.Equal(t, left.Requests[0].ID, id, "the second application finds the first one's request")
 		}
-		p.revive()
+		p.begin(replicaID{platform.Ingest, 0}, "")
 	}
 	for point, eventID := range events {
 		got := p.awaitQueued(eventID)
