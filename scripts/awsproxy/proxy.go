@@ -64,7 +64,7 @@ type Proxy struct {
 
 // New starts a proxy in front of a URL.
 func New(upstream string) (*Proxy, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // closed by Close
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
 	}

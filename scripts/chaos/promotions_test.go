@@ -116,11 +116,11 @@ func promotionOperator() *commonv1.Caller {
 	return &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 }
 
-// open creates a promotion without faults and returns its id.
-func (p *promotions) open(size promotionSize) (eventID string) {
+// open creates a promotion at a replica and returns its id.
+func (p *promotions) open(size promotionSize, replica int) (eventID string) {
 	p.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
-		got, err := p.operators[0].CreatePromotion(ctx, &ingestv1.CreatePromotionRequest{
+		got, err := p.operators[replica].CreatePromotion(ctx, &ingestv1.CreatePromotionRequest{
 			Caller: promotionOperator(), Title: "Chaos", EventType: "FIRST_COME", CapacityTotal: int64(size.places),
 			OpensAt: timestamppb.New(time.Now().Add(-time.Hour)), ClosesAt: timestamppb.New(time.Now().Add(time.Hour)),
 		})
@@ -299,7 +299,7 @@ func TestLargePromotionUnderFaults(t *testing.T) {
 
 func (p *promotions) disturbedRun(i int, size promotionSize) {
 	began := time.Now()
-	eventID := p.open(size)
+	eventID := p.open(size, 0)
 	before := maps.Clone(p.deaths)
 	p.DynamoDB().Use(p.storeFaults)
 	p.SQS().Use(p.queueFaults)
