@@ -25,7 +25,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ErrChanged: the draw has changed since it was read. Another process works on it.
+// ErrChanged means that the draw has changed since it was read. Another process works on it.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
 // Lottery is a promotion with the state of its draw.
