@@ -24,7 +24,7 @@ func (d *Demo) firstCome() map[string]any {
 // lotteryTerms are those of a lottery that closes after the window and is decided by the sandbox's
 // beacon.
 func (d *Demo) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
-	chain, err := chainOf(ctx, d.on.Wiring.BeaconURL())
+	chain, err := ChainOf(ctx, d.on.Wiring.BeaconURL())
 	if err != nil {
 		return nil, cutoff, err
 	}
@@ -40,8 +40,8 @@ func (d *Demo) lotteryTerms(ctx context.Context, window time.Duration) (terms ma
 	}, cutoff, nil
 }
 
-// chainOf reads which chain a beacon publishes.
-func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
+// ChainOf reads which chain the beacon at a URL publishes.
+func ChainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/info", nil)
