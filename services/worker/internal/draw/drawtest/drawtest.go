@@ -49,7 +49,17 @@ func KeyConfig(n byte) fairdraw.KeyConfig {
 // its terms.
 func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fairdraw.Commitment)) (event string) {
 	t.Helper()
-	event = ids.NewV7().String()
+	p := Promotion(t, ids.NewV7().String(), cutoff, change)
+	tx := store.Begin()
+	tx.Put(0, p.Item(), asyncevent.Absent())
+	tx.Put(0, asyncevent.OpenDrawItem(p.EventID), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+	return p.EventID
+}
+
+// Promotion is a lottery as Open stores it.
+func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdraw.Commitment)) asyncevent.Promotion {
+	t.Helper()
 	b, err := Beacon()
 	require.NoError(t, err)
 	keys, err := KeyConfig(1).Keys()
@@ -67,16 +77,11 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	}
 	text, _, err := c.Seal()
 	require.NoError(t, err)
-	p := asyncevent.Promotion{
+	return asyncevent.Promotion{
 		EventID: event, EventType: asyncevent.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
 		ClosesAt: c.CutoffAt, LotteryCutoffAt: c.CutoffAt, AnnouncedAt: c.AnnouncedAt, Shards: 1,
 		Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String(),
 	}
-	tx := store.Begin()
-	tx.Put(0, p.Item(), asyncevent.Absent())
-	tx.Put(0, asyncevent.OpenDrawItem(event), asyncevent.Absent())
-	require.NoError(t, tx.Commit(t.Context()))
-	return event
 }
 
 // Read reads a lottery.

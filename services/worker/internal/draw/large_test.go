@@ -1,0 +1,170 @@
+package draw_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/worker/internal/draw"
+	"urr.guru/services/worker/internal/draw/drawtest"
+)
+
+// memory is a store of one large lottery; entries are computed, not kept.
+type memory struct {
+	draw.Store // what is not used
+
+	mu      sync.Mutex
+	lottery draw.Lottery
+	entries int
+	winners []uuid.UUID
+
+	settled, won int
+	loserFirst   bool
+	largest      int
+}
+
+// entryID is the i-th of the sorted entries of all groups; groups take turns.
+func entryID(i int) (id uuid.UUID) {
+	id[6], id[8] = 0x70, 0x80
+	for b := range 4 {
+		id[12+b] = byte(i >> (8 * (3 - b)))
+	}
+	return id
+}
+
+const memoryPage = 5000
+
+func (*memory) Acquire(context.Context, string) (bool, error) { return true, nil }
+
+func (m *memory) OpenDraws(context.Context) ([]draw.Lottery, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return []draw.Lottery{m.lottery}, nil
+}
+
+func (m *memory) Advance(_ context.Context, before, after asyncevent.Draw) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lottery.Draw != before {
+		return draw.ErrChanged
+	}
+	m.lottery.Draw = after
+	return nil
+}
+
+func (*memory) Forget(context.Context, string) error                             { return nil }
+func (*memory) Unsettled(context.Context, string, int64) (bool, error)           { return false, nil }
+func (*memory) CloseGroup(context.Context, string, string) error                 { return nil }
+func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
+
+func (m *memory) Counted(context.Context, string) (map[string]int64, error) {
+	counted := map[string]int64{}
+	for i, g := range asyncevent.LotteryGroups() {
+		counted[g] = int64((m.entries - i + 63) / 64)
+	}
+	return counted, nil
+}
+
+func (m *memory) Entries(_ context.Context, _, group, after string) (page fairdraw.Entries, next string, err error) {
+	from := 0
+	if after != "" {
+		if _, err := fmt.Sscan(after, &from); err != nil {
+			return nil, "", err
+		}
+	}
+	first := slices.Index(asyncevent.LotteryGroups(), group)
+	for i := from; first+64*i < m.entries; i++ {
+		if i == from+memoryPage {
+			return page, fmt.Sprint(i), nil
+		}
+		id := entryID(first + 64*i)
+		page = append(page, id[:]...)
+	}
+	return page, "", nil
+}
+
+func (m *memory) PutWinners(_ context.Context, _ asyncevent.Draw, winners []uuid.UUID, _ int64) error {
+	m.winners = winners
+	return nil
+}
+
+func (m *memory) Winners(context.Context, asyncevent.Draw) ([]uuid.UUID, error) {
+	return m.winners, nil
+}
+
+func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, status asyncevent.Status, _ asyncevent.ResultCode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settled += len(entries)
+	m.largest = max(m.largest, len(entries))
+	if status == asyncevent.Succeeded {
+		m.won += len(entries)
+		m.loserFirst = m.loserFirst || m.settled > m.won
+	}
+	return nil
+}
+
+// large draws a lottery of n entries for a tenth as many places.
+func large(tb testing.TB, n int) *memory {
+	tb.Helper()
+	b, err := drawtest.Beacon()
+	require.NoError(tb, err)
+	clock := clocktest.New(cutoff)
+	p := drawtest.Promotion(tb, "large", cutoff, func(c *fairdraw.Commitment) { c.Winners = n / 10 })
+	m := &memory{entries: n, lottery: draw.Lottery{Promotion: p, Draw: asyncevent.Draw{EventID: "large", Phase: asyncevent.DrawOpen}}}
+	keys, err := fairdraw.NewKeyring(keyConfig(1))
+	require.NoError(tb, err)
+	drawer := draw.New(m, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
+	for _, at := range []time.Duration{after, round, announced} {
+		clock.Set(cutoff.Add(at))
+		require.NoError(tb, drawer.Pass(tb.Context()))
+	}
+	require.Equal(tb, asyncevent.DrawSettled, m.lottery.Draw.Phase)
+	require.Equal(tb, n/10, m.won)
+	require.Equal(tb, n, m.settled)
+	require.False(tb, m.loserFirst)
+	require.LessOrEqual(tb, m.largest, draw.MaxSettled)
+	return m
+}
+
+// A lottery of many pages is drawn as one of few entries: what is published verifies.
+func TestLargeDraw(t *testing.T) {
+	t.Parallel()
+	const n = 64*memoryPage + 1234
+	m := large(t, n)
+	d, err := m.lottery.Draw.Document(&m.lottery.Promotion)
+	require.NoError(t, err)
+	entries := make(fairdraw.Entries, 0, n*16)
+	for i := range n {
+		id := entryID(i)
+		entries = append(entries, id[:]...)
+	}
+	for _, id := range m.winners {
+		d.Winners = append(d.Winners, id.String())
+	}
+	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{})
+	require.NoError(t, err)
+	require.True(t, report.Complete)
+}
+
+// BenchmarkDraw1M is a whole draw of 1,000,000 entries for 100,000 places without its store.
+func BenchmarkDraw1M(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		large(b, 1_000_000)
+	}
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	b.ReportMetric(float64(u.Maxrss)/1024, "peak_MB")
+}
