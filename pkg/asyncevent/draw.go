@@ -10,10 +10,13 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// DrawPhase is how far a draw is; it only moves on.
+// DrawPhase is how far a draw is.
 //
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
 //	  └─────────┴─────────┴──▶ VOID (by an operator, before the round)
+//
+// It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to ROOT
+// and is decided anew. Nothing of the first decision was public.
 type DrawPhase string
 
 // The phases.
@@ -117,7 +120,7 @@ func (d *Draw) AsRead() Condition {
 		Values: dynamo.Item{":readPhase": dynamo.String(string(d.Phase))},
 	}
 	stored := d.Item()
-	for i, name := range []string{"statement", "signature", "beaconSignature", "seed", "settledAt"} {
+	for i, name := range []string{"statement", "signature", "beaconSignature", "zeroSeed", "seed", "settledAt"} {
 		at := fmt.Sprintf("#read%d", i)
 		c.Names[at] = name
 		if v, ok := stored[name]; ok {
@@ -129,6 +132,18 @@ func (d *Draw) AsRead() Condition {
 		}
 	}
 	return c
+}
+
+// Deciding is the round that decides, once the statement is public; 0 without a beacon.
+func (d *Draw) Deciding(terms *fairdraw.Commitment) (uint64, error) {
+	s, err := fairdraw.ParseStatement([]byte(d.Statement))
+	if err != nil || terms.Beacon == nil {
+		return 0, err
+	}
+	if d.ZeroSeed {
+		return terms.ZeroSeedRound(s.Round), nil
+	}
+	return s.Round, nil
 }
 
 // Public reports whether the signed statement, and so the lists of entries and exclusions, are public.

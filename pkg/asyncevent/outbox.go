@@ -3,6 +3,9 @@ package asyncevent
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -37,6 +40,14 @@ func AnnouncementOf(r *Request) Announcement {
 type Outbox struct {
 	Key  dynamo.Item
 	Rows []Announcement
+}
+
+// WrittenAt is when the transaction was written.
+func (o *Outbox) WrittenAt() time.Time {
+	d := dynamo.Reader{Item: o.Key}
+	ms, _, _ := strings.Cut(d.String(SK), "#")
+	at, _ := strconv.ParseInt(ms, 10, 64)
+	return time.UnixMilli(at)
 }
 
 // OutboxPartition is the partition key of the i-th partition of announcements.

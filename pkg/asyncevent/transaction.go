@@ -33,6 +33,8 @@ type Tx struct {
 	counts map[string]*Counts
 	rows   []Announcement
 	outbox int
+	// entered are the statuses in the logs of the transaction.
+	entered []Status
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusion
@@ -202,6 +204,7 @@ func AsRead(r *Request) Condition {
 func (t *Tx) log(owner int, c Change) {
 	for i := range c.Logs {
 		t.Put(owner, c.Logs[i].Item(), Condition{})
+		t.entered = append(t.entered, c.Logs[i].To)
 	}
 }
 
@@ -238,6 +241,9 @@ func (t *Tx) Commit(ctx context.Context) error {
 		checks := t.addExclusions()
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items})
 		if err == nil {
+			for _, s := range t.entered {
+				requestsTotal.WithLabelValues(string(s)).Inc()
+			}
 			return nil
 		}
 		canceled, ok := dynamo.Canceled(err)
@@ -295,6 +301,8 @@ type Partition struct {
 	// Descending reverses the order.
 	Descending bool
 	Limit      int32
+	// KeysOnly leaves out everything but the keys.
+	KeysOnly bool
 }
 
 // Query reads one page; more reports that there may be others.
@@ -314,6 +322,9 @@ func (p Partition) Query(ctx context.Context, client *dynamodb.Client, table str
 	}
 	if p.After != "" {
 		in.ExclusiveStartKey = Key(p.PK, p.After)
+	}
+	if p.KeysOnly {
+		in.ProjectionExpression = aws.String(PK + ", " + SK)
 	}
 	if p.Limit > 0 {
 		in.Limit = &p.Limit

@@ -12,11 +12,13 @@ type entryGroup struct{ event, group string }
 // groupChange is what a transaction changes of a group's counter.
 type groupChange struct{ entries, sentAt int64 }
 
-// exclusion is a write to the list of a lottery's excluded requests.
+// exclusion is a write to the list of a lottery's excluded requests, with what it requires.
 type exclusion struct {
-	event string
 	owner int
 	item  types.TransactWriteItem
+
+	key      dynamo.Item
+	required Condition
 }
 
 // lottery adds what follows from a step of a lottery request.
@@ -41,9 +43,14 @@ func (t *Tx) lottery(owner int, c Change) {
 	case after.EnteredAt != 0:
 	case after.Status.Final():
 		e := Excluded{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
-		t.exclusions = append(t.exclusions, exclusion{after.EventID, owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: e.Item()}}})
-	case before.Status.Final():
-		t.exclusions = append(t.exclusions, exclusion{after.EventID, owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}}})
+		t.exclusions = append(t.exclusions, exclusion{
+			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: e.Item()}}, DrawKey(after.EventID), Absent(),
+		})
+	case before.Status.Final(): // redriven: in a closed group it can only be late, so it stays excluded
+		t.exclusions = append(t.exclusions, exclusion{
+			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
+			EntryCounterKey(after.EventID, LotteryGroup(after.RequestID)), entryCounterOpen(),
+		})
 	}
 }
 
@@ -72,41 +79,41 @@ func (t *Tx) addGroups() {
 	}
 }
 
-// addExclusions adds the writes of exclusions, on the condition that no draw has listed them. It
-// returns the events by the index of that condition.
+// addExclusions adds the writes of exclusions with what they require: that no draw has listed them, and
+// of a deletion that the group is open. It returns the required items by their index.
 func (t *Tx) addExclusions() map[int]string {
 	checks := map[int]string{}
 	checked := map[string]bool{}
 	for _, e := range t.exclusions {
-		if !checked[e.event] {
-			checked[e.event] = true
-			checks[len(t.items)] = e.event
-			t.Check(Shared, DrawKey(e.event), Absent())
+		if name := keyText(e.key); !checked[name] {
+			checked[name] = true
+			checks[len(t.items)] = name
+			t.Check(Shared, e.key, e.required)
 		}
 		t.add(e.owner, e.item)
 	}
 	return checks
 }
 
-// dropExclusions leaves out the exclusions of events whose draw has listed them, which never ends. It
-// reports whether a cancelled transaction is to be sent again: nothing else was wrong with it.
+// dropExclusions leaves out the exclusions whose requirement did not hold, which it never does again.
+// It reports whether a cancelled transaction is to be sent again: nothing else was wrong with it.
 func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
-	listed := map[string]bool{}
+	final := map[string]bool{}
 	for i := range canceled.Reasons {
-		event, isCheck := checks[i]
+		name, isCheck := checks[i]
 		switch {
 		case isCheck && canceled.Failed(i):
-			listed[event] = true
+			final[name] = true
 		case canceled.Failed(i):
 			return false
 		}
 	}
-	if _, invalid := canceled.Invalid(); invalid || len(listed) == 0 {
+	if _, invalid := canceled.Invalid(); invalid || len(final) == 0 {
 		return false
 	}
 	var rest []exclusion
 	for _, e := range t.exclusions {
-		if !listed[e.event] {
+		if !final[keyText(e.key)] {
 			rest = append(rest, e)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/telemetry/metricstest"
 )
 
 func table(t *testing.T) (name string, client *dynamodb.Client) {
@@ -174,4 +175,31 @@ func TestConflictsAreRetried(t *testing.T) {
 	require.Equal(t, int64(4), calls.Load())
 	conflicts.Store(1 << 30)
 	require.True(t, dynamo.Contended(create()), "not forever")
+}
+
+// Committed changes of the status are counted, and only those. The test is not parallel, since all
+// tests share the counters.
+func TestStatusesAreCounted(t *testing.T) { //nolint:paralleltest // see above
+	table, client := table(t)
+	asyncevent.StartMetrics()
+	before := metricstest.ByLabel(t, "urr_requests_total", "status")
+	require.Len(t, before, 6, "all begin at 0")
+	commit := func(write func(*asyncevent.Tx)) error {
+		tx := asyncevent.NewTx(client, table, now)
+		write(tx)
+		return tx.Commit(t.Context())
+	}
+	r := asyncevent.NewRequest(promotion(), uuid.NewString(), "ann", now)
+	create := func(tx *asyncevent.Tx) { tx.Create(0, r.Created()) }
+	require.NoError(t, commit(create))
+	require.Error(t, commit(create), "it exists")
+	settled := func(tx *asyncevent.Tx) { tx.Change(0, r.Settled(now, asyncevent.Succeeded, asyncevent.Success, "1")) }
+	require.NoError(t, commit(settled))
+	require.Error(t, commit(settled), "it has changed")
+
+	moved := map[string]float64{}
+	for status, n := range metricstest.ByLabel(t, "urr_requests_total", "status") {
+		moved[status] = n - before[status]
+	}
+	require.Equal(t, map[string]float64{"RECEIVED": 1, "QUEUED": 1, "PROCESSING": 1, "SUCCEEDED": 1, "REJECTED": 0, "FAILED_FINAL": 0}, moved)
 }

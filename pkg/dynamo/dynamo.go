@@ -46,6 +46,7 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 			so.MaxAttempts = 3
 			so.MaxBackoff = 500 * time.Millisecond
 		})
+		o.APIOptions = append(o.APIOptions, watchClock)
 		// DynamoDB Local sends a checksum of 0 with every error, failed conditions included.
 		o.DisableValidateResponseChecksum = cfg.Endpoint != ""
 	}), nil

@@ -9,5 +9,7 @@
 //	sleep:5s    waits
 //	hold:/file  creates the file and waits until somebody removes it
 //
+//	skew:-5s    only of the point `clock`: the process's clock, Now, is that much ahead
+//
 // name@N=action acts at the Nth hit of the process only (from 1).
 package failpoint

@@ -52,6 +52,19 @@ func Err(name string) error {
 	return armed().err(name)
 }
 
+// clock is the point whose action moves the process's clock.
+const clock = "clock"
+
+// Now is the time by the process's clock, which a test may have set wrong.
+func Now() time.Time { return time.Now().Add(armed().skew()) }
+
+func (ps points) skew() time.Duration {
+	for _, p := range ps[clock] {
+		return p.wait
+	}
+	return 0
+}
+
 func (ps points) err(name string) error {
 	for _, p := range ps[name] {
 		if n := p.hits.Add(1); p.at != 0 && n != p.at {
@@ -123,6 +136,14 @@ func parsePoint(s string) (*point, error) {
 			return nil, fmt.Errorf("%q: after @ stands a whole number ≥ 1", s)
 		}
 		p.at = n
+	}
+	if skew, ok := strings.CutPrefix(action, "skew:"); ok || name == clock {
+		d, err := time.ParseDuration(skew)
+		if !ok || name != clock || counted || err != nil {
+			return nil, fmt.Errorf("%q: must be clock=skew:<duration>", s)
+		}
+		p.action, p.wait = "skew", d
+		return p, nil
 	}
 	if wait, ok := strings.CutPrefix(action, "sleep:"); ok {
 		d, err := time.ParseDuration(wait)

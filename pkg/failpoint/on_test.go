@@ -53,6 +53,11 @@ func TestActions(t *testing.T) {
 		"relative hold":    {env: "p=hold:file", code: 2},
 		"hold nowhere":     {env: "p=hold:/nowhere/file", code: 2},
 		"hit with error":   {env: "other=error", code: 2},
+		"wrong clock":      {env: "clock=skew:-5s", code: 0},
+		"no other skew":    {env: "p=skew:5s", code: 2},
+		"clock dies":       {env: "clock=exit", code: 2},
+		"bad skew":         {env: "clock=skew:much", code: 2},
+		"skew at third":    {env: "clock@3=skew:5s", code: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,4 +115,12 @@ func TestSleepsAsLongAsItIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestClockIsWrong(t *testing.T) {
+	t.Parallel()
+	all, err := parse("p=error;clock=skew:-5s")
+	require.NoError(t, err)
+	require.Equal(t, -5*time.Second, all.skew())
+	require.Zero(t, points{}.skew())
 }

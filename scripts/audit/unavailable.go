@@ -19,6 +19,7 @@ import (
 const (
 	redisStore    = "Redis"
 	kafkaStore    = "Kafka"
+	dynamoStore   = "DynamoDB"
 	providerStore = "the payment provider"
 )
 

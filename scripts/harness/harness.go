@@ -31,6 +31,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/platform"
 )
 
@@ -64,6 +65,9 @@ type Options struct {
 	Production bool
 	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
 	Links bool
+	// AWS puts proxies between the services and DynamoDB and SQS that understand the calls, for
+	// Platform.DynamoDB and Platform.SQS; there are no links to these two then.
+	AWS bool
 }
 
 // Platform is a running platform.
@@ -75,6 +79,8 @@ type Platform struct {
 	services  map[string]*Service
 	names     *names
 	links     map[string]*Link
+	dynamoDB  *awsproxy.Proxy // nil without Options.AWS
+	sqs       *awsproxy.Proxy
 	previous  string // the folder with the programs of Options.Previous
 	shared    bool
 	visitors  *atomic.Uint32 // the number of addresses in use
@@ -141,6 +147,11 @@ func (p *Platform) start(ctx context.Context) error {
 	defer cancel()
 	if p.names, err = serveNames(); err != nil {
 		return err
+	}
+	if p.opts.AWS {
+		if err := p.serveAWS(); err != nil {
+			return err
+		}
 	}
 	for _, s := range wanted {
 		if err := p.add(s); err != nil {
@@ -238,6 +249,7 @@ func (p *Platform) end() error {
 	for _, l := range p.links {
 		l.close()
 	}
+	p.closeAWS()
 	if p.names != nil {
 		p.names.close()
 	}
@@ -329,6 +341,9 @@ func (p *Platform) Always(name string, every time.Duration, check func(context.C
 func (p *Platform) env(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
 	env := append(p.testRun.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
+	if p.opts.AWS {
+		env = append(env, "AWS_ACCESS_KEY_ID="+awsCaller(svc.desc.Name, i))
+	}
 	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
 }
 
@@ -348,8 +363,12 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		}
 	}
 	w.RedisAddrs = []string{p.via(s, "redis", w.RedisAddrs[0])}
-	w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
-	w.SQSEndpoint = p.viaURL(s, "sqs", w.SQSEndpoint)
+	if p.opts.AWS {
+		w.DynamoDBEndpoint, w.SQSEndpoint = p.dynamoDB.URL(), p.sqs.URL()
+	} else {
+		w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
+		w.SQSEndpoint = p.viaURL(s, "sqs", w.SQSEndpoint)
+	}
 	w.SandboxURL = p.viaURL(s, platform.Sandbox, w.SandboxURL)
 	database := w.DatabaseURL
 	w.DatabaseURL = func(s platform.Service) string { return p.viaURL(s, "postgres", database(s)) }

@@ -186,9 +186,11 @@ func (w Wiring) own(env map[string]string, s Service) {
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
 		w.draws(env)
+		// Development does not wait for minutes. A root must still be public a minute before its round.
+		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
 		w.draws(env)
-		env["BEACON_URLS"] = w.BeaconURL()
+		env["BEACON_URLS"], env["WORKER_DRAW_AFTER"] = w.BeaconURL(), "5s"
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon

@@ -96,6 +96,11 @@ SQS_ENABLED: {{ .enabled | quote }}
 SQS_QUEUE_URL: {{ .queueURL | quote }}
 SQS_ENDPOINT: {{ .endpoint | quote }}
 {{- end }}
+{{- if hasKey .Values "requests" }}
+{{- $requests := include "urr-lib.block" (list . "requests") | fromYaml }}
+REQUESTS_QUEUE: {{ $requests.queue | default "" | quote }}
+SQS_ENDPOINT: {{ $requests.endpoint | default "" | quote }}
+{{- end }}
 {{- range $name, $queue := .Values.queues }}
 {{- $prefix := upper $name | replace "-" "_" }}
 {{ $prefix }}_QUEUE_URL: {{ $queue.queueURL | quote }}

@@ -153,6 +153,9 @@ true
 {{- with .Values.sqs -}}
 {{- if .enabled -}}{{- $queues = append $queues . -}}{{- end -}}
 {{- end -}}
+{{- if hasKey .Values "requests" -}}
+{{- $queues = append $queues (include "urr-lib.block" (list . "requests") | fromYaml) -}}
+{{- end -}}
 {{- $endpoints := list -}}
 {{- range $queues -}}{{- $endpoints = append $endpoints (.endpoint | default "") -}}{{- end -}}
 {{- if or (and (hasKey .Values "dynamodb") (not $dynamodb.endpoint)) (has "" $endpoints) -}}
@@ -172,6 +175,9 @@ true
 {{- if hasKey .Values "dynamodb" -}}
 {{- $places = append $places (include "urr-lib.block" (list . "dynamodb") | fromYaml).endpoint -}}
 {{- end -}}
+{{- if hasKey .Values "requests" -}}
+{{- $places = append $places (include "urr-lib.block" (list . "requests") | fromYaml).endpoint -}}
+{{- end -}}
 {{- with .Values.sqs -}}
 {{- if .enabled -}}{{- $places = append $places .endpoint -}}{{- end -}}
 {{- end -}}
@@ -185,7 +191,9 @@ true
 {{- if ne $peer.address "none" -}}{{- $places = append $places $peer.address -}}{{- end -}}
 {{- end -}}
 {{- range $value := .Values.config -}}
-{{- if regexMatch "^https?://" (toString $value) -}}{{- $places = append $places $value -}}{{- end -}}
+{{- range $text := ternary $value (list $value) (kindIs "slice" $value) -}}
+{{- if regexMatch "^https?://" (toString $text) -}}{{- $places = append $places $text -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- compact $places | toYaml -}}
 {{- end }}

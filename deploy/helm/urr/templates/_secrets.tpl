@@ -13,8 +13,8 @@ text. Only keys are generated; passwords come from the backends.
 {{- end -}}
 {{- range $variable, $ref := $values.secrets -}}
 {{- if and $ref.name (not (hasKey $made $ref.name)) -}}
-{{- /* Ticket codes are signed with an Ed25519 seed, all others with random text. */ -}}
-{{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (eq $variable "TICKET_CODE_KEY") -}}
+{{- /* Ed25519 keys are seeds, all others random text. */ -}}
+{{- $text := ternary (printf "1:%s" (randBytes 32)) (randAlphaNum 64) (has $variable (list "TICKET_CODE_KEY" "DRAW_SIGNING_KEYS")) -}}
 {{- $_ := set $made $ref.name (dict $ref.key $text) -}}
 {{- end -}}
 {{- end -}}

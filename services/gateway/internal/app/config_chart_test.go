@@ -17,7 +17,7 @@ func TestChartForDevelopment(t *testing.T) {
 	require.False(t, dev.SecureCookies)
 	for name, addr := range map[string]string{
 		"vwr": dev.VWR.Addr, "queue": dev.Queue.Addr, "ticket": dev.Ticket.Addr, "payment": dev.Payment.Addr, "stats": dev.Stats.Addr,
-		"reward": dev.Reward.Addr,
+		"reward": dev.Reward.Addr, "ingest": dev.Ingest.Addr, "worker": dev.Worker.Addr,
 	} {
 		require.Equal(t, "dns:///urr-"+name+"-headless:9000", addr)
 	}

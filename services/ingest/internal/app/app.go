@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
 	pkgsqs "urr.guru/pkg/sqs"
@@ -17,9 +18,6 @@ import (
 	"urr.guru/services/ingest/internal/rpc"
 	"urr.guru/services/ingest/internal/sqs"
 )
-
-// lostAfter is five minutes, for which SQS recognises repeated messages.
-const lostAfter = 5 * time.Minute
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
@@ -35,8 +33,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("sqs: %w", err)
 	}
-	store := dynamo.New(db, cfg.Dynamo, time.Now)
-	sender := sqs.New(queue.New(client, cfg.Queue), store, time.Now)
+	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, failpoint.Now)
 	// Applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
@@ -46,26 +44,28 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	promotions := request.NewPromotions(store, request.PromotionOptions{
-		Keys: keys.Keys, MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: time.Now,
+		Keys: keys.Keys, MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: failpoint.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, time.Now), request.NewReceipts(keys.Keys)
+	draws, receipts := request.NewDraws(promotions, store, failpoint.Now), request.NewReceipts(keys.Keys)
 	requests := request.NewService(promotions, store, sender, request.Options{
-		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: time.Now,
+		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
 	})
 	sweeper := request.NewSweeper(store, sender, request.SweeperOptions{
-		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: lostAfter, Now: time.Now,
+		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
 	}, log)
 	a.Go("sweeper", sweeper.Run)
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(sweeper))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
 	ingestv1.RegisterIngestServiceServer(server, rpc.New(rpc.Config{
-		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: time.Now, Log: log,
+		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: failpoint.Now, Log: log,
 	}))
 	exporter := request.NewExporter(store, draws, store)
-	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, time.Now))
+	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, failpoint.Now))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		if err := keys.Rekey(next.Draw); err != nil {
 			return err

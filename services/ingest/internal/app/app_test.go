@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -37,7 +38,8 @@ func TestRun(t *testing.T) {
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
-		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
+		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute,
+		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey},
 	}
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)
@@ -64,6 +66,10 @@ func TestRun(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.NotEmpty(t, out.GetResults()[0].GetApplied().GetRequestId())
+	waittest.Until(t, func() bool {
+		at, _ := metricstest.Value(t, "urr_requests_swept_timestamp_seconds", nil)
+		return at > 0
+	}, "the sweeper is watched")
 	stop()
 	require.NoError(t, <-done)
 

@@ -30,6 +30,9 @@ type Config struct {
 	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
 	// FailAfter is the age from which a request that the queue does not take fails.
 	FailAfter time.Duration `env:"INGEST_FAIL_AFTER, default=10m" min:"1s" max:"24h"`
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
+	// another must have been sent that is settled, for the message to count as lost and be sent again.
+	LostAfter time.Duration `env:"INGEST_LOST_AFTER, default=5m" min:"1s" max:"24h"`
 	// DrawMinDelay is the shortest delay of a beacon after a lottery's cutoff. Less than 2m is for
 	// development only: fewer people can save the statement of the entries before the value is known.
 	DrawMinDelay time.Duration `env:"INGEST_DRAW_MIN_DELAY, default=2m" min:"1s" max:"1h"`

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// keptOverhead is what an entry takes beside its value.
+const keptOverhead = 200
+
 // loadTimeout bounds the load of a value. A caller that leaves earlier does not end it, since the
 // others wait for it too.
 const loadTimeout = time.Minute
@@ -29,7 +32,7 @@ type kept[V any] struct {
 	loading sync.Mutex // one loads at a time
 	loaded  bool
 	value   V
-	size    int64
+	size    int64 // 0 until it is loaded
 }
 
 // NewKept keeps values of at most most bytes together; one larger value is kept alone.
@@ -76,8 +79,8 @@ func (c *Kept[V]) account(e *kept[V], size int64) {
 	if at := c.entries[e.id]; at == nil || of[V](at) != e {
 		return // dropped meanwhile
 	}
-	e.size = size
-	c.total += size
+	e.size = size + keptOverhead
+	c.total += e.size
 	for at := c.recent.Back(); at != nil && c.total > c.max; {
 		before := at.Prev()
 		if old := of[V](at); old != e && old.size > 0 {

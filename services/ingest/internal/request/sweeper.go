@@ -72,8 +72,8 @@ type SweeperOptions struct {
 	SendAfter time.Duration
 	// FailAfter is the age from which a request that the queue never took fails; default 10 min.
 	FailAfter time.Duration
-	// LostAfter is for how long the queue must have been empty, or how much later a message must be
-	// that was settled, for an earlier message to count as lost; default 5 min.
+	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
+	// another must have been sent that is settled, for the message to count as lost; default 5 min.
 	LostAfter time.Duration
 	Now       func() time.Time
 }
@@ -88,11 +88,12 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	emptySince time.Time // zero: the queue is not empty, or not known to be
+	backlog    Backlog
 }
 
 // NewSweeper makes a sweeper; Run starts it.
 func NewSweeper(store Pending, queue Resender, opts SweeperOptions, log *slog.Logger) *Sweeper {
-	return &Sweeper{store: store, queue: queue, opts: opts, log: log}
+	return &Sweeper{store: store, queue: queue, opts: opts, log: log, backlog: Backlog{SweptAt: opts.Now()}}
 }
 
 // Run sweeps until ctx ends.
@@ -107,19 +108,21 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // Sweep passes once over the partitions that no other replica has taken, in parallel.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	s.observeQueue(ctx)
-	failures := make([]error, sweepSlices)
+	failures, found := make([]error, sweepSlices), make([]Backlog, sweepSlices)
 	var work sync.WaitGroup
 	for slice := range sweepSlices {
 		work.Go(func() {
 			ok, err := s.store.Acquire(ctx, fmt.Sprintf("sweep-%d", slice))
 			for p := slice; ok && p < asyncevent.Partitions; p += sweepSlices {
-				err = errors.Join(err, s.partition(ctx, p))
+				err = errors.Join(err, s.partition(ctx, p, &found[slice]))
 			}
 			failures[slice] = err
 		})
 	}
 	work.Wait()
-	return errors.Join(failures...)
+	err := errors.Join(failures...)
+	s.note(found, err == nil)
+	return err
 }
 
 // observeQueue notes since when the queue has been empty.
@@ -136,13 +139,16 @@ func (s *Sweeper) observeQueue(ctx context.Context) {
 }
 
 // partition handles the markers of a partition that are old enough to be suspicious.
-func (s *Sweeper) partition(ctx context.Context, partition int) error {
+func (s *Sweeper) partition(ctx context.Context, partition int, found *Backlog) error {
 	before := s.opts.Now().Add(-s.opts.SendAfter).UnixMilli()
 	var failure error
 	for cursor := ""; ; {
 		page, next, err := s.store.Markers(ctx, partition, before, cursor)
 		if err != nil {
 			return err
+		}
+		for i := range page {
+			found.add(&page[i])
 		}
 		if err := s.handle(ctx, page); err != nil {
 			failure = err // the next page may have what can be rejected at once
@@ -242,5 +248,9 @@ func (s *Sweeper) lost(m asyncevent.Marker, sentAt int64) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.emptySince.IsZero() && m.QueuedAt < s.emptySince.UnixMilli() && s.opts.Now().Sub(s.emptySince) >= s.opts.LostAfter
+	if s.emptySince.IsZero() {
+		return false
+	}
+	since := max(m.QueuedAt, s.emptySince.UnixMilli()) // the queue may have been empty all the time
+	return s.opts.Now().UnixMilli()-since >= s.opts.LostAfter.Milliseconds()
 }

@@ -225,11 +225,17 @@ func TestQueueAway(t *testing.T) {
 	require.Equal(t, "RECEIVED", got.GetStatus())
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, asyncevent.Received, back.request(t, got.GetRequestId()).Status, "not old enough")
+	require.Equal(t, request.Backlog{SweptAt: start}, back.sweeper.Backlog())
 	w.clock.Advance(16 * time.Second) // the leases have ended
 	require.Error(t, away.sweeper.Sweep(t.Context()))
+	require.Equal(t, request.Backlog{Unsent: 1, Oldest: start, SweptAt: start}, away.sweeper.Backlog(), "not swept since")
 	w.clock.Advance(16 * time.Second)
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, asyncevent.Queued, back.request(t, got.GetRequestId()).Status)
+	require.NoError(t, back.sweeper.Sweep(t.Context()))
+	require.Equal(t, request.Backlog{Queued: 1, Oldest: start, SweptAt: start.Add(32 * time.Second)}, back.sweeper.Backlog())
+	require.NoError(t, away.sweeper.Sweep(t.Context()))
+	require.Equal(t, request.Backlog{SweptAt: start.Add(32 * time.Second)}, away.sweeper.Backlog(), "another replica has the markers")
 	require.Len(t, w.bodies(t), 1)
 }
 
@@ -294,6 +300,26 @@ func TestLostMessage(t *testing.T) {
 		w.clock.Advance(time.Minute)
 		require.NoError(t, r.sweeper.Sweep(t.Context()))
 	}
+	require.Len(t, w.bodies(t), 1)
+}
+
+// A message that the queue never showed is lost too, although the queue was empty before it.
+func TestMessageLostByAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	w.clock.Advance(time.Minute)
+	r.applied(t, event, "ann")
+	require.Len(t, w.bodies(t), 1, "gone before a sweep has seen it")
+	for range 4 {
+		w.clock.Advance(time.Minute)
+		require.NoError(t, r.sweeper.Sweep(t.Context()))
+	}
+	require.Empty(t, w.bodies(t), "empty for five minutes, but not since the message was sent")
+	w.clock.Advance(time.Minute)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	require.Len(t, w.bodies(t), 1)
 }
 

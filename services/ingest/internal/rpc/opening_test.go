@@ -79,16 +79,20 @@ func TestLotteryTermsRefused(t *testing.T) {
 		change func(*ingestv1.CreatePromotionRequest)
 		path   string
 	}{
-		"another cutoff":   {func(in *ingestv1.CreatePromotionRequest) { in.LotteryCutoffAt = timestamppb.New(cutoff.Add(-1)) }, "lotteryCutoffAt"},
-		"no announcement":  {func(in *ingestv1.CreatePromotionRequest) { in.AnnouncedAt = nil }, "announcedAt"},
-		"announced early":  {func(in *ingestv1.CreatePromotionRequest) { in.AnnouncedAt = timestamppb.New(announced.Add(-time.Millisecond)) }, "announcedAt"},
-		"announced late":   {func(in *ingestv1.CreatePromotionRequest) { in.AnnouncedAt = timestamppb.New(announced.AddDate(2, 0, 0)) }, "announcedAt"},
-		"short delay":      {delay(119), "beacon.delaySeconds"},
-		"negative delay":   {delay(-1 << 60), "beacon.delaySeconds"},
-		"long delay":       {delay(1 << 60), "beacon.delaySeconds"},
-		"key of no chain":  {func(in *ingestv1.CreatePromotionRequest) { in.Beacon.PublicKey = "00" }, "beacon"},
-		"over already":     {func(in *ingestv1.CreatePromotionRequest) { in.ClosesAt = timestamppb.New(start) }, "closesAt"},
-		"first come"      : {func(in *ingestv1.CreatePromotionRequest) { in.EventType = "FIRST_COME" }, "announcedAt"},
+		"another cutoff":  {func(in *ingestv1.CreatePromotionRequest) { in.LotteryCutoffAt = timestamppb.New(cutoff.Add(-1)) }, "lotteryCutoffAt"},
+		"no announcement": {func(in *ingestv1.CreatePromotionRequest) { in.AnnouncedAt = nil }, "announcedAt"},
+		"announced early": {func(in *ingestv1.CreatePromotionRequest) {
+			in.AnnouncedAt = timestamppb.New(announced.Add(-time.Millisecond))
+		}, "announcedAt"},
+		"announced late": {func(in *ingestv1.CreatePromotionRequest) {
+			in.AnnouncedAt = timestamppb.New(announced.AddDate(2, 0, 0))
+		}, "announcedAt"},
+		"short delay":     {delay(119), "beacon.delaySeconds"},
+		"negative delay":  {delay(-1 << 60), "beacon.delaySeconds"},
+		"long delay":      {delay(1 << 60), "beacon.delaySeconds"},
+		"key of no chain": {func(in *ingestv1.CreatePromotionRequest) { in.Beacon.PublicKey = "00" }, "beacon"},
+		"over already":    {func(in *ingestv1.CreatePromotionRequest) { in.ClosesAt = timestamppb.New(start) }, "closesAt"},
+		"first come":      {func(in *ingestv1.CreatePromotionRequest) { in.EventType = "FIRST_COME" }, "announcedAt"},
 	} {
 		in := lottery(t)
 		tc.change(in)

@@ -210,11 +210,42 @@ func TestLayoutOfTheTable(t *testing.T) {
 	r.applied(t, r.promotion(t), "ann")
 
 	end := start.Add(24 * time.Hour).Unix()
-	day := int64(24 * 3600)
-	expiry := map[string]int64{
+	w.requireLayout(t, map[string]int64{
 		"REQUEST": end + 90*day, "STATUS_LOG": end + 30*day, "IDEMPOTENCY": end + 7*day, "CREATION_KEY": start.Unix() + day,
 		"CONFIG": 0, "CAPACITY": 0, "EVENT": 0, "COUNTS": 0, "MARKER": 0, "OUTBOX": 0, "LEASE": 0,
-	}
+	})
+}
+
+// The same of a lottery, whose retention counts from the announcement.
+func TestLayoutOfLotteries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	w.clock.Set(start)
+	late := d.applied(t, d.event, "late").GetRequestId()
+	draw := d.root(t, d.event)
+	winners := d.drawn(t, draw)
+	d.announce(t, draw)
+	d.give(t, winners[0].String(), asyncevent.Succeeded, asyncevent.Success)
+	w.clock.Advance(11 * time.Second)
+	require.NoError(t, d.sweeper.Sweep(t.Context()))
+	require.Equal(t, asyncevent.RejectedLate, d.request(t, late).ResultCode)
+	w.clock.Set(cutoff.Add(-time.Millisecond))
+	d.applied(t, d.lottery(t), "guarded")
+
+	end := announced.Unix()
+	w.requireLayout(t, map[string]int64{
+		"REQUEST": end + 90*day, "STATUS_LOG": end + 30*day, "IDEMPOTENCY": end + 7*day, "CONFIG": 0, "EVENT": 0, "COUNTS": 0,
+		"MARKER": 0, "OUTBOX": 0, "LEASE": 0, "ENTRY": end + 90*day, "ENTRIES": 0, "EXCLUDED": end + 90*day, "DRAW": 0,
+		"WINNERS": end + 90*day, "OPEN_DRAW": 0,
+	})
+}
+
+const day = 24 * 3600
+
+// requireLayout requires that the table has items of exactly these types, with these times of expiry.
+func (w *world) requireLayout(t *testing.T, expiry map[string]int64) {
+	t.Helper()
 	seen := map[string]bool{}
 	status := regexp.MustCompile("RECEIVED|QUEUED|PROCESSING|SUCCEEDED|REJECTED|FAILED")
 	for _, it := range w.scan(t) {

@@ -34,11 +34,12 @@ const (
 	reservations = "reservation-events"
 	payments     = "payment-events"
 	rewards      = "reward-events"
+	requests     = "request-events"
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// installation is a database, topics and groups with unique prefixes. It has no topic of rewards,
-// like a platform without reward.
+// installation is a database, topics and groups with unique prefixes. It has no topics of
+// rewards and requests, like a platform without reward and worker.
 type installation struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
@@ -57,7 +58,7 @@ func newInstallation(t *testing.T) *installation {
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
 	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}))
 	t.Cleanup(func() {
-		for _, topic := range []string{reservations, payments, rewards} {
+		for _, topic := range []string{reservations, payments, rewards, requests} {
 			kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+topic, w.cfg.Kafka.TopicPrefix+topic+kafka.DLQSuffix)
 		}
 	})
@@ -119,6 +120,10 @@ func reward(kind string, points int64, at time.Time) *eventsv1.RewardEvent {
 	return &eventsv1.RewardEvent{Type: kind, EventId: "campaign", RewardKind: "POINT", Value: points, OccurredAt: timestamppb.New(at)}
 }
 
+func request(kind string, version int64, at time.Time) *eventsv1.RequestEvent {
+	return &eventsv1.RequestEvent{Type: kind, RequestId: "request", EventId: "campaign", Version: version, OccurredAt: timestamppb.New(at)}
+}
+
 // requireFigures waits until operators get the figures, whenever they changed.
 func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventStats) {
 	t.Helper()
@@ -131,7 +136,7 @@ func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventS
 			return err
 		}
 		diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&statsv1.EventStats{}, "updated_at"),
-			protocmp.IgnoreFields(&statsv1.RewardStats{}, "updated_at"))
+			protocmp.IgnoreFields(&statsv1.RewardStats{}, "updated_at"), protocmp.IgnoreFields(&statsv1.RequestStats{}, "updated_at"))
 		if diff != "" {
 			return fmt.Errorf("the figures differ: %s", diff)
 		}
@@ -160,7 +165,7 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	w.requireFigures(t, &statsv1.OperatorEventStats{
 		Counts:  &statsv1.EventStats{EventId: "e", Created: 1, Confirmed: 1, SeatsSold: 2},
 		Revenue: []*statsv1.Revenue{{Currency: "KRW", Confirmed: 3000, Refunded: 1000, Net: 2000, Payments: 1, Refunds: 1}},
-		Rewards: &statsv1.RewardStats{},
+		Rewards: &statsv1.RewardStats{}, Requests: &statsv1.RequestStats{},
 	})
 	waittest.Until(t, func() bool {
 		got, err := w.stats.GetEventStats(t.Context(), &statsv1.GetEventStatsRequest{EventId: "busy"})
@@ -180,22 +185,26 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
 }
 
-// A platform may get reward, and with it the topic, while stats runs. Until then the other topics
-// are counted all the same.
-func TestRewardsAreCountedOnceTheirTopicExists(t *testing.T) {
+// A platform may get reward or worker, and with it a topic, while stats runs. Until then the other
+// topics are counted all the same.
+func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
 	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
 	w.serve(t)
 	w.publish(t, reservations, "r", reservation("campaign", "RESERVATION_CREATED", 1, at))
-	want := &statsv1.OperatorEventStats{Counts: &statsv1.EventStats{EventId: "campaign", Created: 1}, Rewards: &statsv1.RewardStats{}}
+	want := &statsv1.OperatorEventStats{
+		Counts: &statsv1.EventStats{EventId: "campaign", Created: 1}, Rewards: &statsv1.RewardStats{}, Requests: &statsv1.RequestStats{},
+	}
 	w.requireFigures(t, want)
 
-	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: rewards}))
+	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: rewards}, kafka.Topic{Name: requests}))
 	for range 2 {
 		w.publish(t, rewards, "w", reward("REWARD_PAID", 500, at), reward("REWARD_FAILED", 200, at), reward("REWARD_CANCELLED", 100, at),
 			reward("REWARD_PAID", 300, at.AddDate(0, 0, 1)))
+		w.publish(t, requests, "q", request("REQUEST_FAILED", 3, at), request("REQUEST_SUCCEEDED", 9, at), request("REQUEST_REJECTED", 4, at))
 	}
+	want.Requests = &statsv1.RequestStats{Succeeded: 1, Rejected: 1, Failed: 1}
 	want.Rewards = &statsv1.RewardStats{Paid: 2, Failed: 1, Cancelled: 1, PointsPaid: 800}
 	w.requireFigures(t, want)
 

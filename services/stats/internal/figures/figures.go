@@ -20,7 +20,8 @@ func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
 		events.PaymentConfirmed, events.PaymentRefunded,
-		events.RewardPaid, events.RewardFailed, events.RewardCancelled:
+		events.RewardPaid, events.RewardFailed, events.RewardCancelled,
+		events.RequestSucceeded, events.RequestRejected, events.RequestFailed:
 		return true
 	default:
 		return false
@@ -63,6 +64,12 @@ type Reward struct {
 	At                  time.Time
 }
 
+// Request is the end of a request to a promotion.
+type Request struct {
+	Type, EventID string
+	At            time.Time
+}
+
 // Day is the key of counts. Date is midnight UTC of the calendar day in Seoul.
 type Day struct {
 	EventID string
@@ -91,11 +98,18 @@ type RewardCounts struct {
 	Paid, Failed, Cancelled, PointsPaid int64
 }
 
+// RequestCounts are how the requests to one promotion and day ended. One that failed and was begun
+// anew by an operator counts again when it ends.
+type RequestCounts struct {
+	Succeeded, Rejected, Failed int64
+}
+
 // Delta is what a batch of events adds. The zero value is empty and ready.
 type Delta struct {
-	Counts  map[Day]Counts
-	Revenue map[RevenueKey]Revenue
-	Rewards map[Day]RewardCounts
+	Counts   map[Day]Counts
+	Revenue  map[RevenueKey]Revenue
+	Rewards  map[Day]RewardCounts
+	Requests map[Day]RequestCounts
 }
 
 // AddReservation counts one event of a reservation.
@@ -172,6 +186,26 @@ func (d *Delta) AddReward(r Reward) {
 	d.Rewards[key] = c
 }
 
+// AddRequest counts the end of a request.
+func (d *Delta) AddRequest(r Request) {
+	key := day(r.EventID, r.At)
+	c := d.Requests[key]
+	switch r.Type {
+	case events.RequestSucceeded:
+		c.Succeeded++
+	case events.RequestRejected:
+		c.Rejected++
+	case events.RequestFailed:
+		c.Failed++
+	default:
+		return
+	}
+	if d.Requests == nil {
+		d.Requests = map[Day]RequestCounts{}
+	}
+	d.Requests[key] = c
+}
+
 // Days lists the keys of the counts, sorted: batches that run side by side lock rows in one order.
 func (d *Delta) Days() []Day {
 	return slices.SortedFunc(maps.Keys(d.Counts), compareDays)
@@ -180,6 +214,11 @@ func (d *Delta) Days() []Day {
 // RewardDays lists the keys of the rewards, sorted.
 func (d *Delta) RewardDays() []Day {
 	return slices.SortedFunc(maps.Keys(d.Rewards), compareDays)
+}
+
+// RequestDays lists the keys of the requests, sorted.
+func (d *Delta) RequestDays() []Day {
+	return slices.SortedFunc(maps.Keys(d.Requests), compareDays)
 }
 
 // RevenueKeys lists the keys of the revenue, sorted.

@@ -138,6 +138,20 @@ func TestRewardsAdd(t *testing.T) {
 	}
 }
 
+func TestRequestsAdd(t *testing.T) {
+	t.Parallel()
+	var got figures.Delta
+	for _, kind := range []string{
+		"REQUEST_SUCCEEDED", "REQUEST_REJECTED", "REQUEST_SUCCEEDED", "REQUEST_FAILED", "REQUEST_OF_THE_FUTURE", "REWARD_PAID", "REQUEST_REJECTED",
+		"REQUEST_REJECTED",
+	} {
+		got.AddRequest(figures.Request{Type: kind, EventID: "p", At: lateEvening})
+	}
+	day := november21
+	day.EventID = "p"
+	require.Empty(t, cmp.Diff(figures.Delta{Requests: map[figures.Day]figures.RequestCounts{day: {Succeeded: 2, Rejected: 3, Failed: 1}}}, got))
+}
+
 func TestNet(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
@@ -149,7 +163,8 @@ func TestCounted(t *testing.T) {
 	for kind, want := range map[string]bool{
 		"RESERVATION_CREATED": true, "RESERVATION_CONFIRMED": true, "RESERVATION_CANCELLED": true, "RESERVATION_EXPIRED": true,
 		"RESERVATION_REJECTED": true, "PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true,
-		"REWARD_PAID": true, "REWARD_FAILED": true, "REWARD_CANCELLED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
+		"REWARD_PAID": true, "REWARD_FAILED": true, "REWARD_CANCELLED": true,
+		"REQUEST_SUCCEEDED": true, "REQUEST_REJECTED": true, "REQUEST_FAILED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
 	} {
 		require.Equal(t, want, figures.Counted(kind), kind)
 	}
@@ -172,8 +187,10 @@ func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
 		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: "e", At: tt.at})
 		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
 		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: "e", At: tt.at})
+		d.AddRequest(figures.Request{Type: events.RequestFailed, EventID: "e", At: tt.at})
 		require.Equal(t, tt.want, d.Days()[0].Date.Format(time.DateOnly))
 		require.Equal(t, tt.want, d.RewardDays()[0].Date.Format(time.DateOnly))
+		require.Equal(t, tt.want, d.RequestDays()[0].Date.Format(time.DateOnly))
 		require.Equal(t, tt.want, d.RevenueKeys()[0].Date.Format(time.DateOnly))
 	}
 }
@@ -185,21 +202,26 @@ func TestKeysAreSorted(t *testing.T) {
 	for _, id := range []string{"c", "a", "b"} {
 		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: id, At: lateEvening})
 		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: id, At: lateEvening})
+		d.AddRequest(figures.Request{Type: events.RequestSucceeded, EventID: id, At: lateEvening})
 		for _, currency := range []string{"USD", "KRW"} {
 			d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: id, Currency: currency, At: lateEvening})
 		}
 	}
-	var days, rewards, monies []string
+	var days, rewards, requests, monies []string
 	for _, day := range d.Days() {
 		days = append(days, day.EventID)
 	}
 	for _, day := range d.RewardDays() {
 		rewards = append(rewards, day.EventID)
 	}
+	for _, day := range d.RequestDays() {
+		requests = append(requests, day.EventID)
+	}
 	for _, m := range d.RevenueKeys() {
 		monies = append(monies, m.EventID+" "+m.Currency)
 	}
 	require.Equal(t, []string{"a", "b", "c"}, days)
 	require.Equal(t, days, rewards)
+	require.Equal(t, days, requests)
 	require.Equal(t, []string{"a KRW", "a USD", "b KRW", "b USD", "c KRW", "c USD"}, monies)
 }

@@ -14,6 +14,12 @@ type EventRewards struct {
 	UpdatedAt time.Time
 }
 
+// EventRequests are the totals of a promotion's requests; UpdatedAt is zero without events.
+type EventRequests struct {
+	RequestCounts
+	UpdatedAt time.Time
+}
+
 // EventRevenue is an event's revenue in one currency.
 type EventRevenue struct {
 	Currency string

@@ -25,7 +25,7 @@ type Store interface {
 	Apply(ctx context.Context, b Batch) error
 }
 
-// Service counts the events of the sales.
+// Service counts events.
 type Service struct {
 	store    Store
 	inboxAge time.Duration

@@ -1,4 +1,4 @@
-// Package kafka counts the events of the topics of reservations, payments and rewards.
+// Package kafka counts the events of the topics of reservations, payments, rewards and requests.
 package kafka
 
 import (
@@ -27,13 +27,13 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
-// NewConsumer makes the consumer that hands every topic to counter. A platform without reward has
-// no topic of rewards; it is consumed once it exists.
+// NewConsumer makes the consumer that hands every topic to counter. The topic of a
+// service that is not installed is consumed once it exists.
 func NewConsumer(cfg kafka.Config, counter Counter, log *slog.Logger) (*kafka.Consumer, error) {
 	count := func(ctx context.Context, recs []kafka.Record) error {
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
-	topics := []string{events.Payments, events.Reservations, events.Rewards}
+	topics := []string{events.Payments, events.Reservations, events.Rewards, events.Requests}
 	return kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, count), log)
 }
 
@@ -68,6 +68,12 @@ func add(d *figures.Delta, r kafka.Record) error {
 			return err
 		}
 		d.AddReward(toReward(&e))
+	case events.Requests:
+		var e eventsv1.RequestEvent
+		if counted, err := decode(r, &e); err != nil || !counted {
+			return err
+		}
+		d.AddRequest(figures.Request{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()})
 	}
 	return nil
 }

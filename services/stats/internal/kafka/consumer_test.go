@@ -84,6 +84,12 @@ func TestAddTo(t *testing.T) {
 			}),
 			want: figures.Delta{Rewards: map[figures.Day]figures.RewardCounts{day: {Paid: 1, PointsPaid: 500}}},
 		},
+		"a request": {
+			rec: record(t, "request-events", "q", 0, &eventsv1.RequestEvent{
+				Type: "REQUEST_REJECTED", EventId: "e", Status: "REJECTED", ResultCode: "REJECTED_CAPACITY", OccurredAt: timestamppb.New(noon),
+			}),
+			want: figures.Delta{Requests: map[figures.Day]figures.RequestCounts{day: {Rejected: 1}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,6 +119,7 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 		"a reward without a campaign": record(t, "reward-events", "x", 0, &eventsv1.RewardEvent{
 			Type: "REWARD_PAID", OccurredAt: timestamppb.New(noon),
 		}),
+		"a request at no time": record(t, "request-events", "x", 0, &eventsv1.RequestEvent{Type: "REQUEST_FAILED", EventId: "e"}),
 		"too long": record(t, "reservation-events", "x", 0, &eventsv1.ReservationEvent{
 			Type: "RESERVATION_CREATED", EventId: strings.Repeat("e", 65), OccurredAt: timestamppb.New(noon),
 		}),
@@ -129,12 +136,13 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 // A type that is not counted may lack what the counted ones need.
 func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
-	for _, topic := range []string{"reservation-events", "payment-events", "reward-events"} {
+	for _, topic := range []string{"reservation-events", "payment-events", "reward-events", "request-events"} {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
 		d, err := delta(rec)
 		require.NoError(t, err)
 		require.Empty(t, d.Days())
 		require.Empty(t, d.RevenueKeys())
 		require.Empty(t, d.RewardDays())
+		require.Empty(t, d.RequestDays())
 	}
 }

@@ -59,6 +59,9 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 		if err := s.addRewards(ctx, tx, &delta); err != nil {
 			return err
 		}
+		if err := s.addRequests(ctx, tx, &delta); err != nil {
+			return err
+		}
 		err = s.q.SaveOffset(ctx, tx, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
 		if err != nil {
 			return fmt.Errorf("save offset: %w", err)
@@ -154,6 +157,26 @@ func (s *Store) addRewards(ctx context.Context, tx pgx.Tx, d *figures.Delta) err
 	return nil
 }
 
+func (s *Store) addRequests(ctx context.Context, tx pgx.Tx, d *figures.Delta) error {
+	days := d.RequestDays()
+	if len(days) == 0 {
+		return nil
+	}
+	p := db.AddRequestsParams{Now: s.now}
+	for _, day := range days {
+		r := d.Requests[day]
+		p.EventIds = append(p.EventIds, day.EventID)
+		p.Days = append(p.Days, day.Date)
+		p.Succeeded = append(p.Succeeded, r.Succeeded)
+		p.Rejected = append(p.Rejected, r.Rejected)
+		p.Failed = append(p.Failed, r.Failed)
+	}
+	if err := s.q.AddRequests(ctx, tx, p); err != nil {
+		return fmt.Errorf("add requests: %w", err)
+	}
+	return nil
+}
+
 // EventCounts sums an event's days; zeroes when there are none.
 func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
 	row, err := s.q.EventCounts(ctx, s.pool, eventID)
@@ -178,6 +201,18 @@ func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.Event
 	return figures.EventRewards{
 		RewardCounts: figures.RewardCounts{Paid: row.Paid, Failed: row.Failed, Cancelled: row.Cancelled, PointsPaid: row.PointsPaid},
 		UpdatedAt:    unlessEpoch(row.UpdatedAt),
+	}, nil
+}
+
+// EventRequests sums the days of a promotion's requests; zeroes when there are none.
+func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error) {
+	row, err := s.q.EventRequests(ctx, s.pool, eventID)
+	if err != nil {
+		return figures.EventRequests{}, postgres.Err(fmt.Errorf("event requests: %w", err))
+	}
+	return figures.EventRequests{
+		RequestCounts: figures.RequestCounts{Succeeded: row.Succeeded, Rejected: row.Rejected, Failed: row.Failed},
+		UpdatedAt:     unlessEpoch(row.UpdatedAt),
 	}, nil
 }
 

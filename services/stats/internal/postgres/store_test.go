@@ -47,9 +47,10 @@ func countingBatch(next int64, ids ...string) figures.Batch {
 			return figures.Delta{}, nil
 		}
 		return figures.Delta{
-			Counts:  map[figures.Day]figures.Counts{day: {Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}},
-			Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
-			Rewards: map[figures.Day]figures.RewardCounts{day: {Paid: n, Failed: n, Cancelled: n, PointsPaid: n}},
+			Counts:   map[figures.Day]figures.Counts{day: {Created: n, Confirmed: n, Cancelled: n, Expired: n, Rejected: n, SeatsSold: n}},
+			Revenue:  map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: n, Refunded: n, Payments: n, Refunds: n}},
+			Rewards:  map[figures.Day]figures.RewardCounts{day: {Paid: n, Failed: n, Cancelled: n, PointsPaid: n}},
+			Requests: map[figures.Day]figures.RequestCounts{day: {Succeeded: n, Rejected: n, Failed: n}},
 		}, nil
 	}
 	return b
@@ -69,6 +70,9 @@ func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	rewards, err := store.EventRewards(t.Context(), "e")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(figures.RewardCounts{Paid: n, Failed: n, Cancelled: n, PointsPaid: n}, rewards.RewardCounts))
+	requests, err := store.EventRequests(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(figures.RequestCounts{Succeeded: n, Rejected: n, Failed: n}, requests.RequestCounts))
 }
 
 // offset is how far the one partition of these tests has been counted.
@@ -119,6 +123,30 @@ func TestFiguresAddUpByEventDayAndCurrency(t *testing.T) {
 
 	requireRows(t, pool, []string{"e 2026-11-21 11", "e 2026-11-22 100", "f 2026-11-22 7"},
 		`SELECT event_id || ' ' || day || ' ' || created FROM event_days ORDER BY 1`)
+}
+
+func TestRequestsAddUpByPromotionAndDay(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	first, second, other := figures.Day{EventID: "p", Date: saturday}, figures.Day{EventID: "p", Date: sunday}, figures.Day{EventID: "q", Date: sunday}
+	require.NoError(t, store.At(noon).Apply(t.Context(), fixedBatch(1, figures.Delta{Requests: map[figures.Day]figures.RequestCounts{
+		first: {Succeeded: 1, Rejected: 2, Failed: 3}, other: {Succeeded: 5},
+	}}, "1")))
+	require.NoError(t, store.At(noon.Add(time.Hour)).Apply(t.Context(), fixedBatch(2, figures.Delta{Requests: map[figures.Day]figures.RequestCounts{
+		first: {Succeeded: 10, Rejected: 20, Failed: 30}, second: {Succeeded: 100, Rejected: 200, Failed: 300},
+	}}, "2")))
+
+	for id, want := range map[string]figures.EventRequests{
+		"p": {RequestCounts: figures.RequestCounts{Succeeded: 111, Rejected: 222, Failed: 333}, UpdatedAt: noon.Add(time.Hour)},
+		"q": {RequestCounts: figures.RequestCounts{Succeeded: 5}, UpdatedAt: noon},
+		"r": {},
+	} {
+		got, err := store.EventRequests(t.Context(), id)
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got), id)
+	}
+	requireRows(t, pool, []string{"p 2026-11-21 11", "p 2026-11-22 100", "q 2026-11-22 5"},
+		`SELECT event_id || ' ' || day || ' ' || succeeded FROM request_days ORDER BY 1`)
 }
 
 func TestRewardsAddUpByCampaignAndDay(t *testing.T) {

@@ -17,6 +17,7 @@ type Figures interface {
 	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
 	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
 	EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error)
+	EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error)
 }
 
 // Stats is the service of urr.stats.v1.
@@ -40,10 +41,11 @@ func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsReq
 	return toCounts(req.GetEventId(), counts), nil
 }
 
-// roleAdmin is the role that may see revenue and rewards.
+// roleAdmin is the role that may see more than the public counts.
 const roleAdmin = "admin"
 
-// GetEventStatsForOperators returns the counts, the revenue and the rewards.
+// GetEventStatsForOperators returns the counts, the revenue, the rewards and
+// the requests.
 func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
@@ -60,7 +62,13 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 	if err != nil {
 		return nil, err
 	}
-	out := &statsv1.OperatorEventStats{Counts: toCounts(req.GetEventId(), counts), Rewards: toRewards(rewards)}
+	requests, err := s.figures.EventRequests(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	out := &statsv1.OperatorEventStats{
+		Counts: toCounts(req.GetEventId(), counts), Rewards: toRewards(rewards), Requests: toRequests(requests),
+	}
 	for _, r := range revenue {
 		out.Revenue = append(out.Revenue, &statsv1.Revenue{
 			Currency: r.Currency, Confirmed: r.Confirmed, Refunded: r.Refunded, Net: r.Net(), Payments: r.Payments, Refunds: r.Refunds,
@@ -80,6 +88,10 @@ func toRewards(r figures.EventRewards) *statsv1.RewardStats {
 	return &statsv1.RewardStats{
 		Paid: r.Paid, Failed: r.Failed, Cancelled: r.Cancelled, PointsPaid: r.PointsPaid, UpdatedAt: toTime(r.UpdatedAt),
 	}
+}
+
+func toRequests(r figures.EventRequests) *statsv1.RequestStats {
+	return &statsv1.RequestStats{Succeeded: r.Succeeded, Rejected: r.Rejected, Failed: r.Failed, UpdatedAt: toTime(r.UpdatedAt)}
 }
 
 // toTime omits the zero time.

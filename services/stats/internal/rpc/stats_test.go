@@ -45,6 +45,13 @@ func (fake) EventRewards(_ context.Context, eventID string) (figures.EventReward
 	return figures.EventRewards{RewardCounts: figures.RewardCounts{Paid: 5, Failed: 2, Cancelled: 1, PointsPaid: 2500}, UpdatedAt: updated}, nil
 }
 
+func (fake) EventRequests(_ context.Context, eventID string) (figures.EventRequests, error) {
+	if eventID != "e" {
+		return figures.EventRequests{}, nil
+	}
+	return figures.EventRequests{RequestCounts: figures.RequestCounts{Succeeded: 6, Rejected: 7, Failed: 1}, UpdatedAt: updated}, nil
+}
+
 func client(t *testing.T) statsv1.StatsServiceClient {
 	t.Helper()
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(fake{})) })
@@ -76,9 +83,11 @@ func TestGetEventStatsForOperators(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got.GetRevenue(), protocmp.Transform()))
 	rewards := &statsv1.RewardStats{Paid: 5, Failed: 2, Cancelled: 1, PointsPaid: 2500, UpdatedAt: timestamppb.New(updated)}
 	require.Empty(t, cmp.Diff(rewards, got.GetRewards(), protocmp.Transform()))
+	requests := &statsv1.RequestStats{Succeeded: 6, Rejected: 7, Failed: 1, UpdatedAt: timestamppb.New(updated)}
+	require.Empty(t, cmp.Diff(requests, got.GetRequests(), protocmp.Transform()))
 }
 
-func TestMoneyAndRewardsAreForOperators(t *testing.T) {
+func TestAllButCountsIsForOperators(t *testing.T) {
 	t.Parallel()
 	_, err := client(t).GetEventStatsForOperators(t.Context(), &statsv1.GetEventStatsForOperatorsRequest{
 		Caller: &commonv1.Caller{UserId: "alice"}, EventId: "e",

@@ -50,6 +50,7 @@ type Relay struct {
 	mu     sync.Mutex
 	hinted map[int]bool
 	wake   chan struct{}
+	oldest time.Time // of the last pass
 }
 
 // New makes a relay; Run starts it.
@@ -102,7 +103,7 @@ func (r *Relay) publishHinted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hintedTimeout)
 	defer cancel()
 	for partition := range r.takeHints() {
-		if err := r.partition(ctx, partition); err != nil { // left for the next pass
+		if _, err := r.partition(ctx, partition); err != nil { // left for the next pass
 			r.log.WarnContext(ctx, "announcements not published, trying again", "error", err)
 			return
 		}
@@ -111,41 +112,66 @@ func (r *Relay) publishHinted(ctx context.Context) {
 
 // Pass publishes the partitions that no other replica has taken.
 func (r *Relay) Pass(ctx context.Context) error {
-	failures := make([]error, slices)
+	failures, oldest := make([]error, slices), make([]time.Time, slices)
 	var work sync.WaitGroup
 	for slice := range slices {
 		work.Go(func() {
 			ok, err := r.store.Acquire(ctx, fmt.Sprintf("announce-%d", slice))
 			for p := slice; ok && err == nil && p < asyncevent.Partitions; p += slices {
-				err = r.partition(ctx, p)
+				var first time.Time
+				first, err = r.partition(ctx, p)
+				oldest[slice] = earlier(oldest[slice], first)
 			}
 			failures[slice] = err
 		})
 	}
 	work.Wait()
+	r.mu.Lock()
+	r.oldest = time.Time{}
+	for _, t := range oldest {
+		r.oldest = earlier(r.oldest, t)
+	}
+	r.mu.Unlock()
 	return errors.Join(failures...)
 }
 
-// partition publishes a partition until it is empty.
-func (r *Relay) partition(ctx context.Context, partition int) error {
+// partition publishes a partition until it is empty. oldest is the time of the first announcement
+// that it found, zero without any.
+func (r *Relay) partition(ctx context.Context, partition int) (oldest time.Time, err error) {
 	for more := true; more; {
 		var page []asyncevent.Outbox
-		var err error
 		page, more, err = r.store.Announcements(ctx, partition)
 		if err != nil || len(page) == 0 {
-			return err
+			return oldest, err
 		}
+		oldest = earlier(oldest, page[0].WrittenAt())
 		var rows []asyncevent.Announcement
 		for _, o := range page {
 			rows = append(rows, o.Rows...)
 		}
 		if err := r.publisher.Publish(ctx, rows); err != nil {
-			return err
+			return oldest, err
 		}
 		failpoint.Hit("worker.published")
 		if err := r.store.Published(ctx, page); err != nil {
-			return err
+			return oldest, err
 		}
 	}
-	return nil
+	return oldest, nil
+}
+
+// earlier is the earlier of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Oldest is the time of the oldest announcement that the last pass found, in the partitions that this
+// replica passes over; zero without any.
+func (r *Relay) Oldest() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.oldest
 }

@@ -92,19 +92,23 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const transactions = 20
+	began := time.UnixMilli(w.store.Millis())
 	for range transactions {
 		w.commit(t, request(asyncevent.Succeeded, asyncevent.Success), request(asyncevent.Rejected, asyncevent.RejectedCapacity))
 	}
 	b := &broker{}
 	relay := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
 	b.fail(errors.New("away"))
+	require.Zero(t, relay.Oldest())
 	require.Error(t, relay.Pass(t.Context()))
 	require.Zero(t, b.published())
+	require.WithinRange(t, relay.Oldest(), began, time.UnixMilli(w.store.Millis()))
 	b.fail(nil)
 	require.NoError(t, relay.Pass(t.Context()))
 	require.Equal(t, 2*transactions, b.published())
 	require.NoError(t, relay.Pass(t.Context()))
 	require.Equal(t, 2*transactions, b.published())
+	require.Zero(t, relay.Oldest(), "nothing is left")
 	w.commit(t, request(asyncevent.Succeeded, asyncevent.Success))
 	other := announce.New(w.open(), b, slog.New(slog.DiscardHandler))
 	require.NoError(t, other.Pass(t.Context()))

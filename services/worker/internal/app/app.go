@@ -2,18 +2,24 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/asyncevent/queue"
 	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgsqs "urr.guru/pkg/sqs"
 	"urr.guru/proto/events"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 	"urr.guru/services/worker/internal/announce"
+	"urr.guru/services/worker/internal/drand"
+	"urr.guru/services/worker/internal/draw"
 	"urr.guru/services/worker/internal/dynamo"
 	"urr.guru/services/worker/internal/kafka"
 	"urr.guru/services/worker/internal/rpc"
@@ -22,6 +28,11 @@ import (
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	return run(ctx, cfg, log, failpoint.Now)
+}
+
+// run serves by a clock.
+func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Time) error {
 	a, err := lifecycle.Start(ctx, "worker", cfg.Config, log)
 	if err != nil {
 		return err
@@ -41,21 +52,37 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("producer", producer.Close)
 
 	var relay *announce.Relay
-	store := dynamo.New(db, cfg.Dynamo, time.Now, func(partition int) { relay.Hint(partition) })
+	store := dynamo.New(db, cfg.Dynamo, now, func(partition int) { relay.Hint(partition) })
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what it has written last.
 	a.Go("relay", relay.Run)
-	settler := settle.New(store, queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue), settle.Options{
-		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: time.Now,
+	requests, dead := queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue)
+	settler := settle.New(store, requests, dead, settle.Options{
+		MaxAttempts: int64(cfg.MaxAttempts), RetryDelay: cfg.RetryDelay, Now: now,
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
+	asyncevent.StartMetrics()
+	a.Go("metrics", measure(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
+
+	keys, err := fairdraw.NewKeyring(cfg.Draw)
+	if err != nil {
+		return err
+	}
+	beacons, err := drand.New(cfg.BeaconURLs)
+	if err != nil {
+		return err
+	}
+	drawer := draw.New(store, beacons, keys, meter{}, draw.Options{After: cfg.DrawAfter, Now: now}, log)
+	a.Go("drawer", drawer.Run)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
 	}
-	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, log))
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithQueues(deadLetters(a, cfg, client, store, producer, log)))
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))
+	})
 	return a.Run(ctx)
 }
 

@@ -14,18 +14,23 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/sqs/sqstest"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/app"
 )
 
-const key = config.Secret("0123456789abcdef0123456789abcdef")
+const (
+	key        = config.Secret("0123456789abcdef0123456789abcdef")
+	signingKey = config.Secret("draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+)
 
 // A message in the queue is settled and announced by the running service.
 func TestRun(t *testing.T) {
@@ -42,7 +47,9 @@ func TestRun(t *testing.T) {
 		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Dynamo: tables, Kafka: brokers, Queue: queue.Config{Name: sqstest.Name(queues)}, SQSEndpoint: queues.Endpoint,
 		Receivers: 2, MaxAttempts: 5, RetryDelay: time.Second,
+		Draw: fairdraw.KeyConfig{DrawSecret: key, DrawSigningKeys: signingKey}, BeaconURLs: []string{"http://127.0.0.1:1"}, DrawAfter: time.Second,
 	}
+	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)
 	for range 2 {
 		require.NoError(t, app.Migrate(t.Context(), cfg, log))
@@ -70,6 +77,12 @@ func TestRun(t *testing.T) {
 		depth, err := queue.New(client, cfg.Queue).Depth(t.Context())
 		return err == nil && depth == 0
 	}, "the message is deleted")
+	for _, name := range []string{"requests", "dead"} {
+		waittest.Until(t, func() bool {
+			_, measured := metricstest.Value(t, "urr_requests_queue_messages", map[string]string{"queue": name})
+			return measured
+		}, "the queue is measured: %s", name)
+	}
 	stop()
 	require.NoError(t, <-done)
 }

@@ -42,8 +42,12 @@ func (s *Store) Published(ctx context.Context, done []asyncevent.Outbox) error {
 
 // DeadLetters reads a page of dead letters, the latest first, behind a sort key.
 func (s *Store) DeadLetters(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, asyncevent.DeadLetters, after, limit)
+}
+
+func (s *Store) deadLetters(ctx context.Context, partition, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
 	items, more, err := s.Query(ctx, asyncevent.Partition{
-		PK: asyncevent.DeadLetters, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+		PK: partition, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
 		return nil, "", err
@@ -68,6 +72,6 @@ func (s *Store) MarkRedriven(ctx context.Context, l asyncevent.DeadLetter) error
 	after := l
 	after.RedrivenAt = s.Millis()
 	tx := s.Begin()
-	tx.Update(0, asyncevent.Key(asyncevent.DeadLetters, l.SK), dynamo.Diff(l.Item(), after.Item()), asyncevent.Present())
+	tx.Update(0, asyncevent.KeyOf(l.Item()), dynamo.Diff(l.Item(), after.Item()), asyncevent.Present())
 	return tx.Commit(ctx)
 }

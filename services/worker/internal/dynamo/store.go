@@ -197,6 +197,9 @@ func (s *Store) Bury(ctx context.Context, l asyncevent.DeadLetter, end *asynceve
 	}
 	tx.Put(asyncevent.Shared, l.Item(), asyncevent.Condition{})
 	err := fault(s.commit(ctx, tx))
+	if err == nil {
+		deadLetters.Inc()
+	}
 	failpoint.Hit("worker.buried")
 	return err
 }

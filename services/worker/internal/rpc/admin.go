@@ -34,18 +34,32 @@ type Sender interface {
 	Send(ctx context.Context, r asyncevent.Request) error
 }
 
+// Drawer changes draws.
+type Drawer interface {
+	Submit(ctx context.Context, event, value, signature string) (asyncevent.Draw, error)
+	Void(ctx context.Context, event string) (asyncevent.Draw, error)
+}
+
 // Admin implements WorkerAdminService.
 type Admin struct {
 	workerv1.UnimplementedWorkerAdminServiceServer
 
 	store  Store
 	sender Sender
+	queues Queues
+	drawer Drawer
 	log    *slog.Logger
 }
 
 // NewAdmin serves operators.
-func NewAdmin(store Store, sender Sender, log *slog.Logger) *Admin {
-	return &Admin{store: store, sender: sender, log: log}
+func NewAdmin(store Store, sender Sender, drawer Drawer, log *slog.Logger) *Admin {
+	return &Admin{store: store, sender: sender, drawer: drawer, log: log}
+}
+
+// WithQueues serves the dead letters of other queues too.
+func (s *Admin) WithQueues(q Queues) *Admin {
+	s.queues = q
+	return s
 }
 
 // ListDeadLetters implements WorkerAdminService.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/ids"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
@@ -29,6 +31,22 @@ type sender struct{ sent []asyncevent.Request }
 func (s *sender) Send(_ context.Context, r asyncevent.Request) error {
 	s.sent = append(s.sent, r)
 	return errors.New("the sweeper of ingest sends it")
+}
+
+// drawer answers as a draw in phase ROOT, whose result cannot be known yet, would.
+type drawer struct{}
+
+func (*drawer) Submit(_ context.Context, event, value, signature string) (asyncevent.Draw, error) {
+	return asyncevent.Draw{
+		EventID: event, Phase: asyncevent.DrawRoot, Beacon: &beacon.Round{Round: 7, Randomness: value, Signature: signature},
+	}, nil
+}
+
+func (*drawer) Void(_ context.Context, event string) (asyncevent.Draw, error) {
+	if event == "fixed" {
+		return asyncevent.Draw{}, errs.ErrDrawFixed
+	}
+	return asyncevent.Draw{EventID: event, Phase: asyncevent.DrawVoid, VoidedAt: 5}, nil
 }
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
@@ -56,7 +74,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	store := dynamo.New(db, tables, time.Now, func(int) {})
 	queue := &sender{}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
-		workerv1.RegisterWorkerAdminServiceServer(r, rpc.NewAdmin(store, queue, slog.New(slog.DiscardHandler)))
+		workerv1.RegisterWorkerAdminServiceServer(r, rpc.NewAdmin(store, queue, &drawer{}, slog.New(slog.DiscardHandler)))
 	}, rpctest.WithDial(pkgrpc.WithTimeout(time.Hour)))
 	client := workerv1.NewWorkerAdminServiceClient(conn)
 	failed := map[string]bool{}
@@ -105,4 +123,30 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
 	_, err = client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: &commonv1.Caller{UserId: "ann"}})
 	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
+}
+
+func TestOperatorsOfDraws(t *testing.T) {
+	t.Parallel()
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		workerv1.RegisterWorkerAdminServiceServer(r, rpc.NewAdmin(nil, nil, &drawer{}, slog.New(slog.DiscardHandler)))
+	})
+	client := workerv1.NewWorkerAdminServiceClient(conn)
+	value, signature := strings.Repeat("0f", 32), strings.Repeat("a", 96)
+	state, err := client.SubmitBeacon(t.Context(), &workerv1.SubmitBeaconRequest{Caller: operator(), EventId: "demo", Value: value, Signature: signature})
+	require.NoError(t, err)
+	require.Equal(t, "ROOT", state.GetPhase())
+	require.Equal(t, uint64(7), state.GetRound())
+	state, err = client.VoidPromotion(t.Context(), &workerv1.VoidPromotionRequest{Caller: operator(), EventId: "demo"})
+	require.NoError(t, err)
+	require.Equal(t, int64(5), state.GetVoidedAt())
+	_, err = client.VoidPromotion(t.Context(), &workerv1.VoidPromotionRequest{Caller: operator(), EventId: "fixed"})
+	require.ErrorIs(t, errs.From(err), errs.ErrDrawFixed)
+
+	user := &commonv1.Caller{UserId: "ann"}
+	_, err = client.VoidPromotion(t.Context(), &workerv1.VoidPromotionRequest{Caller: user, EventId: "demo"})
+	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
+	_, err = client.SubmitBeacon(t.Context(), &workerv1.SubmitBeaconRequest{Caller: user, EventId: "demo", Value: value, Signature: signature})
+	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
+	_, err = client.SubmitBeacon(t.Context(), &workerv1.SubmitBeaconRequest{Caller: operator(), EventId: "demo", Value: "x", Signature: signature})
+	require.ErrorIs(t, errs.From(err), errs.ErrInvalidRequest)
 }

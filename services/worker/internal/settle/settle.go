@@ -128,7 +128,7 @@ type delivery struct {
 }
 
 // Handle settles a batch, each group by itself. After an error what is not settled is released, so
-// that it comes again.
+// that it comes again; after ErrStoreAway only some seconds later.
 func (s *Settler) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
 	var order []string
 	groups := map[string][]delivery{}
@@ -246,11 +246,15 @@ func (s *Settler) count(ctx context.Context, r asyncevent.Request, code string, 
 	return s.store.Change(ctx, r.Attempted(s.millis(), asyncevent.Failure{Class: asyncevent.Retryable, Code: code, Message: cause.Error()}))
 }
 
-// giveBack releases messages together and returns the reason.
+// giveBack releases messages together and returns the reason. While the store does not answer they
+// stay hidden, for Run to try again.
 func (s *Settler) giveBack(ctx context.Context, all []delivery, after time.Duration, reason error) error {
 	received := make([]asyncevent.Delivery, len(all))
 	for i, d := range all {
 		received[i] = d.Delivery
+	}
+	if errors.Is(reason, ErrStoreAway) {
+		after = holdFor
 	}
 	// The messages come again by themselves later.
 	if err := s.queue.Release(context.WithoutCancel(ctx), received, after); err != nil {

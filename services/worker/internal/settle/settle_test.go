@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/waittest"
 	"urr.guru/services/worker/internal/settle"
@@ -335,11 +336,27 @@ func TestMovedBySQS(t *testing.T) {
 	w.audit(t, 1+4)
 }
 
-// Nothing is received while the store does not answer.
-func TestNothingIsReceivedWhileTheStoreIsAway(t *testing.T) {
+// receipts notes how often messages were received.
+type receipts struct {
+	*queue.Queue
+
+	most atomic.Int64
+}
+
+func (r *receipts) Receive(ctx context.Context) ([]asyncevent.Delivery, error) {
+	got, err := r.Queue.Receive(ctx)
+	for _, m := range got {
+		r.most.Store(max(r.most.Load(), int64(m.Receives)))
+	}
+	return got, err
+}
+
+// Whoever has messages keeps them while the store does not answer: none is received twice.
+func TestMessagesAreKeptWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
-	live, dead := queues(t)
+	real, dead := queues(t)
+	live := &receipts{Queue: real}
 	for _, err := range live.Send(t.Context(), w.accept(t, 3)) {
 		require.NoError(t, err)
 	}
@@ -356,13 +373,14 @@ func TestNothingIsReceivedWhileTheStoreIsAway(t *testing.T) {
 	settler := settle.New(store, live, dead, settleOptions(w), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- settler.Run(1)(ctx) }()
-	waittest.Until(t, func() bool { return refused.Load() >= 3*3 }, "a batch and two probes, three attempts each")
+	go func() { done <- settler.Run(4)(ctx) }()
+	waittest.Until(t, func() bool { return refused.Load() >= 3*5 }, "a batch and several probes, three attempts each")
 	away.Store(false)
 	waittest.Until(t, func() bool { return w.request(t, w.sent[2]).Status.Final() }, "settled")
 	cancel()
 	require.NoError(t, <-done)
-	w.audit(t, 3+2)
+	require.EqualValues(t, 1, live.most.Load())
+	w.audit(t, 5)
 	for _, id := range w.sent {
 		require.Zero(t, w.request(t, id).Attempts)
 	}

@@ -236,7 +236,9 @@ type OperatorEventStats struct {
 	// One per currency, by its code.
 	Revenue []*Revenue `protobuf:"bytes,2,rep,name=revenue,proto3" json:"revenue,omitempty"`
 	// Zeroes for an event that is no reward campaign.
-	Rewards       *RewardStats `protobuf:"bytes,3,opt,name=rewards,proto3" json:"rewards,omitempty"`
+	Rewards *RewardStats `protobuf:"bytes,3,opt,name=rewards,proto3" json:"rewards,omitempty"`
+	// Zeroes for an event that is no promotion.
+	Requests      *RequestStats `protobuf:"bytes,4,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +294,87 @@ func (x *OperatorEventStats) GetRewards() *RewardStats {
 	return nil
 }
 
+func (x *OperatorEventStats) GetRequests() *RequestStats {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// How the requests to a promotion ended. One that failed and was begun anew by an operator counts
+// again when it ends.
+type RequestStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests that got a place, or won.
+	Succeeded int64 `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Requests that did not.
+	Rejected int64 `protobuf:"varint,2,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Requests that could not be processed.
+	Failed int64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// When one of these last changed; absent while all are zero.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestStats) Reset() {
+	*x = RequestStats{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestStats) ProtoMessage() {}
+
+func (x *RequestStats) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestStats.ProtoReflect.Descriptor instead.
+func (*RequestStats) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RequestStats) GetSucceeded() int64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *RequestStats) GetRejected() int64 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
+}
+
+func (x *RequestStats) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *RequestStats) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 // What has happened to the rewards of a campaign. A reward that failed or was cancelled may be paid
 // later, and then counts twice.
 type RewardStats struct {
@@ -312,7 +395,7 @@ type RewardStats struct {
 
 func (x *RewardStats) Reset() {
 	*x = RewardStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +407,7 @@ func (x *RewardStats) String() string {
 func (*RewardStats) ProtoMessage() {}
 
 func (x *RewardStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +420,7 @@ func (x *RewardStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardStats.ProtoReflect.Descriptor instead.
 func (*RewardStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RewardStats) GetPaid() int64 {
@@ -395,7 +478,7 @@ type Revenue struct {
 
 func (x *Revenue) Reset() {
 	*x = Revenue{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +490,7 @@ func (x *Revenue) String() string {
 func (*Revenue) ProtoMessage() {}
 
 func (x *Revenue) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +503,7 @@ func (x *Revenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revenue.ProtoReflect.Descriptor instead.
 func (*Revenue) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Revenue) GetCurrency() string {
@@ -486,11 +569,18 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x8a\x01\n" +
 	" GetEventStatsForOperatorsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xac\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe4\x01\n" +
 	"\x12OperatorEventStats\x120\n" +
 	"\x06counts\x18\x01 \x01(\v2\x18.urr.stats.v1.EventStatsR\x06counts\x12/\n" +
 	"\arevenue\x18\x02 \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\x123\n" +
-	"\arewards\x18\x03 \x01(\v2\x19.urr.stats.v1.RewardStatsR\arewards\"\xb3\x01\n" +
+	"\arewards\x18\x03 \x01(\v2\x19.urr.stats.v1.RewardStatsR\arewards\x126\n" +
+	"\brequests\x18\x04 \x01(\v2\x1a.urr.stats.v1.RequestStatsR\brequests\"\x9b\x01\n" +
+	"\fRequestStats\x12\x1c\n" +
+	"\tsucceeded\x18\x01 \x01(\x03R\tsucceeded\x12\x1a\n" +
+	"\brejected\x18\x02 \x01(\x03R\brejected\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x03R\x06failed\x129\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb3\x01\n" +
 	"\vRewardStats\x12\x12\n" +
 	"\x04paid\x18\x01 \x01(\x03R\x04paid\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\x1c\n" +
@@ -526,33 +616,36 @@ func file_urr_stats_v1_stats_proto_rawDescGZIP() []byte {
 	return file_urr_stats_v1_stats_proto_rawDescData
 }
 
-var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_urr_stats_v1_stats_proto_goTypes = []any{
 	(*GetEventStatsRequest)(nil),             // 0: urr.stats.v1.GetEventStatsRequest
 	(*EventStats)(nil),                       // 1: urr.stats.v1.EventStats
 	(*GetEventStatsForOperatorsRequest)(nil), // 2: urr.stats.v1.GetEventStatsForOperatorsRequest
 	(*OperatorEventStats)(nil),               // 3: urr.stats.v1.OperatorEventStats
-	(*RewardStats)(nil),                      // 4: urr.stats.v1.RewardStats
-	(*Revenue)(nil),                          // 5: urr.stats.v1.Revenue
-	(*timestamppb.Timestamp)(nil),            // 6: google.protobuf.Timestamp
-	(*v1.Caller)(nil),                        // 7: urr.common.v1.Caller
+	(*RequestStats)(nil),                     // 4: urr.stats.v1.RequestStats
+	(*RewardStats)(nil),                      // 5: urr.stats.v1.RewardStats
+	(*Revenue)(nil),                          // 6: urr.stats.v1.Revenue
+	(*timestamppb.Timestamp)(nil),            // 7: google.protobuf.Timestamp
+	(*v1.Caller)(nil),                        // 8: urr.common.v1.Caller
 }
 var file_urr_stats_v1_stats_proto_depIdxs = []int32{
-	6, // 0: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
-	7, // 1: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
-	1, // 2: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
-	5, // 3: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
-	4, // 4: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
-	6, // 5: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
-	0, // 6: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
-	2, // 7: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
-	1, // 8: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
-	3, // 9: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7,  // 0: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
+	8,  // 1: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	1,  // 2: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
+	6,  // 3: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
+	5,  // 4: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
+	4,  // 5: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
+	7,  // 6: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
+	7,  // 7: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
+	2,  // 9: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
+	1,  // 10: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
+	3,  // 11: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_urr_stats_v1_stats_proto_init() }
@@ -566,7 +659,7 @@ func file_urr_stats_v1_stats_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_stats_v1_stats_proto_rawDesc), len(file_urr_stats_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,7 +31,7 @@ const (
 type StatsServiceClient interface {
 	// Counts of one event; no revenue. An event without figures has zeroes.
 	GetEventStats(ctx context.Context, in *GetEventStatsRequest, opts ...grpc.CallOption) (*EventStats, error)
-	// The same, with revenue and the rewards of a campaign.
+	// The same, with revenue, the rewards of a campaign and the requests to a promotion.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(ctx context.Context, in *GetEventStatsForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventStats, error)
@@ -71,7 +71,7 @@ func (c *statsServiceClient) GetEventStatsForOperators(ctx context.Context, in *
 type StatsServiceServer interface {
 	// Counts of one event; no revenue. An event without figures has zeroes.
 	GetEventStats(context.Context, *GetEventStatsRequest) (*EventStats, error)
-	// The same, with revenue and the rewards of a campaign.
+	// The same, with revenue, the rewards of a campaign and the requests to a promotion.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error)

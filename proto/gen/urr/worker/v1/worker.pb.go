@@ -26,6 +26,370 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListQueueDeadLettersRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// "admissions", or a topic such as "payment-events".
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// 1-100, default 20.
+	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueDeadLettersRequest) Reset() {
+	*x = ListQueueDeadLettersRequest{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueDeadLettersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueDeadLettersRequest) ProtoMessage() {}
+
+func (x *ListQueueDeadLettersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueDeadLettersRequest.ProtoReflect.Descriptor instead.
+func (*ListQueueDeadLettersRequest) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListQueueDeadLettersRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListQueueDeadLettersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListQueueDeadLettersRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListQueueDeadLettersRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListQueueDeadLettersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*QueueDeadLetter     `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextCursor    string                 `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueDeadLettersResponse) Reset() {
+	*x = ListQueueDeadLettersResponse{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueDeadLettersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueDeadLettersResponse) ProtoMessage() {}
+
+func (x *ListQueueDeadLettersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueDeadLettersResponse.ProtoReflect.Descriptor instead.
+func (*ListQueueDeadLettersResponse) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListQueueDeadLettersResponse) GetItems() []*QueueDeadLetter {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListQueueDeadLettersResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type QueueDeadLetter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For RedriveQueue.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The consumer group that failed; empty for admissions.
+	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	// The record's key; the event of an admission.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The event's type; empty where it is not known.
+	Type string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	// The first 4,096 bytes of the message. An admission is without its entry token.
+	Body  string `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// Topic, partition and offset that it was read from; the message's id of an admission.
+	Origin string `protobuf:"bytes,7,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Milliseconds since 1970.
+	At int64 `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
+	// Milliseconds since 1970; absent: not redriven.
+	RedrivenAt    *int64 `protobuf:"varint,9,opt,name=redriven_at,json=redrivenAt,proto3,oneof" json:"redriven_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueDeadLetter) Reset() {
+	*x = QueueDeadLetter{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueDeadLetter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueDeadLetter) ProtoMessage() {}
+
+func (x *QueueDeadLetter) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueDeadLetter.ProtoReflect.Descriptor instead.
+func (*QueueDeadLetter) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *QueueDeadLetter) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *QueueDeadLetter) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *QueueDeadLetter) GetRedrivenAt() int64 {
+	if x != nil && x.RedrivenAt != nil {
+		return *x.RedrivenAt
+	}
+	return 0
+}
+
+type RedriveQueueRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// "admissions", or a topic.
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Ids of dead letters; empty: those among the latest 1,000 that have not been redriven, at most 100
+	// a call.
+	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveQueueRequest) Reset() {
+	*x = RedriveQueueRequest{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveQueueRequest) ProtoMessage() {}
+
+func (x *RedriveQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveQueueRequest.ProtoReflect.Descriptor instead.
+func (*RedriveQueueRequest) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RedriveQueueRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *RedriveQueueRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *RedriveQueueRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type RedriveQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of those that were put back.
+	Redriven []string `protobuf:"bytes,1,rep,name=redriven,proto3" json:"redriven,omitempty"`
+	// Ids of those that were not: there is none, it was redriven before, or it could not be read.
+	Refused []string `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
+	// There may be more that have not been redriven.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveQueueResponse) Reset() {
+	*x = RedriveQueueResponse{}
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveQueueResponse) ProtoMessage() {}
+
+func (x *RedriveQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveQueueResponse.ProtoReflect.Descriptor instead.
+func (*RedriveQueueResponse) Descriptor() ([]byte, []int) {
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RedriveQueueResponse) GetRedriven() []string {
+	if x != nil {
+		return x.Redriven
+	}
+	return nil
+}
+
+func (x *RedriveQueueResponse) GetRefused() []string {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *RedriveQueueResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 type ListDeadLettersRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -38,7 +402,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[0]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -50,7 +414,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[0]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -63,7 +427,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{0}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListDeadLettersRequest) GetCaller() *v1.Caller {
@@ -97,7 +461,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -109,7 +473,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -122,7 +486,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListDeadLettersResponse) GetItems() []*DeadLetter {
@@ -158,7 +522,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -170,7 +534,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -183,7 +547,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeadLetter) GetRequestId() string {
@@ -246,7 +610,7 @@ type RedriveRequestsRequest struct {
 
 func (x *RedriveRequestsRequest) Reset() {
 	*x = RedriveRequestsRequest{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +622,7 @@ func (x *RedriveRequestsRequest) String() string {
 func (*RedriveRequestsRequest) ProtoMessage() {}
 
 func (x *RedriveRequestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +635,7 @@ func (x *RedriveRequestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRequestsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRequestsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RedriveRequestsRequest) GetCaller() *v1.Caller {
@@ -302,7 +666,7 @@ type RedriveRequestsResponse struct {
 
 func (x *RedriveRequestsResponse) Reset() {
 	*x = RedriveRequestsResponse{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +678,7 @@ func (x *RedriveRequestsResponse) String() string {
 func (*RedriveRequestsResponse) ProtoMessage() {}
 
 func (x *RedriveRequestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +691,7 @@ func (x *RedriveRequestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRequestsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRequestsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RedriveRequestsResponse) GetRedriven() []string {
@@ -365,7 +729,7 @@ type SubmitBeaconRequest struct {
 
 func (x *SubmitBeaconRequest) Reset() {
 	*x = SubmitBeaconRequest{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +741,7 @@ func (x *SubmitBeaconRequest) String() string {
 func (*SubmitBeaconRequest) ProtoMessage() {}
 
 func (x *SubmitBeaconRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +754,7 @@ func (x *SubmitBeaconRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitBeaconRequest.ProtoReflect.Descriptor instead.
 func (*SubmitBeaconRequest) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitBeaconRequest) GetCaller() *v1.Caller {
@@ -431,7 +795,7 @@ type VoidPromotionRequest struct {
 
 func (x *VoidPromotionRequest) Reset() {
 	*x = VoidPromotionRequest{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +807,7 @@ func (x *VoidPromotionRequest) String() string {
 func (*VoidPromotionRequest) ProtoMessage() {}
 
 func (x *VoidPromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +820,7 @@ func (x *VoidPromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidPromotionRequest.ProtoReflect.Descriptor instead.
 func (*VoidPromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VoidPromotionRequest) GetCaller() *v1.Caller {
@@ -489,7 +853,7 @@ type DrawState struct {
 
 func (x *DrawState) Reset() {
 	*x = DrawState{}
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +865,7 @@ func (x *DrawState) String() string {
 func (*DrawState) ProtoMessage() {}
 
 func (x *DrawState) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_urr_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +878,7 @@ func (x *DrawState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrawState.ProtoReflect.Descriptor instead.
 func (*DrawState) Descriptor() ([]byte, []int) {
-	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrawState) GetEventId() string {
@@ -549,7 +913,37 @@ var File_urr_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/worker/v1/worker.proto\x12\rurr.worker.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\x8a\x01\n" +
+	"\x1aurr/worker/v1/worker.proto\x12\rurr.worker.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xc1\x01\n" +
+	"\x1bListQueueDeadLettersRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x120\n" +
+	"\x05queue\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^[a-z][a-z-]{0,63}$R\x05queue\x12\x1f\n" +
+	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x06cursor\"u\n" +
+	"\x1cListQueueDeadLettersResponse\x124\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.urr.worker.v1.QueueDeadLetterR\x05items\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xe5\x01\n" +
+	"\x0fQueueDeadLetter\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x12\n" +
+	"\x04body\x18\x05 \x01(\tR\x04body\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x16\n" +
+	"\x06origin\x18\a \x01(\tR\x06origin\x12\x0e\n" +
+	"\x02at\x18\b \x01(\x03R\x02at\x12$\n" +
+	"\vredriven_at\x18\t \x01(\x03H\x00R\n" +
+	"redrivenAt\x88\x01\x01B\x0e\n" +
+	"\f_redriven_at\"\x9a\x01\n" +
+	"\x13RedriveQueueRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x120\n" +
+	"\x05queue\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^[a-z][a-z-]{0,63}$R\x05queue\x12\"\n" +
+	"\x03ids\x18\x03 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10d\"\x06r\x04\x10\x01\x18@R\x03ids\"`\n" +
+	"\x14RedriveQueueResponse\x12\x1a\n" +
+	"\bredriven\x18\x01 \x03(\tR\bredriven\x12\x18\n" +
+	"\arefused\x18\x02 \x03(\tR\arefused\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x8a\x01\n" +
 	"\x16ListDeadLettersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1f\n" +
 	"\x05limit\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
@@ -593,8 +987,14 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"\tvoided_at\x18\x04 \x01(\x03H\x01R\bvoidedAt\x88\x01\x01B\b\n" +
 	"\x06_roundB\f\n" +
 	"\n" +
-	"_voided_at2\xa3\x05\n" +
-	"\x12WorkerAdminService\x12\x9f\x01\n" +
+	"_voided_at2\xf6\a\n" +
+	"\x12WorkerAdminService\x12\xad\x01\n" +
+	"\x14ListQueueDeadLetters\x12*.urr.worker.v1.ListQueueDeadLettersRequest\x1a+.urr.worker.v1.ListQueueDeadLettersResponse\"<\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/dlq/{queue}\x90\x02\x01\x12\xa0\x01\n" +
+	"\fRedriveQueue\x12\".urr.worker.v1.RedriveQueueRequest\x1a#.urr.worker.v1.RedriveQueueResponse\"G\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02&:\x01*\"!/api/v1/admin/dlq/{queue}/redrive\x90\x02\x02\x12\x9f\x01\n" +
 	"\x0fListDeadLetters\x12%.urr.worker.v1.ListDeadLettersRequest\x1a&.urr.worker.v1.ListDeadLettersResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/admin/dlq/requests\x90\x02\x01\x12\xaa\x01\n" +
@@ -620,37 +1020,49 @@ func file_urr_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_urr_worker_v1_worker_proto_rawDescData
 }
 
-var file_urr_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_urr_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_urr_worker_v1_worker_proto_goTypes = []any{
-	(*ListDeadLettersRequest)(nil),  // 0: urr.worker.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil), // 1: urr.worker.v1.ListDeadLettersResponse
-	(*DeadLetter)(nil),              // 2: urr.worker.v1.DeadLetter
-	(*RedriveRequestsRequest)(nil),  // 3: urr.worker.v1.RedriveRequestsRequest
-	(*RedriveRequestsResponse)(nil), // 4: urr.worker.v1.RedriveRequestsResponse
-	(*SubmitBeaconRequest)(nil),     // 5: urr.worker.v1.SubmitBeaconRequest
-	(*VoidPromotionRequest)(nil),    // 6: urr.worker.v1.VoidPromotionRequest
-	(*DrawState)(nil),               // 7: urr.worker.v1.DrawState
-	(*v1.Caller)(nil),               // 8: urr.common.v1.Caller
+	(*ListQueueDeadLettersRequest)(nil),  // 0: urr.worker.v1.ListQueueDeadLettersRequest
+	(*ListQueueDeadLettersResponse)(nil), // 1: urr.worker.v1.ListQueueDeadLettersResponse
+	(*QueueDeadLetter)(nil),              // 2: urr.worker.v1.QueueDeadLetter
+	(*RedriveQueueRequest)(nil),          // 3: urr.worker.v1.RedriveQueueRequest
+	(*RedriveQueueResponse)(nil),         // 4: urr.worker.v1.RedriveQueueResponse
+	(*ListDeadLettersRequest)(nil),       // 5: urr.worker.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),      // 6: urr.worker.v1.ListDeadLettersResponse
+	(*DeadLetter)(nil),                   // 7: urr.worker.v1.DeadLetter
+	(*RedriveRequestsRequest)(nil),       // 8: urr.worker.v1.RedriveRequestsRequest
+	(*RedriveRequestsResponse)(nil),      // 9: urr.worker.v1.RedriveRequestsResponse
+	(*SubmitBeaconRequest)(nil),          // 10: urr.worker.v1.SubmitBeaconRequest
+	(*VoidPromotionRequest)(nil),         // 11: urr.worker.v1.VoidPromotionRequest
+	(*DrawState)(nil),                    // 12: urr.worker.v1.DrawState
+	(*v1.Caller)(nil),                    // 13: urr.common.v1.Caller
 }
 var file_urr_worker_v1_worker_proto_depIdxs = []int32{
-	8, // 0: urr.worker.v1.ListDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
-	2, // 1: urr.worker.v1.ListDeadLettersResponse.items:type_name -> urr.worker.v1.DeadLetter
-	8, // 2: urr.worker.v1.RedriveRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	8, // 3: urr.worker.v1.SubmitBeaconRequest.caller:type_name -> urr.common.v1.Caller
-	8, // 4: urr.worker.v1.VoidPromotionRequest.caller:type_name -> urr.common.v1.Caller
-	0, // 5: urr.worker.v1.WorkerAdminService.ListDeadLetters:input_type -> urr.worker.v1.ListDeadLettersRequest
-	3, // 6: urr.worker.v1.WorkerAdminService.RedriveRequests:input_type -> urr.worker.v1.RedriveRequestsRequest
-	5, // 7: urr.worker.v1.WorkerAdminService.SubmitBeacon:input_type -> urr.worker.v1.SubmitBeaconRequest
-	6, // 8: urr.worker.v1.WorkerAdminService.VoidPromotion:input_type -> urr.worker.v1.VoidPromotionRequest
-	1, // 9: urr.worker.v1.WorkerAdminService.ListDeadLetters:output_type -> urr.worker.v1.ListDeadLettersResponse
-	4, // 10: urr.worker.v1.WorkerAdminService.RedriveRequests:output_type -> urr.worker.v1.RedriveRequestsResponse
-	7, // 11: urr.worker.v1.WorkerAdminService.SubmitBeacon:output_type -> urr.worker.v1.DrawState
-	7, // 12: urr.worker.v1.WorkerAdminService.VoidPromotion:output_type -> urr.worker.v1.DrawState
-	9, // [9:13] is the sub-list for method output_type
-	5, // [5:9] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	13, // 0: urr.worker.v1.ListQueueDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
+	2,  // 1: urr.worker.v1.ListQueueDeadLettersResponse.items:type_name -> urr.worker.v1.QueueDeadLetter
+	13, // 2: urr.worker.v1.RedriveQueueRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 3: urr.worker.v1.ListDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
+	7,  // 4: urr.worker.v1.ListDeadLettersResponse.items:type_name -> urr.worker.v1.DeadLetter
+	13, // 5: urr.worker.v1.RedriveRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 6: urr.worker.v1.SubmitBeaconRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 7: urr.worker.v1.VoidPromotionRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 8: urr.worker.v1.WorkerAdminService.ListQueueDeadLetters:input_type -> urr.worker.v1.ListQueueDeadLettersRequest
+	3,  // 9: urr.worker.v1.WorkerAdminService.RedriveQueue:input_type -> urr.worker.v1.RedriveQueueRequest
+	5,  // 10: urr.worker.v1.WorkerAdminService.ListDeadLetters:input_type -> urr.worker.v1.ListDeadLettersRequest
+	8,  // 11: urr.worker.v1.WorkerAdminService.RedriveRequests:input_type -> urr.worker.v1.RedriveRequestsRequest
+	10, // 12: urr.worker.v1.WorkerAdminService.SubmitBeacon:input_type -> urr.worker.v1.SubmitBeaconRequest
+	11, // 13: urr.worker.v1.WorkerAdminService.VoidPromotion:input_type -> urr.worker.v1.VoidPromotionRequest
+	1,  // 14: urr.worker.v1.WorkerAdminService.ListQueueDeadLetters:output_type -> urr.worker.v1.ListQueueDeadLettersResponse
+	4,  // 15: urr.worker.v1.WorkerAdminService.RedriveQueue:output_type -> urr.worker.v1.RedriveQueueResponse
+	6,  // 16: urr.worker.v1.WorkerAdminService.ListDeadLetters:output_type -> urr.worker.v1.ListDeadLettersResponse
+	9,  // 17: urr.worker.v1.WorkerAdminService.RedriveRequests:output_type -> urr.worker.v1.RedriveRequestsResponse
+	12, // 18: urr.worker.v1.WorkerAdminService.SubmitBeacon:output_type -> urr.worker.v1.DrawState
+	12, // 19: urr.worker.v1.WorkerAdminService.VoidPromotion:output_type -> urr.worker.v1.DrawState
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_urr_worker_v1_worker_proto_init() }
@@ -660,13 +1072,14 @@ func file_urr_worker_v1_worker_proto_init() {
 	}
 	file_urr_worker_v1_worker_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_worker_v1_worker_proto_msgTypes[7].OneofWrappers = []any{}
+	file_urr_worker_v1_worker_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_worker_v1_worker_proto_rawDesc), len(file_urr_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,16 +21,27 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	WorkerAdminService_ListDeadLetters_FullMethodName = "/urr.worker.v1.WorkerAdminService/ListDeadLetters"
-	WorkerAdminService_RedriveRequests_FullMethodName = "/urr.worker.v1.WorkerAdminService/RedriveRequests"
-	WorkerAdminService_SubmitBeacon_FullMethodName    = "/urr.worker.v1.WorkerAdminService/SubmitBeacon"
-	WorkerAdminService_VoidPromotion_FullMethodName   = "/urr.worker.v1.WorkerAdminService/VoidPromotion"
+	WorkerAdminService_ListQueueDeadLetters_FullMethodName = "/urr.worker.v1.WorkerAdminService/ListQueueDeadLetters"
+	WorkerAdminService_RedriveQueue_FullMethodName         = "/urr.worker.v1.WorkerAdminService/RedriveQueue"
+	WorkerAdminService_ListDeadLetters_FullMethodName      = "/urr.worker.v1.WorkerAdminService/ListDeadLetters"
+	WorkerAdminService_RedriveRequests_FullMethodName      = "/urr.worker.v1.WorkerAdminService/RedriveRequests"
+	WorkerAdminService_SubmitBeacon_FullMethodName         = "/urr.worker.v1.WorkerAdminService/SubmitBeacon"
+	WorkerAdminService_VoidPromotion_FullMethodName        = "/urr.worker.v1.WorkerAdminService/VoidPromotion"
 )
 
 // WorkerAdminServiceClient is the client API for WorkerAdminService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type WorkerAdminServiceClient interface {
+	// Dead letters of the admissions, or of a Kafka topic, about the latest first.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, NOT_FOUND (neither "admissions" nor a topic).
+	ListQueueDeadLetters(ctx context.Context, in *ListQueueDeadLettersRequest, opts ...grpc.CallOption) (*ListQueueDeadLettersResponse, error)
+	// Puts dead letters back into their queue, or into their topic for the consumer group that failed,
+	// each once: what fails again is another dead letter.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, NOT_FOUND (neither "admissions" nor a topic).
+	RedriveQueue(ctx context.Context, in *RedriveQueueRequest, opts ...grpc.CallOption) (*RedriveQueueResponse, error)
 	// Messages of requests that could not be processed, newest first.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -59,6 +70,26 @@ type workerAdminServiceClient struct {
 
 func NewWorkerAdminServiceClient(cc grpc.ClientConnInterface) WorkerAdminServiceClient {
 	return &workerAdminServiceClient{cc}
+}
+
+func (c *workerAdminServiceClient) ListQueueDeadLetters(ctx context.Context, in *ListQueueDeadLettersRequest, opts ...grpc.CallOption) (*ListQueueDeadLettersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQueueDeadLettersResponse)
+	err := c.cc.Invoke(ctx, WorkerAdminService_ListQueueDeadLetters_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerAdminServiceClient) RedriveQueue(ctx context.Context, in *RedriveQueueRequest, opts ...grpc.CallOption) (*RedriveQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedriveQueueResponse)
+	err := c.cc.Invoke(ctx, WorkerAdminService_RedriveQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *workerAdminServiceClient) ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error) {
@@ -105,6 +136,15 @@ func (c *workerAdminServiceClient) VoidPromotion(ctx context.Context, in *VoidPr
 // All implementations must embed UnimplementedWorkerAdminServiceServer
 // for forward compatibility.
 type WorkerAdminServiceServer interface {
+	// Dead letters of the admissions, or of a Kafka topic, about the latest first.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, NOT_FOUND (neither "admissions" nor a topic).
+	ListQueueDeadLetters(context.Context, *ListQueueDeadLettersRequest) (*ListQueueDeadLettersResponse, error)
+	// Puts dead letters back into their queue, or into their topic for the consumer group that failed,
+	// each once: what fails again is another dead letter.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, NOT_FOUND (neither "admissions" nor a topic).
+	RedriveQueue(context.Context, *RedriveQueueRequest) (*RedriveQueueResponse, error)
 	// Messages of requests that could not be processed, newest first.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -135,6 +175,12 @@ type WorkerAdminServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedWorkerAdminServiceServer struct{}
 
+func (UnimplementedWorkerAdminServiceServer) ListQueueDeadLetters(context.Context, *ListQueueDeadLettersRequest) (*ListQueueDeadLettersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQueueDeadLetters not implemented")
+}
+func (UnimplementedWorkerAdminServiceServer) RedriveQueue(context.Context, *RedriveQueueRequest) (*RedriveQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RedriveQueue not implemented")
+}
 func (UnimplementedWorkerAdminServiceServer) ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDeadLetters not implemented")
 }
@@ -166,6 +212,42 @@ func RegisterWorkerAdminServiceServer(s grpc.ServiceRegistrar, srv WorkerAdminSe
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&WorkerAdminService_ServiceDesc, srv)
+}
+
+func _WorkerAdminService_ListQueueDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQueueDeadLettersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerAdminServiceServer).ListQueueDeadLetters(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerAdminService_ListQueueDeadLetters_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerAdminServiceServer).ListQueueDeadLetters(ctx, req.(*ListQueueDeadLettersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerAdminService_RedriveQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedriveQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerAdminServiceServer).RedriveQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerAdminService_RedriveQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerAdminServiceServer).RedriveQueue(ctx, req.(*RedriveQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _WorkerAdminService_ListDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -247,6 +329,14 @@ var WorkerAdminService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "urr.worker.v1.WorkerAdminService",
 	HandlerType: (*WorkerAdminServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListQueueDeadLetters",
+			Handler:    _WorkerAdminService_ListQueueDeadLetters_Handler,
+		},
+		{
+			MethodName: "RedriveQueue",
+			Handler:    _WorkerAdminService_RedriveQueue_Handler,
+		},
 		{
 			MethodName: "ListDeadLetters",
 			Handler:    _WorkerAdminService_ListDeadLetters_Handler,

@@ -54,6 +54,38 @@ func (q *Queries) AddCounts(ctx context.Context, db DBTX, arg AddCountsParams) e
 	return err
 }
 
+const addRequests = `-- name: AddRequests :exec
+INSERT INTO request_days (event_id, day, succeeded, rejected, failed, updated_at)
+SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
+       unnest($5::bigint[]), coalesce($6::timestamptz, now())
+ON CONFLICT (event_id, day) DO UPDATE SET
+    succeeded  = request_days.succeeded + excluded.succeeded,
+    rejected   = request_days.rejected + excluded.rejected,
+    failed     = request_days.failed + excluded.failed,
+    updated_at = excluded.updated_at
+`
+
+type AddRequestsParams struct {
+	EventIds  []string
+	Days      []time.Time
+	Succeeded []int64
+	Rejected  []int64
+	Failed    []int64
+	Now       *time.Time
+}
+
+func (q *Queries) AddRequests(ctx context.Context, db DBTX, arg AddRequestsParams) error {
+	_, err := db.Exec(ctx, addRequests,
+		arg.EventIds,
+		arg.Days,
+		arg.Succeeded,
+		arg.Rejected,
+		arg.Failed,
+		arg.Now,
+	)
+	return err
+}
+
 const addRevenue = `-- name: AddRevenue :exec
 INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds)
 SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::text[]), unnest($4::bigint[]),
@@ -152,6 +184,32 @@ func (q *Queries) EventCounts(ctx context.Context, db DBTX, eventID string) (Eve
 		&i.Expired,
 		&i.Rejected,
 		&i.SeatsSold,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const eventRequests = `-- name: EventRequests :one
+SELECT coalesce(sum(succeeded), 0)::bigint AS succeeded, coalesce(sum(rejected), 0)::bigint AS rejected,
+       coalesce(sum(failed), 0)::bigint AS failed, coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
+FROM request_days WHERE event_id = $1
+`
+
+type EventRequestsRow struct {
+	Succeeded int64
+	Rejected  int64
+	Failed    int64
+	UpdatedAt time.Time
+}
+
+// As EventCounts.
+func (q *Queries) EventRequests(ctx context.Context, db DBTX, eventID string) (EventRequestsRow, error) {
+	row := db.QueryRow(ctx, eventRequests, eventID)
+	var i EventRequestsRow
+	err := row.Scan(
+		&i.Succeeded,
+		&i.Rejected,
+		&i.Failed,
 		&i.UpdatedAt,
 	)
 	return i, err

@@ -26,6 +26,15 @@ type EventDay struct {
 	UpdatedAt time.Time
 }
 
+type RequestDay struct {
+	EventID   string
+	Day       time.Time
+	Succeeded int64
+	Rejected  int64
+	Failed    int64
+	UpdatedAt time.Time
+}
+
 type RevenueDay struct {
 	EventID   string
 	Day       time.Time

@@ -35,6 +35,16 @@ ON CONFLICT (event_id, day) DO UPDATE SET
     points_paid = reward_days.points_paid + excluded.points_paid,
     updated_at  = excluded.updated_at;
 
+-- name: AddRequests :exec
+INSERT INTO request_days (event_id, day, succeeded, rejected, failed, updated_at)
+SELECT unnest(@event_ids::text[]), unnest(@days::date[]), unnest(@succeeded::bigint[]), unnest(@rejected::bigint[]),
+       unnest(@failed::bigint[]), coalesce(sqlc.narg('now')::timestamptz, now())
+ON CONFLICT (event_id, day) DO UPDATE SET
+    succeeded  = request_days.succeeded + excluded.succeeded,
+    rejected   = request_days.rejected + excluded.rejected,
+    failed     = request_days.failed + excluded.failed,
+    updated_at = excluded.updated_at;
+
 -- name: NextOffset :one
 SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = @topic AND partition = @partition), 0)::bigint;
 
@@ -62,3 +72,9 @@ SELECT coalesce(sum(paid), 0)::bigint AS paid, coalesce(sum(failed), 0)::bigint 
        coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(points_paid), 0)::bigint AS points_paid,
        coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
 FROM reward_days WHERE event_id = @event_id;
+
+-- name: EventRequests :one
+-- As EventCounts.
+SELECT coalesce(sum(succeeded), 0)::bigint AS succeeded, coalesce(sum(rejected), 0)::bigint AS rejected,
+       coalesce(sum(failed), 0)::bigint AS failed, coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
+FROM request_days WHERE event_id = @event_id;

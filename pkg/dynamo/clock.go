@@ -1,0 +1,74 @@
+package dynamo
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"urr.guru/pkg/telemetry"
+)
+
+// skewWindow is for how long responses are combined: clocks drift slowly, and a corrected clock must
+// show soon.
+const skewWindow = 30 * time.Second
+
+//nolint:gochecknoglobals // metrics are registered once per process
+var (
+	clockSkew = telemetry.Gauge("urr_store_clock_skew_seconds",
+		"This process's clock less that of DynamoDB, by the header Date of its responses, at least; 0 while they may agree.").WithLabelValues()
+	processSkew = &skew{}
+)
+
+// watchClock compares the header Date of every response with this process's clock.
+func watchClock(s *middleware.Stack) error {
+	return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("watch clock", //nolint:wrapcheck // never fails
+		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+			middleware.DeserializeOutput, middleware.Metadata, error,
+		) {
+			sent := time.Now()
+			out, meta, err := next.HandleDeserialize(ctx, in)
+			if answer, ok := out.RawResponse.(*smithyhttp.Response); ok && answer != nil {
+				if date, bad := http.ParseTime(answer.Header.Get("Date")); bad == nil {
+					clockSkew.Set(processSkew.observe(sent, time.Now(), date).Seconds())
+				}
+			}
+			return out, meta, err //nolint:wrapcheck // the call's own
+		}), middleware.After)
+}
+
+// skew narrows down by how much a clock is ahead of another one. A response with a Date between sent
+// and received means at least sent − Date − 1 s, since Date has whole seconds, and at most received −
+// Date. Many responses together leave an interval not longer than the shortest call.
+type skew struct {
+	mu          sync.Mutex
+	since       time.Time
+	least, most time.Duration
+}
+
+// observe adds a response and returns the smallest skew, ahead or behind, that explains all responses
+// of the window.
+func (s *skew) observe(sent, received, date time.Time) time.Duration {
+	// Wall clocks are compared, so monotonic readings must not count.
+	sent, received = sent.Round(0), received.Round(0)
+	least, most := sent.Sub(date)-time.Second, received.Sub(date)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	least, most = min(least, most), max(least, most) // the clock was set during the call
+	narrowed, widest := max(least, s.least), min(most, s.most)
+	if s.since.IsZero() || received.Sub(s.since).Abs() > skewWindow || narrowed > widest { // one of the clocks was set
+		s.since, narrowed, widest = received, least, most
+	}
+	s.least, s.most = narrowed, widest
+	switch {
+	case s.least > 0:
+		return s.least
+	case s.most < 0:
+		return s.most
+	default:
+		return 0
+	}
+}

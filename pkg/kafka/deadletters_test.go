@@ -1,0 +1,90 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
+)
+
+// Pages of dead letters have each once, those of a partition from its end.
+func TestDeadLettersInPages(t *testing.T) {
+	t.Parallel()
+	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)
+	producer, err := kafka.NewProducer(cfg, "test")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, producer.Close(context.Background())) }()
+	letters := kafka.NewDeadLetters(cfg)
+	page, next, err := letters.List(t.Context(), topic, nil, 10)
+	require.NoError(t, err)
+	require.Empty(t, page)
+	require.Nil(t, next)
+
+	const all = 100
+	var records []kafka.Record
+	for i := range all {
+		records = append(records, kafka.Record{Topic: topic + kafka.DLQSuffix, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+	}
+	require.NoError(t, producer.Publish(t.Context(), records...))
+	seen := map[string]bool{}
+	for limit := 1; ; limit = 30 {
+		var before kafka.Offsets
+		if limit > 1 {
+			before = next
+		}
+		page, next, err = letters.List(t.Context(), topic, before, limit)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page), limit)
+		last := map[int32]int64{}
+		for _, r := range page {
+			require.False(t, seen[string(r.Value)], "twice: %s", r.Value)
+			seen[string(r.Value)] = true
+			if at, more := last[r.Partition]; more {
+				require.Equal(t, at-1, r.Offset)
+			}
+			last[r.Partition] = r.Offset
+		}
+		if next == nil {
+			break
+		}
+	}
+	require.Len(t, seen, all)
+	ends := map[int32]int64{}
+	page, _, err = letters.List(t.Context(), topic, nil, all)
+	require.NoError(t, err)
+	wanted := map[int32][]int64{0: {-1, all, 0, 0}, 9: {0}}
+	for _, r := range page {
+		ends[r.Partition] = max(ends[r.Partition], r.Offset)
+	}
+	wanted[1] = []int64{ends[1], 0}
+	got, err := letters.Get(t.Context(), topic, wanted)
+	require.NoError(t, err)
+	var places []string
+	for _, r := range got {
+		places = append(places, fmt.Sprintf("%d-%d", r.Partition, r.Offset))
+	}
+	require.ElementsMatch(t, []string{"0-0", "1-0", fmt.Sprintf("1-%d", ends[1])}, places)
+}
+
+// Wanted letters that are far apart are read without those between.
+func TestDeadLettersFarApart(t *testing.T) {
+	t.Parallel()
+	topic, cfg := kafkatest.TopicOf(t, 1), kafkatest.Config(t)
+	producer := kafkatest.Producer(t)
+	var records []kafka.Record
+	for i := range 500 {
+		records = append(records, kafka.Record{Topic: topic + kafka.DLQSuffix, Value: fmt.Append(nil, i)})
+	}
+	require.NoError(t, producer.Publish(t.Context(), records...))
+	got, err := kafka.NewDeadLetters(cfg).Get(t.Context(), topic, map[int32][]int64{0: {499, 3, 7}})
+	require.NoError(t, err)
+	var values []string
+	for _, r := range got {
+		values = append(values, string(r.Value))
+	}
+	require.Equal(t, []string{"3", "7", "499"}, values)
+}

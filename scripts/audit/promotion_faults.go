@@ -1,0 +1,262 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// PromotionFaults lists what must not be once nothing of a promotion is in progress, as sentences.
+type PromotionFaults struct {
+	// Places are more or fewer winners than places, or a wrong number of places left.
+	Places []string
+	// OutOfOrder are winners behind somebody who was rejected for want of places, and requests
+	// settled by a message that was never in the queue.
+	OutOfOrder []string
+	// Duplicates are users with several requests that count, and locks that do not fit.
+	Duplicates []string
+	// Unsettled are requests that have not ended, and what was left to be done.
+	Unsettled []string
+	// Logs are incomplete, out of order, or end in another status than the request's.
+	Logs []string
+	// Announcements are missing, repeated under another id, or contradict the request.
+	Announcements []string
+	// Miscounted are figures that differ from the requests.
+	Miscounted []string
+}
+
+// All lists every fault by its kind.
+func (f PromotionFaults) All() []string {
+	return slices.Concat(
+		named("places: ", f.Places), named("out of order: ", f.OutOfOrder), named("duplicate: ", f.Duplicates), named("unsettled: ", f.Unsettled),
+		named("log: ", f.Logs), named("announcement: ", f.Announcements), named("miscounted: ", f.Miscounted),
+	)
+}
+
+// Statuses and result codes as they are stored.
+const (
+	succeeded   = "SUCCEEDED"
+	rejected    = "REJECTED"
+	failedFinal = "FAILED_FINAL"
+
+	rejectedCapacity  = "REJECTED_CAPACITY"
+	rejectedLose      = "REJECTED_LOTTERY_LOSE"
+	rejectedDuplicate = "REJECTED_DUPLICATE"
+	rejectedWithdrawn = "REJECTED_WITHDRAWN"
+)
+
+func final(status string) bool {
+	return status == succeeded || status == rejected || status == failedFinal
+}
+
+// Succeeded is the number of requests that got a place.
+func (p *Promotion) Succeeded() int {
+	n := 0
+	for _, r := range p.Requests {
+		if r.Status == succeeded {
+			n++
+		}
+	}
+	return n
+}
+
+// Faults compares the items of a promotion with each other and with the topic. sent has, by request
+// id, the SequenceNumbers under which somebody besides the services saw its messages in the queue;
+// nil: nobody did, and only the recorded queueSeq is compared.
+func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
+	f := PromotionFaults{Places: p.places(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
+	for _, r := range p.Requests {
+		if !final(r.Status) {
+			f.Unsettled = append(f.Unsettled, r.ID+" is "+r.Status)
+			continue
+		}
+		f.Logs = append(f.Logs, r.wrongLogs()...)
+		f.Announcements = append(f.Announcements, r.wrongAnnouncements(p.Announced[r.ID])...)
+	}
+	f.Unsettled = append(f.Unsettled, named("the marker ", p.Markers)...)
+	f.Unsettled = append(f.Unsettled, named("the announcements ", p.Outbox)...)
+	f.Logs = append(f.Logs, named("an item that is no request is in an index: ", p.Indexed)...)
+	return f
+}
+
+// places compares the number of winners with that of places.
+func (p *Promotion) places() (out []string) {
+	got, refused := int64(p.Succeeded()), 0
+	for _, r := range p.Requests {
+		if r.ResultCode == rejectedCapacity || r.ResultCode == rejectedLose {
+			refused++
+		}
+	}
+	switch {
+	case got > p.Total:
+		out = append(out, fmt.Sprintf("%d succeeded, %d may", got, p.Total))
+	case refused > 0 && got < p.Total:
+		out = append(out, fmt.Sprintf("%d succeeded of %d, and %d were rejected", got, p.Total, refused))
+	}
+	if p.Limited && p.Remaining != p.Total-got {
+		out = append(out, fmt.Sprintf("%d are left of %d, and %d succeeded", p.Remaining, p.Total, got))
+	}
+	if p.EventType == "FIRST_COME" && !p.Limited {
+		out = append(out, "the capacity is missing")
+	}
+	return out
+}
+
+// outOfOrder compares results with the order of the queue, apart from requests that failed once:
+// those get what is left.
+func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
+	if p.EventType != "FIRST_COME" {
+		return nil
+	}
+	type placed struct {
+		seq string
+		r   *EventRequest
+	}
+	var order []placed
+	used := map[string]string{}
+	for i := range p.Requests {
+		r := &p.Requests[i]
+		if other := used[r.QueueSeq]; r.QueueSeq != "" && other != "" {
+			out = append(out, fmt.Sprintf("%s and %s were settled by the message %s", other, r.ID, r.QueueSeq))
+		}
+		used[r.QueueSeq] = r.ID
+		if r.Status == succeeded && r.QueueSeq == "" {
+			out = append(out, r.ID+" succeeded without a message")
+		}
+		seqs := make([]string, len(sent[r.ID]))
+		for i, s := range sent[r.ID] {
+			seqs[i] = padded(s)
+		}
+		if sent != nil && r.QueueSeq != "" && !slices.Contains(seqs, r.QueueSeq) {
+			out = append(out, fmt.Sprintf("%s was settled by the message %s, its own are %v", r.ID, r.QueueSeq, sent[r.ID]))
+		}
+		if r.Gen > 0 || r.Status == failedFinal || r.ResultCode == rejectedDuplicate || slices.Contains(p.DeadLetters, r.ID) {
+			continue
+		}
+		at := r.QueueSeq
+		if len(seqs) > 0 {
+			at = slices.Min(seqs)
+		}
+		if at == "" {
+			at = "~" // never in the queue: behind all others
+		}
+		order = append(order, placed{at, r})
+	}
+	slices.SortFunc(order, func(a, b placed) int { return strings.Compare(a.seq, b.seq) })
+	var first *placed // that was rejected
+	for i, x := range order {
+		switch {
+		case x.r.ResultCode == rejectedCapacity && first == nil:
+			first = &order[i]
+		case x.r.Status == succeeded && first != nil:
+			out = append(out, fmt.Sprintf("%s (%s) succeeded, %s (%s) did not", x.r.ID, x.seq, first.r.ID, first.seq))
+		}
+	}
+	return out
+}
+
+// padded makes SequenceNumbers of any length comparable as texts.
+func padded(seq string) string {
+	const digits = 39
+	return strings.Repeat("0", max(0, digits-len(seq))) + seq
+}
+
+// duplicates compares requests with their locks.
+func (p *Promotion) duplicates() (out []string) {
+	byID, counts := map[string]bool{}, map[string]string{}
+	for _, r := range p.Requests {
+		byID[r.ID] = true
+		if r.Status == failedFinal || r.ResultCode == rejectedDuplicate || r.ResultCode == rejectedWithdrawn {
+			continue
+		}
+		if other := counts[r.User]; other != "" {
+			out = append(out, fmt.Sprintf("%s and %s are both of %s", other, r.ID, r.User))
+		}
+		counts[r.User] = r.ID
+		if p.Locks[r.User] != r.ID {
+			out = append(out, fmt.Sprintf("the lock of %s names %q, not %s", r.User, p.Locks[r.User], r.ID))
+		}
+	}
+	for user, id := range p.Locks {
+		if !byID[id] {
+			out = append(out, fmt.Sprintf("the lock of %s names %s, which is no request", user, id))
+		}
+	}
+	return out
+}
+
+// nextStatus are the steps of a request.
+var nextStatus = map[string][]string{
+	"":           {"RECEIVED"},
+	"RECEIVED":   {"QUEUED", rejected, failedFinal},
+	"QUEUED":     {"PROCESSING", rejected, failedFinal},
+	"PROCESSING": {succeeded, rejected, failedFinal},
+	failedFinal:  {"QUEUED"},
+}
+
+func (r *EventRequest) wrongLogs() (out []string) {
+	status, at := "", int64(0)
+	for _, l := range r.Logs {
+		if l.From != status || !slices.Contains(nextStatus[status], l.To) {
+			out = append(out, fmt.Sprintf("%s goes from %q to %q after %q", r.ID, l.From, l.To, status))
+		}
+		if l.SK != fmt.Sprintf("LOG#%013d", l.At) || l.At <= at {
+			out = append(out, fmt.Sprintf("%s has %s at %d, after %d", r.ID, l.SK, l.At, at))
+		}
+		status, at = l.To, l.At
+	}
+	if status != r.Status || at != r.StatusAt {
+		out = append(out, fmt.Sprintf("%s ends as %q at %d, the request is %s since %d", r.ID, status, at, r.Status, r.StatusAt))
+	}
+	return out
+}
+
+// wrongAnnouncements compares the ends in the log with the events, each of which may have been
+// published more than once under one id.
+func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []string) {
+	ids := map[int64]map[string]bool{} // by version
+	for _, e := range published {
+		if ids[e.Version] == nil {
+			ids[e.Version] = map[string]bool{}
+		}
+		ids[e.Version][e.ID] = true
+		if e.Version == r.StatusAt && (e.Status != r.Status || e.ResultCode != r.ResultCode || e.QueueSeq != r.QueueSeq) {
+			out = append(out, fmt.Sprintf("%s is %s, %s by %s; the event says %+v", r.ID, r.Status, r.ResultCode, r.QueueSeq, e))
+		}
+	}
+	for _, l := range r.Logs {
+		if !final(l.To) {
+			continue
+		}
+		if n := len(ids[l.At]); n != 1 {
+			out = append(out, fmt.Sprintf("%s became %s at %d: announced under %d ids", r.ID, l.To, l.At, n))
+		}
+		delete(ids, l.At)
+	}
+	for version := range ids {
+		out = append(out, fmt.Sprintf("%s was announced at %d, when it did not end", r.ID, version))
+	}
+	return out
+}
+
+// miscounted compares the figures with the requests.
+func (p *Promotion) miscounted() (out []string) {
+	want := map[string]int64{"accepted": int64(len(p.Requests))}
+	for _, r := range p.Requests {
+		if final(r.Status) {
+			want[resultPrefix+r.ResultCode]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Counts)) {
+		if _, ok := want[name]; !ok {
+			want[name] = 0 // such as a failure that was redriven
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if p.Counts[name] != want[name] {
+			out = append(out, fmt.Sprintf("%s is %d, there are %d", name, p.Counts[name], want[name]))
+		}
+	}
+	return out
+}

@@ -1,0 +1,219 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/proto/events"
+	"urr.guru/scripts/internal/topics"
+	"urr.guru/scripts/platform"
+)
+
+// Promotions reads promotions from AsyncEventTable and from the topic request-events. It knows the
+// names of the items' attributes, but none of the services' code.
+type Promotions struct {
+	db      *dynamodb.Client
+	table   string
+	brokers []string
+	topic   string
+	// read reads a whole topic; topics.Read, except in tests.
+	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
+}
+
+// OpenPromotions reads those of a running platform.
+func OpenPromotions(w platform.Wiring) *Promotions {
+	return &Promotions{
+		db: dynamodb.New(dynamodb.Options{
+			Region: "local", BaseEndpoint: aws.String(w.DynamoDBEndpoint), DisableValidateResponseChecksum: true,
+			Credentials: credentials.NewStaticCredentialsProvider("audit", "audit", ""),
+		}),
+		table: w.DynamoDBPrefix + "-AsyncEventTable", brokers: w.KafkaBrokers, topic: w.KafkaPrefix + events.Requests, read: topics.Read,
+	}
+}
+
+// Promotion is what the stores have of one promotion.
+type Promotion struct {
+	EventID, EventType string
+	// Total is the number of places. Remaining is what is left of them, if Limited.
+	Total, Remaining int64
+	Limited          bool
+	// Requests are in the order of acceptance.
+	Requests []EventRequest
+	// Counts are the figures of the items COUNTS by attribute.
+	Counts map[string]int64
+	// Locks are the request ids by user.
+	Locks map[string]string
+	// DeadLetters are request ids; one may be there several times.
+	DeadLetters []string
+	// Markers and Outbox are sort keys of what is still to be done; Indexed are the keys of items
+	// other than requests that are in an index.
+	Markers, Outbox, Indexed []string
+	// Announced are the events of the topic by request id.
+	Announced map[string][]RequestEvent
+}
+
+// EventRequest is the item of a request.
+type EventRequest struct {
+	ID, User, Status, ResultCode, ErrorCode string
+	StatusAt, RequestedAt, Gen, Attempts    int64
+	// QueueSeq is the padded SequenceNumber of the settled message.
+	QueueSeq string
+	Logs     []StatusLog
+}
+
+// StatusLog is one change of a status.
+type StatusLog struct {
+	SK, From, To string
+	At           int64
+}
+
+// RequestEvent is an event of the topic request-events.
+type RequestEvent struct {
+	ID         string `json:"-"` // header ce_id
+	Type       string `json:"type"`
+	RequestID  string `json:"requestId"`
+	EventID    string `json:"eventId"`
+	Status     string `json:"status"`
+	ResultCode string `json:"resultCode"`
+	QueueSeq   string `json:"queueSeq"`
+	Version    int64  `json:"version"`
+}
+
+// Get reads everything of a promotion. It scans the table.
+func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
+	items, err := s.scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("promotion %s: %w", eventID, unavailable(dynamoStore, err))
+	}
+	p, err := promotionOf(eventID, items)
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.read(ctx, s.brokers, s.topic)
+	if err != nil {
+		return nil, fmt.Errorf("events of promotion %s: %w", eventID, unavailable(kafkaStore, err))
+	}
+	p.Announced = map[string][]RequestEvent{}
+	for _, r := range records {
+		e := RequestEvent{ID: header(r, "ce_id")}
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			return nil, fmt.Errorf("event %s of %s: %w", e.ID, s.topic, err)
+		}
+		if e.EventID == eventID {
+			p.Announced[e.RequestID] = append(p.Announced[e.RequestID], e)
+		}
+	}
+	return p, nil
+}
+
+// Unsettled is how many requests have not ended, by the figures alone, which is cheap to read.
+func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, error) {
+	got, err := s.db.Query(ctx, &dynamodb.QueryInput{ // few small items: one page
+		TableName: &s.table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String("EVENT#" + eventID), ":sk": dynamo.String("COUNTS#")},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("figures of %s: %w", eventID, unavailable(dynamoStore, err))
+	}
+	p := Promotion{Counts: map[string]int64{}}
+	for _, it := range got.Items {
+		p.addCounts(&dynamo.Reader{Item: it})
+	}
+	open := p.Counts["accepted"]
+	for name, n := range p.Counts {
+		if strings.HasPrefix(name, resultPrefix) {
+			open -= n
+		}
+	}
+	return open, nil
+}
+
+func (s *Promotions) scan(ctx context.Context) (items []dynamo.Item, err error) {
+	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+	}
+	return items, nil
+}
+
+// promotionOf sorts out the items of one promotion.
+func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
+	p := &Promotion{EventID: eventID, Counts: map[string]int64{}, Locks: map[string]string{}}
+	logs := map[string][]StatusLog{}
+	for _, it := range items {
+		d := &dynamo.Reader{Item: it}
+		pk, sk := d.String("PK"), d.String("SK")
+		id, isRequest := strings.CutPrefix(pk, "REQ#")
+		switch {
+		case isRequest && sk == "META":
+			if d.String("eventId") == eventID {
+				p.Requests = append(p.Requests, EventRequest{
+					ID: id, User: d.String("userId"), Status: d.String("status"), ResultCode: d.String("resultCode"), ErrorCode: d.String("errorCode"),
+					StatusAt: d.Number("statusAt"), RequestedAt: d.Number("requestedAt"), Gen: d.Number("gen"), Attempts: d.Number("attempts"),
+					QueueSeq: d.String("queueSeq"),
+				})
+			}
+		case isRequest:
+			logs[id] = append(logs[id], StatusLog{SK: sk, From: d.String("fromStatus"), To: d.String("toStatus"), At: d.Number("occurredAt")})
+		default:
+			p.add(pk, sk, d)
+		}
+		if !(isRequest && sk == "META") && (it["GSI1PK"] != nil || it["GSI2PK"] != nil) {
+			p.Indexed = append(p.Indexed, pk+" "+sk)
+		}
+		if d.Err() != nil {
+			return nil, fmt.Errorf("item %s %s: %w", pk, sk, d.Err())
+		}
+	}
+	for i := range p.Requests {
+		r := &p.Requests[i]
+		r.Logs = logs[r.ID]
+		slices.SortFunc(r.Logs, func(a, b StatusLog) int { return strings.Compare(a.SK, b.SK) })
+	}
+	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.ID, b.ID) }) // UUIDv7
+	return p, nil
+}
+
+// add notes an item that is neither a request nor a log, if it is this promotion's.
+func (p *Promotion) add(pk, sk string, d *dynamo.Reader) {
+	switch {
+	case pk == "EVENT#"+p.EventID && sk == "CONFIG":
+		p.EventType, p.Total = d.String("eventType"), d.Number("capacityTotal")
+	case pk == "EVENT#"+p.EventID && sk == "CAPACITY":
+		p.Limited, p.Remaining = true, d.Number("capacityRemaining")
+	case pk == "EVENT#"+p.EventID && strings.HasPrefix(sk, "COUNTS#"):
+		p.addCounts(d)
+	case strings.HasPrefix(pk, "IDEMP#"+p.EventID+"#"):
+		p.Locks[strings.TrimPrefix(pk, "IDEMP#"+p.EventID+"#")] = d.String("requestId")
+	case pk == "DLQ#requests" && d.String("eventId") == p.EventID:
+		p.DeadLetters = append(p.DeadLetters, d.String("requestId"))
+	case strings.HasPrefix(pk, "PENDING#") && d.String("eventId") == p.EventID:
+		p.Markers = append(p.Markers, sk)
+	case strings.HasPrefix(pk, "OUTBOX#") && strings.Contains(d.String("rows"), `"eventId":"`+p.EventID+`"`):
+		p.Outbox = append(p.Outbox, sk)
+	}
+}
+
+// resultPrefix begins the attributes of the figures that count results.
+const resultPrefix = "result_"
+
+func (p *Promotion) addCounts(d *dynamo.Reader) {
+	for name := range d.Item {
+		if name == "accepted" || strings.HasPrefix(name, resultPrefix) {
+			p.Counts[name] += d.Number(name)
+		}
+	}
+}

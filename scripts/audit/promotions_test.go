@@ -1,0 +1,188 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/ids"
+)
+
+// written is a promotion of two places that the services' own code has written: three requests, of
+// which the first two succeed, by the messages 1, 2, 3.
+func written(t *testing.T) (p *Promotion, sent map[string][]string) {
+	t.Helper()
+	tables, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.EnsureTable(t.Context(), db, asyncevent.Table(tables)))
+	store := asyncevent.Store{Client: db, Table: tables.Table(asyncevent.TableName), Now: time.Now}
+	end := store.Millis() + time.Hour.Milliseconds()
+	promotion := asyncevent.Promotion{EventID: "e", EventType: asyncevent.FirstCome, CapacityTotal: 2, ClosesAt: end, Shards: 1}
+	tx := store.Begin()
+	tx.Put(0, promotion.Item(), asyncevent.Absent())
+	tx.Put(0, (&asyncevent.Capacity{EventID: "e", Total: 2}).Item(), asyncevent.Absent())
+	sent = map[string][]string{}
+	var settled []asyncevent.Change
+	for i := range 3 {
+		r := asyncevent.NewRequest(&promotion, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
+		tx.Put(i, (&asyncevent.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: end}).Item(), asyncevent.Absent())
+		tx.Create(i, r.Created())
+		sent[r.RequestID] = []string{fmt.Sprint(1 + i)}
+		status, code := asyncevent.Succeeded, asyncevent.Success
+		if i == 2 {
+			status, code = asyncevent.Rejected, asyncevent.RejectedCapacity
+		}
+		settled = append(settled, r.Settled(store.Millis(), status, code, fmt.Sprint(1+i)))
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	tx = store.Begin()
+	var records []*kgo.Record
+	for i, c := range settled {
+		tx.Change(i, c)
+		record := &kgo.Record{
+			Headers: []kgo.RecordHeader{{Key: "ce_id", Value: fmt.Append(nil, i)}},
+			Value: fmt.Appendf(nil, `{"requestId": %q, "eventId": "e", "status": %q, "resultCode": %q, "queueSeq": %q, "version": %d}`,
+				c.After.RequestID, c.After.Status, c.After.ResultCode, c.After.QueueSeq, c.After.StatusAt),
+		}
+		records = append(records, record, record) // published twice, as after a crash of the relay
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	all := Promotions{db: db, table: store.Table, read: func(context.Context, []string, string) ([]*kgo.Record, error) { return records, nil }}
+	open, err := all.Unsettled(t.Context(), "e")
+	require.NoError(t, err)
+	require.Zero(t, open)
+	p, err = all.Get(t.Context(), "e")
+	require.NoError(t, err)
+	require.Len(t, p.Outbox, 1, "nobody has published yet")
+	p.Outbox = nil
+	return p, sent
+}
+
+func TestPromotionWithoutFaults(t *testing.T) {
+	t.Parallel()
+	p, sent := written(t)
+	require.Empty(t, p.Faults(sent).All())
+	require.Empty(t, p.Faults(nil).All())
+	require.Equal(t, 2, p.Succeeded())
+}
+
+// Each damage is found, and nothing else.
+func TestPromotionFaults(t *testing.T) {
+	t.Parallel()
+	honest, sent := written(t)
+	for name, tc := range map[string]struct {
+		damage func(*Promotion)
+		found  func(PromotionFaults) []string
+	}{
+		"one winner too many": {
+			func(p *Promotion) { p.Total, p.Remaining = 1, -1 },
+			func(f PromotionFaults) []string { return f.Places },
+		},
+		"places left over": {
+			func(p *Promotion) { p.Remaining = 1 },
+			func(f PromotionFaults) []string { return f.Places },
+		},
+		"a winner behind a loser": {
+			func(p *Promotion) { p.settledBy(1, "3"); p.settledBy(2, "2") },
+			func(f PromotionFaults) []string { return f.OutOfOrder },
+		},
+		"one message for two": {
+			func(p *Promotion) { p.settledBy(1, "1") },
+			func(f PromotionFaults) []string { return f.OutOfOrder },
+		},
+		"two requests of one user": {
+			func(p *Promotion) { p.Requests[1].User = p.Requests[0].User },
+			func(f PromotionFaults) []string { return f.Duplicates },
+		},
+		"a lock without a request": {
+			func(p *Promotion) { p.Locks["u9"] = "gone" },
+			func(f PromotionFaults) []string { return f.Duplicates },
+		},
+		"a marker": {
+			func(p *Promotion) { p.Markers = []string{"m"} },
+			func(f PromotionFaults) []string { return f.Unsettled },
+		},
+		"not settled": {
+			func(p *Promotion) {
+				p.Requests[2].Status, p.Requests[2].ResultCode = "QUEUED", ""
+				p.Counts["result_REJECTED_CAPACITY"] = 0
+			},
+			func(f PromotionFaults) []string { return f.Unsettled },
+		},
+		"a missing log": {
+			func(p *Promotion) { p.Requests[0].Logs = p.Requests[0].Logs[1:] },
+			func(f PromotionFaults) []string { return f.Logs },
+		},
+		"a log after the end": {
+			func(p *Promotion) { p.Requests[0].StatusAt-- },
+			func(f PromotionFaults) []string { return f.Logs },
+		},
+		"not announced": {
+			func(p *Promotion) { p.Announced[p.Requests[0].ID] = nil },
+			func(f PromotionFaults) []string { return f.Announcements },
+		},
+		"announced as two": {
+			func(p *Promotion) { p.Announced[p.Requests[0].ID][0].ID = "another" },
+			func(f PromotionFaults) []string { return f.Announcements },
+		},
+		"announced otherwise": {
+			func(p *Promotion) {
+				one := p.Announced[p.Requests[0].ID][:1]
+				one[0].Status = rejected
+				p.Announced[p.Requests[0].ID] = one
+			},
+			func(f PromotionFaults) []string { return f.Announcements },
+		},
+		"counted twice": {
+			func(p *Promotion) { p.Counts["accepted"]++ },
+			func(f PromotionFaults) []string { return f.Miscounted },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := honest.clone()
+			tc.damage(p)
+			f := p.Faults(nil)
+			require.NotEmpty(t, tc.found(f))
+			require.Len(t, f.All(), len(tc.found(f)), "%v", f.All())
+		})
+	}
+	p := honest.clone()
+	p.Requests[0].QueueSeq = ""
+	require.NotEmpty(t, p.Faults(nil).OutOfOrder)
+	require.NotEmpty(t, honest.Faults(map[string][]string{}).OutOfOrder, "settled by messages that nobody saw")
+	require.NotEmpty(t, honest.Faults(map[string][]string{honest.Requests[2].ID: {"0"}}).OutOfOrder)
+	require.NotEmpty(t, sent)
+}
+
+// settledBy replaces the SequenceNumber of a request everywhere.
+func (p *Promotion) settledBy(i int, seq string) {
+	r := &p.Requests[i]
+	r.QueueSeq = padded(seq)
+	for j := range p.Announced[r.ID] {
+		p.Announced[r.ID][j].QueueSeq = r.QueueSeq
+	}
+}
+
+// clone copies what the tests change.
+func (p *Promotion) clone() *Promotion {
+	c := *p
+	c.Requests = append([]EventRequest(nil), p.Requests...)
+	c.Counts, c.Locks, c.Announced = map[string]int64{}, map[string]string{}, map[string][]RequestEvent{}
+	for k, v := range p.Counts {
+		c.Counts[k] = v
+	}
+	for k, v := range p.Locks {
+		c.Locks[k] = v
+	}
+	for k, v := range p.Announced {
+		c.Announced[k] = append([]RequestEvent(nil), v...)
+	}
+	return &c
+}

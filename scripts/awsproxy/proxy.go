@@ -1,0 +1,218 @@
+// Package awsproxy stands between services and the development servers of DynamoDB and SQS. It
+// counts calls, injects the faults that those servers never show by themselves, and records under
+// which SequenceNumbers the messages of requests were put in a queue.
+package awsproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Call is one attempt of a call.
+type Call struct {
+	// Caller is the access key id of the client.
+	Caller string
+	// Name is the operation's, such as TransactWriteItems.
+	Name string
+	Body []byte
+}
+
+// Fault is what happens to a call. The zero value lets it pass.
+type Fault struct {
+	// Cut closes the connection, and the server never sees the call.
+	Cut bool
+	// Lost closes the connection after the server has done what it was asked for.
+	Lost bool
+	// Status and Body answer in place of the server.
+	Status int
+	Body   []byte
+	// Delay comes before everything else.
+	Delay time.Duration
+	// Swallow acknowledges messages without putting them in the queue.
+	Swallow bool
+	// Refuse refuses every second message of a batch, beginning with the first.
+	Refuse bool
+	// Repeat gives the received messages so many times again, to whoever receives next.
+	Repeat int
+}
+
+// Rule decides about each attempt of a call. It is called concurrently.
+type Rule func(Call) Fault
+
+// Proxy is one proxy in front of one server.
+type Proxy struct {
+	upstream string
+	listener net.Listener
+	server   *http.Server
+	client   *http.Client
+
+	mu     sync.Mutex
+	rule   Rule
+	calls  map[string]int
+	faults int
+	queue  queue
+}
+
+// New starts a proxy in front of a URL.
+func New(upstream string) (*Proxy, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // closed by Close
+	if err != nil {
+		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
+	}
+	p := &Proxy{
+		upstream: upstream, listener: l, calls: map[string]int{}, queue: newQueue(),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
+	}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
+	go func() { _ = p.server.Serve(l) }() // ends with Close
+	return p, nil
+}
+
+// URL is the proxy's address.
+func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
+
+// Close ends the proxy and the calls in progress.
+func (p *Proxy) Close() {
+	_ = p.server.Close()
+	p.client.CloseIdleConnections()
+}
+
+// Use decides by a rule from now on; nil lets everything pass.
+func (p *Proxy) Use(r Rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rule = r
+}
+
+// Calls counts the attempts so far by operation, and the faults among them.
+func (p *Proxy) Calls() (calls map[string]int, faults int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.calls), p.faults
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the caller has gone
+	}
+	c := Call{Caller: caller(r.Header), Name: operation(r.Header), Body: body}
+	f := p.decide(c)
+	if f.Delay > 0 {
+		select {
+		case <-time.After(f.Delay):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	switch {
+	case f.Cut:
+		cut(w)
+		return
+	case f.Status != 0:
+		write(w, answer{status: f.Status, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: f.Body})
+		return
+	}
+	a, err := p.handle(r, c, f)
+	if err != nil || f.Lost {
+		cut(w)
+		return
+	}
+	write(w, a)
+}
+
+func (p *Proxy) decide(c Call) (f Fault) {
+	p.mu.Lock()
+	rule := p.rule
+	p.calls[c.Name]++
+	p.mu.Unlock()
+	if rule == nil {
+		return f
+	}
+	f = rule(c)
+	if f.Cut || f.Lost || f.Status != 0 || f.Swallow || f.Refuse || f.Repeat > 0 {
+		p.mu.Lock()
+		p.faults++
+		p.mu.Unlock()
+	}
+	return f
+}
+
+func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
+	switch c.Name {
+	case "SendMessage", "SendMessageBatch":
+		return p.send(r, c, f)
+	case "ReceiveMessage":
+		return p.receive(r, c, f)
+	default:
+		return p.forward(r.Context(), r.Header, c.Body)
+	}
+}
+
+// answer is a whole response.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// forward asks the server.
+func (p *Proxy) forward(ctx context.Context, header http.Header, body []byte) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.upstream+"/", bytes.NewReader(body))
+	if err != nil {
+		return answer{}, fmt.Errorf("forward: %w", err)
+	}
+	for _, name := range []string{"Authorization", "Content-Type", "X-Amz-Date", "X-Amz-Target"} {
+		if v := header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		return answer{}, fmt.Errorf("forward: %w", err)
+	}
+	got, err := io.ReadAll(res.Body)
+	return answer{status: res.StatusCode, header: res.Header, body: got}, errors.Join(err, res.Body.Close())
+}
+
+func write(w http.ResponseWriter, a answer) {
+	for name, v := range a.header {
+		if name != "Content-Length" && name != "Date" {
+			w.Header()[name] = v
+		}
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the caller may have gone
+}
+
+// cut closes the connection without an answer.
+func cut(w http.ResponseWriter) {
+	if h, ok := w.(http.Hijacker); ok {
+		if conn, _, err := h.Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	}
+}
+
+// operation is the part of X-Amz-Target after the service.
+func operation(h http.Header) string {
+	_, name, _ := strings.Cut(h.Get("X-Amz-Target"), ".")
+	return name
+}
+
+// caller is the access key id of a signature, "AWS4-HMAC-SHA256 Credential=<id>/<date>/…".
+func caller(h http.Header) string {
+	_, rest, _ := strings.Cut(h.Get("Authorization"), "Credential=")
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}

@@ -1,0 +1,184 @@
+package awsproxy
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // SQS's checksum of bodies
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// queue is what a proxy in front of SQS remembers.
+type queue struct {
+	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
+	lost map[string]bool     // request ids of swallowed messages
+	// again are received messages to be given again, by queue.
+	again map[string][]answer
+}
+
+func newQueue() queue {
+	return queue{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
+}
+
+// Sent are the SequenceNumbers under which messages of requests were put in the queue, by request
+// id. A repeated send under one deduplication id has one number.
+func (p *Proxy) Sent() map[string][]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[string][]string, len(p.queue.sent))
+	for id, seqs := range p.queue.sent {
+		out[id] = slices.Clone(seqs)
+	}
+	return out
+}
+
+// Swallowed reports whether a message of a request was swallowed.
+func (p *Proxy) Swallowed(requestID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue.lost[requestID]
+}
+
+// entry is a message of a batch. Its other members are forwarded as they are.
+type entry map[string]json.RawMessage
+
+func (e entry) text(name string) (s string) {
+	_ = json.Unmarshal(e[name], &s) // absent or not a text: empty
+	return s
+}
+
+// requestID is the request that a message is about; empty for others.
+func (e entry) requestID() string {
+	var m struct {
+		RequestID string `json:"requestId"`
+	}
+	_ = json.Unmarshal([]byte(e.text("MessageBody")), &m) // some messages are unreadable on purpose
+	return m.RequestID
+}
+
+// sendResult is an entry of a batch's answer.
+type sendResult struct {
+	ID                     string `json:"Id,omitempty"`
+	MessageID              string `json:"MessageId,omitempty"`
+	MD5OfMessageBody       string `json:"MD5OfMessageBody,omitempty"`       //nolint:tagliatelle // SQS's name
+	MD5OfMessageAttributes string `json:"MD5OfMessageAttributes,omitempty"` //nolint:tagliatelle // SQS's name
+	SequenceNumber         string `json:"SequenceNumber,omitempty"`
+	Code                   string `json:"Code,omitempty"`
+	Message                string `json:"Message,omitempty"`
+}
+
+// send puts the messages of a call in the queue one by one, since ElasticMQ tells the
+// SequenceNumber only of single messages. A caller who leaves does not end it: what was sent is
+// recorded.
+func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
+	var in struct {
+		QueueURL json.RawMessage `json:"QueueUrl"`
+		Entries  []entry         `json:"Entries"`
+	}
+	if err := json.Unmarshal(c.Body, &in); err != nil {
+		return answer{}, fmt.Errorf("send: %w", err)
+	}
+	if c.Name == "SendMessage" {
+		var one entry
+		if err := json.Unmarshal(c.Body, &one); err != nil {
+			return answer{}, fmt.Errorf("send: %w", err)
+		}
+		got, a, err := p.sendOne(r, in.QueueURL, one, f.Swallow)
+		if err == nil && a.status == http.StatusOK {
+			a.body, err = json.Marshal(got)
+		}
+		return a, err
+	}
+	var out struct {
+		Successful []sendResult `json:"Successful"`
+		Failed     []sendResult `json:"Failed"`
+	}
+	for i, e := range in.Entries {
+		if f.Refuse && i%2 == 0 {
+			out.Failed = append(out.Failed, sendResult{ID: e.text("Id"), Code: "InternalError", Message: "refused by the test"})
+			continue
+		}
+		got, a, err := p.sendOne(r, in.QueueURL, e, f.Swallow)
+		if err != nil {
+			return a, err
+		}
+		got.ID = e.text("Id")
+		if a.status == http.StatusOK {
+			out.Successful = append(out.Successful, got)
+		} else {
+			out.Failed = append(out.Failed, sendResult{ID: got.ID, Code: "InternalError", Message: string(a.body)})
+		}
+	}
+	body, err := json.Marshal(out)
+	return answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: body}, err
+}
+
+func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e entry, swallow bool) (got sendResult, a answer, err error) {
+	if swallow {
+		sum := md5.Sum([]byte(e.text("MessageBody"))) //nolint:gosec // SQS's checksum
+		p.mu.Lock()
+		p.queue.lost[e.requestID()] = true
+		p.mu.Unlock()
+		a = answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
+		return sendResult{MessageID: uuid.NewString(), MD5OfMessageBody: hex.EncodeToString(sum[:])}, a, nil
+	}
+	one := entry{"QueueUrl": url}
+	for name, v := range e {
+		if name != "Id" {
+			one[name] = v
+		}
+	}
+	body, err := json.Marshal(one)
+	if err != nil {
+		return got, a, fmt.Errorf("send: %w", err)
+	}
+	header := r.Header.Clone()
+	header.Set("X-Amz-Target", "AmazonSQS.SendMessage")
+	a, err = p.forward(context.WithoutCancel(r.Context()), header, body)
+	if err != nil || a.status != http.StatusOK {
+		return got, a, err
+	}
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		return got, a, fmt.Errorf("send: %w", err)
+	}
+	if id := e.requestID(); id != "" && got.SequenceNumber != "" && !deadLetters(url) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !slices.Contains(p.queue.sent[id], got.SequenceNumber) {
+			p.queue.sent[id] = append(p.queue.sent[id], got.SequenceNumber)
+		}
+	}
+	return got, a, nil
+}
+
+// deadLetters reports whether a queue is for dead letters, by the name that the services give it.
+func deadLetters(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
+
+// receive gives messages again before it asks for others.
+func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
+	var in struct {
+		QueueURL string `json:"QueueUrl"`
+	}
+	if err := json.Unmarshal(c.Body, &in); err != nil {
+		return answer{}, fmt.Errorf("receive: %w", err)
+	}
+	p.mu.Lock()
+	if again := p.queue.again[in.QueueURL]; len(again) > 0 {
+		p.queue.again[in.QueueURL] = again[1:]
+		p.mu.Unlock()
+		return again[0], nil
+	}
+	p.mu.Unlock()
+	a, err := p.forward(r.Context(), r.Header, c.Body)
+	if err == nil && f.Repeat > 0 && strings.Contains(string(a.body), `"ReceiptHandle"`) {
+		p.mu.Lock()
+		p.queue.again[in.QueueURL] = append(p.queue.again[in.QueueURL], slices.Repeat([]answer{a}, f.Repeat)...)
+		p.mu.Unlock()
+	}
+	return a, err
+}

@@ -1,0 +1,154 @@
+package chaos_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/platform"
+)
+
+// skews are what the clocks of replicas are wrong.
+var skews = map[replicaID]string{
+	{platform.Ingest, 0}: "-5s", {platform.Ingest, 1}: "5s",
+	{platform.Worker, 0}: "5s", {platform.Worker, 1}: "-5s", {platform.Worker, 2}: "0s",
+}
+
+// acceptPoints and settlePoints are the places between two writes where a process may die.
+var (
+	acceptPoints = []string{"ingest.stamped", "ingest.accepted", "ingest.sent", "ingest.queued"}
+	settlePoints = []string{"worker.decided", "worker.settled", "worker.changed", "worker.published"}
+)
+
+// storeFaults decides about a call of DynamoDB. What blames a request is rare enough that none
+// fails five times.
+func (p *promotions) storeFaults(c awsproxy.Call) awsproxy.Fault {
+	transaction := c.Name == "TransactWriteItems"
+	switch {
+	case p.percent(1):
+		return awsproxy.Fault{Cut: true}
+	case p.percent(1):
+		return awsproxy.Fault{Lost: true}
+	case p.percent(1):
+		return awsproxy.Unavailable()
+	case p.percent(1):
+		return awsproxy.Throttled()
+	case transaction && p.percent(5):
+		return awsproxy.Canceled(c, p.below(max(1, len(c.Items()))), awsproxy.Conflict)
+	case transaction && p.percent(1):
+		return awsproxy.Canceled(c, p.below(max(1, len(c.Items()))), awsproxy.Capacity)
+	case transaction && strings.HasPrefix(c.Caller, platform.Worker) && p.percent(12):
+		return awsproxy.Canceled(c, c.Find("REQ#", "META"), awsproxy.Validation)
+	default:
+		return awsproxy.Fault{}
+	}
+}
+
+// queueFaults decides about a call of SQS.
+func (p *promotions) queueFaults(c awsproxy.Call) awsproxy.Fault {
+	switch {
+	case p.percent(2):
+		return awsproxy.Fault{Cut: true}
+	case p.percent(2):
+		return awsproxy.Fault{Lost: true}
+	case p.percent(1):
+		return awsproxy.Unavailable()
+	case c.Name == "SendMessageBatch" && p.percent(5):
+		return awsproxy.Fault{Refuse: true}
+	case c.Name == "ReceiveMessage" && p.percent(15):
+		return awsproxy.Fault{Repeat: 1 + p.below(2)}
+	default:
+		return awsproxy.Fault{}
+	}
+}
+
+// disturb injects faults one after another while users apply, and then until all steps are done.
+func (p *promotions) disturb(a *applicants, size promotionSize) {
+	steps := p.steps()
+	for i := range min(size.faults, len(steps)) {
+		p.revive()
+		steps[i]()
+		time.Sleep(100*time.Millisecond + time.Duration(p.below(int(300*time.Millisecond))))
+	}
+	for n := 0; ; n++ { // the rest of the applicants meets random kills
+		select {
+		case <-a.done:
+			return
+		case <-time.After(time.Second):
+			p.revive()
+			if size.faults > len(steps) {
+				p.kill(p.anyReplica(), "")
+			}
+		}
+	}
+}
+
+// steps are one death at each failpoint, as many random ones, and outages, in random order.
+func (p *promotions) steps() []func() {
+	var steps []func()
+	for _, point := range slices.Concat(acceptPoints, settlePoints) {
+		service, _, _ := strings.Cut(point, ".")
+		steps = append(steps, func() {
+			id := replicaID{service, p.below(p.Service(service).Replicas())}
+			p.kill(id, point+"@"+string(rune('1'+p.below(3)))+"=exit")
+		})
+	}
+	for range 3 {
+		steps = append(steps, func() { p.kill(p.anyReplica(), "") })
+	}
+	outage := func(proxy *awsproxy.Proxy, usual awsproxy.Rule, long time.Duration) func() {
+		return func() {
+			proxy.Use(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Cut: true} })
+			time.Sleep(long)
+			proxy.Use(usual)
+		}
+	}
+	steps = append(steps, outage(p.SQS(), p.queueFaults, 2*time.Second), outage(p.DynamoDB(), p.storeFaults, time.Second))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	return steps
+}
+
+func (p *promotions) anyReplica() replicaID {
+	all := []replicaID{
+		{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
+	}
+	return all[p.below(len(all))]
+}
+
+// kill ends a replica by SIGKILL and starts it again, with a failpoint if one is given.
+func (p *promotions) kill(id replicaID, failpoint string) {
+	s := p.Service(id.service)
+	if s.Running(id.replica) {
+		s.Kill(id.replica)
+		p.deaths["kill -9 "+id.service]++
+		delete(p.failpoints, id) // it was not reached
+	}
+	p.begin(id, failpoint)
+}
+
+// begin starts a replica that is down, with its wrong clock.
+func (p *promotions) begin(id replicaID, failpoint string) {
+	p.died(id)
+	p.failpoints[id] = failpoint
+	p.Service(id.service).RestartWithFailpoints(id.replica, "clock=skew:"+skews[id]+";"+failpoint)
+}
+
+// revive starts the replicas that have died.
+func (p *promotions) revive() {
+	for id := range skews {
+		if !p.Service(id.service).Running(id.replica) {
+			p.begin(id, "")
+		}
+	}
+}
+
+// died counts the death of a replica by its failpoint.
+func (p *promotions) died(id replicaID) {
+	if point, _, _ := strings.Cut(p.failpoints[id], "@"); point != "" && !p.Service(id.service).Running(id.replica) {
+		p.deaths[point]++
+	}
+	delete(p.failpoints, id)
+}

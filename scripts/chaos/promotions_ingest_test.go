@@ -1,0 +1,119 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/platform"
+)
+
+// onePlace is a promotion with a place for each of its applicants.
+var onePlace = promotionSize{places: 10}
+
+// TestIngestDiesWhileAccepting kills ingest at each place between its writes, while no worker runs:
+// the request is queued once, or it never existed and its user applies again.
+func TestIngestDiesWhileAccepting(t *testing.T) {
+	if !*full {
+		t.Skip("a dead replica's work is taken over after 15 s: make chaos P=IngestDies")
+	}
+	_, rng := order(t)
+	p := setupPromotions(t, rng, nil)
+	p.stopWorkers()
+	events := map[string]string{}
+	for _, point := range acceptPoints {
+		eventID := p.open(onePlace)
+		events[point] = eventID
+		p.kill(replicaID{platform.Ingest, 0}, point+"@1=exit")
+		_, err := p.applyAt(t.Context(), 0, eventID, "ann")
+		require.Error(t, err, "the replica died before it answered")
+		require.Equal(t, "signal: killed", p.Service(platform.Ingest).AwaitEnd(0))
+		left, err := p.audit.Get(t.Context(), eventID)
+		require.NoError(t, err)
+		id, err := p.applyAt(t.Context(), 1, eventID, "ann")
+		require.NoError(t, err)
+		if point == "ingest.stamped" {
+			require.Empty(t, left.Requests, point)
+			require.Empty(t, left.Locks, "a lock without a request")
+		} else {
+			require.Len(t, left.Requests, 1, point)
+			require.Equal(t, left.Requests[0].ID, id, "the second application finds the first one's request")
+		}
+		p.revive()
+	}
+	for point, eventID := range events {
+		got := p.awaitQueued(eventID)
+		queued := 0
+		for _, l := range got.Requests[0].Logs {
+			if l.To == "QUEUED" {
+				queued++
+			}
+		}
+		require.Equal(t, 1, queued, point)
+		require.Len(t, p.SQS().Sent()[got.Requests[0].ID], 1, "%s: the message is in the queue once", point)
+		t.Logf("%s: %v", point, got.Requests[0].Logs)
+	}
+	p.revive()
+	for _, eventID := range events {
+		require.Equal(t, 1, p.requireSettled(eventID).Succeeded())
+	}
+	p.logFigures()
+}
+
+// TestQueueLosesMessages lets the queue lose messages that it has taken: each is sent again once it
+// is certain to be lost.
+func TestQueueLosesMessages(t *testing.T) {
+	if !*full {
+		t.Skip("ingest has a test of its own: make chaos P=QueueLosesMessages")
+	}
+	_, rng := order(t)
+	p := setupPromotions(t, rng, map[string][]string{platform.Ingest: {"INGEST_LOST_AFTER=1s", "INGEST_SEND_AFTER=1s"}})
+	eventID := p.open(onePlace)
+	p.SQS().Use(func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Swallow: c.Name == "SendMessageBatch"} })
+	var lost []string
+	for i := range 3 {
+		id, err := p.applyAt(t.Context(), i%ingestReplicas, eventID, fmt.Sprint("user-", i))
+		require.NoError(t, err)
+		lost = append(lost, id)
+	}
+	for _, id := range lost {
+		require.True(t, p.SQS().Swallowed(id))
+		require.Empty(t, p.SQS().Sent()[id])
+	}
+	p.SQS().Use(nil)
+	require.Equal(t, 3, p.requireSettled(eventID).Succeeded())
+	for _, id := range lost {
+		require.NotEmpty(t, p.SQS().Sent()[id])
+	}
+}
+
+func (p *promotions) stopWorkers() {
+	for i := range workerReplicas {
+		p.Service(platform.Worker).Stop(i)
+	}
+}
+
+// awaitQueued waits until every request of a promotion is in the queue.
+func (p *promotions) awaitQueued(eventID string) (got *audit.Promotion) {
+	p.t.Helper()
+	p.Eventually(func(ctx context.Context) (err error) {
+		if got, err = p.audit.Get(ctx, eventID); err != nil {
+			return err
+		}
+		for _, r := range got.Requests {
+			if r.Status != "QUEUED" {
+				return fmt.Errorf("%s is %s", r.ID, r.Status)
+			}
+		}
+		if len(got.Requests) == 0 {
+			return errors.New("there are no requests")
+		}
+		return nil
+	})
+	return got
+}

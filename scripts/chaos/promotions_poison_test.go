@@ -1,0 +1,211 @@
+package chaos_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/stretchr/testify/require"
+
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/platform"
+)
+
+// crowded is a promotion whose requests are received in two batches.
+var crowded = promotionSize{applicants: 12, places: 8}
+
+// TestPoisonedPromotions has a request that DynamoDB refuses, and one that kills whoever settles it.
+// Both are dead letters after their attempts; those received with them are settled in order. An
+// operator redrives them twice; they are settled once the cause is gone.
+func TestPoisonedPromotions(t *testing.T) {
+	if !*full {
+		t.Skip("it kills a dozen workers, one after another: make chaos P=PoisonedPromotions")
+	}
+	_, rng := order(t)
+	p := setupPromotions(t, rng, nil)
+	roomy := crowded
+	roomy.places = crowded.applicants
+	for name, tc := range map[string]struct {
+		size   promotionSize
+		does   func(id string) awsproxy.Rule
+		code   string
+		result string // once the cause is gone
+	}{
+		"refused by DynamoDB": {crowded, p.refuse, "SETTLE_FAILED", "REJECTED_CAPACITY"},
+		"kills the worker":    {roomy, p.killSettlers, "SUSPECTED", "SUCCESS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.poisoned(t, tc.size, tc.does, tc.code, tc.result)
+		})
+	}
+	p.logFigures()
+}
+
+func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id string) awsproxy.Rule, code, result string) {
+	t.Helper()
+	p.stopWorkers()
+	eventID := p.open(size)
+	var ids []string
+	for i := range size.applicants {
+		id, err := p.applyAt(t.Context(), i%ingestReplicas, eventID, fmt.Sprint("user-", i))
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	p.awaitQueued(eventID)
+	poison := ids[4]
+	p.DynamoDB().Use(does(poison))
+	began := time.Now()
+	p.revive()
+	got := p.requireSettled(eventID)
+	r := requestOf(t, got, poison)
+	require.Equal(t, "FAILED_FINAL FAILED_WORKER "+code, strings.Join([]string{r.Status, r.ResultCode, r.ErrorCode}, " "))
+	require.EqualValues(t, 5, r.Attempts)
+	require.Equal(t, []string{poison}, got.DeadLetters)
+	require.Equal(t, min(size.places, size.applicants-1), got.Succeeded())
+	t.Logf("a dead letter after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
+
+	began = time.Now()
+	p.redrive(t, poison)
+	got = p.requireSettled(eventID)
+	require.Equal(t, "FAILED_WORKER", requestOf(t, got, poison).ResultCode, "the cause is still there")
+	require.Len(t, got.DeadLetters, 2)
+	p.DynamoDB().Use(nil)
+	p.redrive(t, poison)
+	r = requestOf(t, p.requireSettled(eventID), poison)
+	require.Equal(t, result, r.ResultCode)
+	require.EqualValues(t, 2, r.Gen)
+	require.Less(t, time.Since(began), 5*time.Minute, "SQS recognises repeated messages for so long")
+	t.Logf("redriven twice and settled after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
+}
+
+// settles reports whether a call of worker settles a request.
+func settles(c awsproxy.Call, id string) bool {
+	return strings.HasPrefix(c.Caller, platform.Worker) && c.Find("REQ#"+id, "META") >= 0 && c.Find("OUTBOX#", "") >= 0 && c.Find("DLQ#", "") < 0
+}
+
+// refuse makes a request one that cannot be written.
+func (*promotions) refuse(id string) awsproxy.Rule {
+	return func(c awsproxy.Call) awsproxy.Fault {
+		if !settles(c, id) {
+			return awsproxy.Fault{}
+		}
+		return awsproxy.Canceled(c, c.Find("REQ#"+id, "META"), awsproxy.Validation)
+	}
+}
+
+// killSettlers kills each worker that settles a request.
+func (p *promotions) killSettlers(id string) awsproxy.Rule {
+	return func(c awsproxy.Call) awsproxy.Fault {
+		if !settles(c, id) {
+			return awsproxy.Fault{}
+		}
+		i, err := strconv.Atoi(strings.TrimPrefix(c.Caller, platform.Worker))
+		if err == nil {
+			err = syscall.Kill(p.Service(platform.Worker).PID(i), syscall.SIGKILL)
+		}
+		if err != nil {
+			p.t.Errorf("kill %s: %v", c.Caller, err)
+		}
+		p.mu.Lock()
+		p.deaths["settled "+id]++
+		p.mu.Unlock()
+		return awsproxy.Fault{Cut: true}
+	}
+}
+
+func (p *promotions) redrive(t *testing.T, id string) {
+	t.Helper()
+	p.revive()
+	got, err := p.redrivers[0].RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: promotionOperator(), Ids: []string{id}})
+	require.NoError(t, err)
+	require.Equal(t, []string{id}, got.GetRedriven())
+}
+
+func requestOf(t *testing.T, p *audit.Promotion, id string) audit.EventRequest {
+	t.Helper()
+	for _, r := range p.Requests {
+		if r.ID == id {
+			return r
+		}
+	}
+	require.Fail(t, "no request", id)
+	return audit.EventRequest{}
+}
+
+// TestStoreAwayKeepsRequestsAlive takes DynamoDB away for longer than workers receive messages
+// until SQS makes dead letters of them: nobody ends there.
+func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
+	away, size := 4*time.Second, promotionSize{applicants: 15, places: 10}
+	if *full {
+		away, size = 20*time.Second, promotionSize{applicants: 40, places: 25}
+	}
+	_, rng := order(t)
+	p := setupPromotions(t, rng, nil)
+	live, dead := p.limitReceives(5)
+	p.stopWorkers()
+	eventID := p.open(size)
+	for i := range size.applicants {
+		_, err := p.applyAt(t.Context(), i%ingestReplicas, eventID, fmt.Sprint("user-", i))
+		require.NoError(t, err)
+	}
+	p.awaitQueued(eventID)
+	var calls atomic.Int64
+	p.DynamoDB().Use(func(awsproxy.Call) awsproxy.Fault {
+		calls.Add(1)
+		return awsproxy.Fault{Cut: true}
+	})
+	p.revive()
+	time.Sleep(away)
+	t.Logf("%d calls while DynamoDB was away", calls.Load())
+	p.DynamoDB().Use(nil)
+	got := p.requireSettled(eventID)
+	require.Equal(t, size.places, got.Succeeded())
+	require.Empty(t, got.DeadLetters)
+	for _, r := range got.Requests {
+		require.Zero(t, r.Gen, "%s went back from the dead-letter queue", r.ID)
+		require.Zero(t, r.Attempts, "%s is blamed", r.ID)
+	}
+	require.Empty(t, dead())
+	t.Logf("left in the queue: %v", live())
+	p.logFigures()
+}
+
+// limitReceives lets SQS make dead letters of messages that were received so often, as an operator
+// may, and returns how many messages both queues have.
+func (p *promotions) limitReceives(n int) (live, dead func() string) {
+	p.t.Helper()
+	w := p.Wiring()
+	client := sqs.New(sqs.Options{
+		Region: "local", BaseEndpoint: aws.String(w.SQSEndpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	attributes := func(suffix string) (url string, all map[string]string) {
+		got, err := client.GetQueueUrl(p.t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String(w.RequestsQueue + suffix)})
+		require.NoError(p.t, err)
+		is, err := client.GetQueueAttributes(p.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: got.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+		require.NoError(p.t, err)
+		return *got.QueueUrl, is.Attributes
+	}
+	_, target := attributes("-dlq.fifo")
+	url, _ := attributes(".fifo")
+	_, err := client.SetQueueAttributes(p.t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: map[string]string{
+		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn": %q, "maxReceiveCount": "%d"}`, target["QueueArn"], n),
+	}})
+	require.NoError(p.t, err)
+	depth := func(suffix string) func() string {
+		return func() string {
+			_, all := attributes(suffix)
+			return strings.Trim(all["ApproximateNumberOfMessages"]+all["ApproximateNumberOfMessagesNotVisible"], "0")
+		}
+	}
+	return depth(".fifo"), depth("-dlq.fifo")
+}

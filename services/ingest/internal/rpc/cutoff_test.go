@@ -1,0 +1,215 @@
+package rpc_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// The cutoff counts to the millisecond, by the clock at the stamp.
+func TestCutoff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	w.clock.Set(cutoff.Add(-time.Millisecond))
+	in := r.applied(t, event, "ann")
+	require.Equal(t, "COLLECTING", in.GetUiPhase())
+	require.Equal(t, []asyncevent.Message{{RequestID: in.GetRequestId(), EventID: event, UserID: "ann", EventType: asyncevent.Lottery}}, w.bodies(t))
+	w.clock.Set(cutoff)
+	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("bob")).GetProblem().GetReason())
+	again := r.applied(t, event, "ann")
+	require.True(t, again.GetDuplicate())
+	require.Equal(t, in.GetReceipt(), again.GetReceipt())
+	require.Equal(t, "DRAWING", again.GetUiPhase())
+	w.clock.Set(announced)
+	require.Equal(t, "ANNOUNCED", r.applied(t, event, "ann").GetUiPhase())
+}
+
+// Whoever holds a receipt can show it to others, by the key that the terms name.
+func TestReceipts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	id := r.applied(t, event, "ann").GetRequestId()
+	own := func() string {
+		t.Helper()
+		mine, err := r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: event})
+		require.NoError(t, err)
+		one, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: id})
+		require.NoError(t, err)
+		require.Equal(t, mine.GetReceipt(), one.GetReceipt())
+		return one.GetReceipt()
+	}
+	receipt := own()
+	require.Equal(t, receipt, r.applied(t, event, "ann").GetReceipt())
+	terms, hash, err := fairdraw.ParseCommitment([]byte(r.document(t, event).Commitment))
+	require.NoError(t, err)
+	open, err := fairdraw.OpenReceipt(terms.Public(), receipt)
+	require.NoError(t, err)
+	require.Equal(t, id, open.RequestID.String())
+	require.Equal(t, event, open.EventID)
+	require.Equal(t, hash, open.Commitment)
+	require.Equal(t, start.UnixMilli(), open.At)
+
+	w.clock.Set(cutoff.Add(5*time.Second + time.Millisecond))
+	require.Empty(t, own(), "it might have been stored just now, too late for the draw")
+	r.enter(t, id)
+	require.Equal(t, receipt, own(), "an entry")
+	require.Nil(t, r.applied(t, r.promotion(t), "ann").Receipt, "first come")
+}
+
+// lateBy is a replica that is stopped for a time between the stamp of the next application and its
+// commit.
+func (w *world) lateBy(t *testing.T, pause time.Duration) (r replica, stop *atomic.Bool) {
+	t.Helper()
+	stop = &atomic.Bool{}
+	return w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && stop.CompareAndSwap(true, false) {
+			w.clock.Advance(pause)
+		}
+		return nil
+	}}}), stop
+}
+
+// A request whose commit was acknowledged late has no receipt. It takes part if the draw still takes
+// entries.
+func TestStoppedBetweenStampAndCommit(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pause   time.Duration
+		receipt bool
+	}{"4.9 s": {4999 * time.Millisecond, true}, "15 s": {15 * time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r, stop := w.lateBy(t, tc.pause)
+			event := r.lottery(t)
+			w.clock.Set(cutoff.Add(-time.Millisecond))
+			stop.Store(true)
+			got := r.applied(t, event, "ann")
+			require.Equal(t, tc.receipt, got.Receipt != nil)
+			marker := w.ofType(t, "MARKER")
+			require.Len(t, marker, 1, "the draw waits for it")
+			m, err := asyncevent.DecodeMarker(marker[0])
+			require.NoError(t, err)
+			require.Equal(t, cutoff.Add(-time.Millisecond).UnixMilli(), m.RequestedAt)
+			r.enter(t, got.GetRequestId())
+			require.Empty(t, w.ofType(t, "MARKER"))
+			_, found := r.root(t, event), false
+			file, _, _ := r.entries(t, event, 0, 0)
+			for i := range fairdraw.Entries(file).Len() {
+				found = found || fairdraw.Entries(file).At(i).String() == got.GetRequestId()
+			}
+			require.True(t, found)
+		})
+	}
+}
+
+// A request that was stored after the draw has closed its entries is rejected, and nobody has a receipt
+// for it.
+func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.replica(t, options{})
+	event := other.lottery(t)
+	var stopped atomic.Bool
+	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && stopped.CompareAndSwap(true, false) {
+			w.clock.Set(cutoff.Add(40 * time.Second))
+			other.closeCounters(t, event)
+		}
+		return nil
+	}}})
+	w.clock.Set(cutoff.Add(-time.Millisecond))
+	stopped.Store(true)
+	got := r.applied(t, event, "ann")
+	require.Nil(t, got.Receipt)
+	require.Error(t, r.tryEnter(t, got.GetRequestId()))
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	late := r.request(t, got.GetRequestId())
+	require.Equal(t, asyncevent.Rejected, late.Status)
+	require.Equal(t, asyncevent.RejectedLate, late.ResultCode)
+	require.Empty(t, w.ofType(t, "MARKER"))
+	require.Empty(t, w.ofType(t, "ENTRY"))
+	other.root(t, event)
+	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "REJECTED_LATE"}}, other.document(t, event).Excluded)
+	shown, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: got.GetRequestId()})
+	require.NoError(t, err)
+	require.Nil(t, shown.Receipt)
+	require.Equal(t, "REJECTED_LATE", shown.GetResultCode(), "this is no result of the draw")
+}
+
+// Entries wait for the draw; they do not count against the bound of unsettled requests.
+func TestEntriesAreNoLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	id := r.applied(t, event, "ann").GetRequestId()
+	load := func() int64 {
+		t.Helper()
+		l, err := r.store.Load(t.Context(), event)
+		require.NoError(t, err)
+		return l.Unsettled
+	}
+	require.Equal(t, int64(1), load())
+	r.enter(t, id)
+	require.Zero(t, load())
+	summary, err := r.admin.GetSummary(t.Context(), &ingestv1.GetSummaryRequest{Caller: operator(), EventId: event})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), summary.GetEntries())
+	require.Equal(t, int64(1), summary.GetUnsettled())
+	require.Nil(t, summary.CapacityRemaining)
+}
+
+// A lottery's message is lost when one of its group that was sent five minutes later has been settled.
+func TestLotteryMessageOvertaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	id := r.applied(t, event, "ann").GetRequestId()
+	require.Len(t, w.bodies(t), 1)
+	w.clock.Advance(time.Minute)
+	settle := func(event string, sentAt time.Time) {
+		t.Helper()
+		tx := r.store.Begin()
+		tx.Sent(&asyncevent.Request{EventID: event, RequestID: id}, sentAt.UnixMilli())
+		require.NoError(t, tx.Commit(t.Context()))
+		require.NoError(t, r.sweeper.Sweep(t.Context()))
+	}
+	settle(event, start.Add(5*time.Minute-time.Millisecond))
+	require.Empty(t, w.bodies(t))
+	settle("other", start.Add(time.Hour))
+	require.Empty(t, w.bodies(t), "another lottery")
+	settle(event, start.Add(5*time.Minute+time.Second))
+	require.Len(t, w.bodies(t), 1)
+}
+
+// A request that the queue never took leaves the draw with its reason.
+func TestLotteryRequestThatFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
+	event := r.lottery(t)
+	got := r.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
+	require.Equal(t, "RECEIVED", got.GetStatus())
+	w.clock.Advance(10 * time.Minute)
+	require.Error(t, r.sweeper.Sweep(context.Background()))
+	require.Equal(t, asyncevent.FailedIngestEnqueue, r.request(t, got.GetRequestId()).ResultCode)
+	excluded, err := r.store.Excluded(t.Context(), event)
+	require.NoError(t, err)
+	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "FAILED_INGEST_ENQUEUE"}}, excluded)
+}

@@ -1,0 +1,298 @@
+package rpc_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/fairdraw"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// drawing is a lottery of 3 places with 7 entries and a withdrawn request.
+type drawing struct {
+	replica
+
+	event     string
+	ids       map[string]string // requests by user
+	users     map[string]string // users by request
+	withdrawn string
+}
+
+func newDrawing(t *testing.T, w *world, r replica) drawing {
+	t.Helper()
+	d := drawing{replica: r, event: r.lottery(t), ids: map[string]string{}, users: map[string]string{}}
+	for i := range 7 {
+		name := fmt.Sprint("u", i)
+		d.ids[name] = r.applied(t, d.event, name).GetRequestId()
+		d.users[d.ids[name]] = name
+		r.enter(t, d.ids[name])
+	}
+	d.withdrawn = r.applied(t, d.event, "quitter").GetRequestId()
+	require.Empty(t, r.withdraw(t, "quitter", d.withdrawn))
+	w.clock.Set(cutoff.Add(40 * time.Second))
+	return d
+}
+
+// verified verifies the document with the entries, as anybody can.
+func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.Report) {
+	t.Helper()
+	document := d.document(t, d.event)
+	require.Equal(t, phase, document.Phase)
+	var file []byte
+	if document.Statement != nil {
+		file, _, _ = d.entries(t, d.event, 0, 0)
+	}
+	report, err := fairdraw.Verify(document, file, fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw})
+	require.NoError(t, err)
+	return document, report
+}
+
+// The document of a draw is verifiable in each phase and has no result before the announcement.
+func TestDrawDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	d.verified(t, fairdraw.PhaseOpen)
+	entries := func(r replica) string {
+		stream, err := r.GetDrawEntries(t.Context(), &ingestv1.GetDrawEntriesRequest{EventId: d.event})
+		require.NoError(t, err)
+		_, err = collect(stream)
+		if err == nil {
+			return ""
+		}
+		return reason(err)
+	}
+	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica))
+	d.put(t, &asyncevent.Draw{EventID: d.event, Phase: asyncevent.DrawClosed, Statement: "{}"})
+	w.clock.Advance(time.Second)
+	document, _ := d.verified(t, fairdraw.PhaseClosed)
+	require.Nil(t, document.Statement, "a statement that is not signed is not public")
+	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica))
+
+	draw := d.root(t, d.event)
+	w.clock.Advance(time.Second)
+	document, report := d.verified(t, fairdraw.PhaseRoot)
+	require.Equal(t, int64(7), report.Statement.Count)
+	require.Equal(t, []fairdraw.Exclusion{{RequestID: d.withdrawn, Reason: "REJECTED_WITHDRAWN"}}, document.Excluded)
+
+	winners := d.drawn(t, draw)
+	w.clock.Advance(time.Second)
+	document, report = d.verified(t, fairdraw.PhaseRoot)
+	require.Empty(t, document.Winners)
+	require.True(t, report.ValueKnown, "the beacon's value is public anyway")
+	d.drawnEarly(t, w, draw)
+
+	w.clock.Set(announced)
+	document, report = d.verified(t, fairdraw.PhaseDrawn)
+	require.True(t, report.Complete)
+	for i, id := range winners {
+		require.Equal(t, id.String(), document.Winners[i])
+	}
+	p, err := d.admin.AnnouncePromotion(t.Context(), &ingestv1.AnnouncePromotionRequest{Caller: operator(), EventId: d.event})
+	require.NoError(t, err)
+	require.Equal(t, "Announced", p.GetStatus())
+	draw.Phase = asyncevent.DrawSettled
+	d.put(t, draw)
+	w.clock.Advance(time.Second)
+	d.verified(t, fairdraw.PhaseSettled)
+	w.clock.Advance(91 * 24 * time.Hour)
+	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica), "expired")
+}
+
+// drawnEarly: a worker whose clock is ahead has published the seed.
+func (d drawing) drawnEarly(t *testing.T, w *world, draw *asyncevent.Draw) {
+	t.Helper()
+	d.announce(t, draw)
+	w.clock.Set(announced.Add(-time.Millisecond))
+	document, _ := d.verified(t, fairdraw.PhaseRoot)
+	require.Empty(t, document.Seed)
+	require.Empty(t, document.Winners)
+	_, err := d.admin.AnnouncePromotion(t.Context(), &ingestv1.AnnouncePromotionRequest{Caller: operator(), EventId: d.event})
+	require.Equal(t, "ANNOUNCEMENT_EARLY", reason(err))
+}
+
+func TestVoidDraw(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	draw := d.root(t, d.event)
+	draw.Phase, draw.VoidedAt = asyncevent.DrawVoid, w.clock.Now().UnixMilli()
+	d.put(t, draw)
+	w.clock.Advance(time.Second)
+	document, _ := d.verified(t, fairdraw.PhaseVoid)
+	require.NotZero(t, document.VoidedAt)
+	w.clock.Set(announced)
+	d.verified(t, fairdraw.PhaseVoid)
+	_, err := d.admin.AnnouncePromotion(t.Context(), &ingestv1.AnnouncePromotionRequest{Caller: operator(), EventId: d.event})
+	require.Equal(t, "ANNOUNCEMENT_EARLY", reason(err))
+}
+
+// Parts of the file of entries, each entry's proof, and its rank once that is announced.
+func TestEntriesAndProofs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	draw := d.root(t, d.event)
+	whole, total, etag := d.entries(t, d.event, 0, 0)
+	require.Len(t, whole, 7*16)
+	require.Equal(t, int64(7*16), total)
+	require.NotEmpty(t, etag)
+	for _, part := range [][2]int64{{0, 16}, {16, 3}, {5, 0}, {111, 100}, {112, 1}, {500, 1}} {
+		got, total, tag := d.entries(t, d.event, part[0], part[1])
+		from := min(part[0], 112)
+		to := int64(112)
+		if part[1] > 0 {
+			to = min(to, from+part[1])
+		}
+		require.Equal(t, string(whole[from:to]), string(got), "%v", part)
+		require.Equal(t, int64(112), total)
+		require.Equal(t, etag, tag)
+	}
+	_, report := d.verified(t, fairdraw.PhaseRoot)
+	ranks := map[int64]string{}
+	prove := func(rank bool) {
+		t.Helper()
+		for _, id := range d.ids {
+			got, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: id})
+			require.NoError(t, err)
+			proof := fairdraw.Proof{Index: int(got.GetIndex()), Count: int(got.GetCount())}
+			for _, text := range got.GetPath() {
+				hash, err := fairdraw.ParseHash(text)
+				require.NoError(t, err)
+				proof.Path = append(proof.Path, hash)
+			}
+			require.True(t, proof.Verify(uuid.MustParse(id), report.Statement.Root))
+			require.Equal(t, rank, got.Rank != nil)
+			ranks[got.GetRank()] = id
+		}
+	}
+	prove(false)
+	_, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: d.withdrawn})
+	require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
+	winners := d.drawn(t, draw)
+	d.announce(t, draw)
+	w.clock.Set(announced.Add(-time.Second))
+	prove(false)
+	w.clock.Set(announced)
+	prove(true)
+	for rank := range int64(7) {
+		require.NotEmpty(t, ranks[rank+1], "rank %d", rank+1)
+	}
+	require.Equal(t, winners[1].String(), ranks[2])
+}
+
+// Entries that are not those of the statement are not served.
+func TestEntriesThatWereNotSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	d.root(t, d.event)
+	forged := asyncevent.Entry{EventID: d.event, RequestID: uuid.NewString(), EnteredAt: 1, EndsAt: announced.UnixMilli()}
+	tx := d.store.Begin()
+	tx.Put(0, forged.Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	_, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: forged.RequestID})
+	require.Equal(t, "INTERNAL", reason(err))
+}
+
+// From the announcement on requests are answered from the winners, before worker has written them.
+func TestResultsBeforeTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	draw := d.root(t, d.event)
+	won := map[string]bool{}
+	for _, id := range d.drawn(t, draw) {
+		won[id.String()] = true
+	}
+	w.clock.Set(announced)
+	late, err := d.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("u0"), EventId: d.event})
+	require.NoError(t, err)
+	require.Equal(t, "PENDING", late.GetUiResult(), "worker has not published the seed yet")
+	d.announce(t, draw)
+	w.clock.Advance(time.Second)
+	for id, name := range d.users {
+		want := []string{"REJECTED", "REJECTED", "REJECTED_LOTTERY_LOSE"}
+		if won[id] {
+			want = []string{"SUCCEEDED", "SUCCESS", "SUCCESS"}
+		}
+		mine, err := d.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user(name), EventId: d.event})
+		require.NoError(t, err)
+		listed, err := d.ListMyRequests(t.Context(), &ingestv1.ListMyRequestsRequest{Caller: user(name)})
+		require.NoError(t, err)
+		for _, got := range append(listed.GetItems(), mine) {
+			require.Equal(t, want, []string{got.GetStatus(), got.GetUiResult(), got.GetResultCode()})
+			require.Equal(t, announced.UnixMilli(), got.GetFinishedAt())
+		}
+		require.Equal(t, want[1], d.applied(t, d.event, name).GetUiResult())
+	}
+	for filter, n := range map[string]int{"SUCCEEDED": 3, "REJECTED": 5, "PROCESSING": 0} {
+		page, err := d.admin.ListRequests(t.Context(), &ingestv1.ListRequestsRequest{Caller: operator(), EventId: d.event, Status: filter})
+		require.NoError(t, err)
+		require.Len(t, page.GetItems(), n, filter)
+	}
+}
+
+// exported reads the winners as operators get them.
+func (r replica) exported(t *testing.T, event string) ([][]string, error) {
+	t.Helper()
+	stream, err := r.admin.ExportWinners(t.Context(), &ingestv1.ExportWinnersRequest{Caller: operator(), EventId: event})
+	require.NoError(t, err)
+	parts, err := collect(stream)
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	for _, p := range parts {
+		text.Write(p.GetCsv())
+	}
+	lines, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"rank", "requestId", "userId"}, lines[0])
+	return lines[1:], nil
+}
+
+func TestExportWinners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDrawing(t, w, w.replica(t, options{}))
+	draw := d.root(t, d.event)
+	winners := d.drawn(t, draw)
+	d.announce(t, draw)
+	w.clock.Set(announced.Add(-time.Millisecond))
+	_, err := d.exported(t, d.event)
+	require.Equal(t, "ANNOUNCEMENT_EARLY", reason(err))
+	w.clock.Set(announced)
+	lines, err := d.exported(t, d.event)
+	require.NoError(t, err)
+	require.Len(t, lines, 3)
+	for i, id := range winners {
+		require.Equal(t, []string{fmt.Sprint(i + 1), id.String(), d.users[id.String()]}, lines[i])
+	}
+	_, err = d.exported(t, "none")
+	require.Equal(t, "PROMOTION_NOT_FOUND", reason(err))
+
+	w.clock.Set(start)
+	first := d.promotion(t)
+	lines, err = d.exported(t, first)
+	require.NoError(t, err)
+	require.Empty(t, lines)
+	var want [][]string
+	tx := d.store.Begin()
+	for i, name := range []string{"zoe", "ann", "bob"} {
+		read := d.request(t, d.applied(t, first, name).GetRequestId())
+		tx.Change(i, read.Settled(start.UnixMilli(), asyncevent.Succeeded, asyncevent.Success, fmt.Sprint(9-i)))
+		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, name}}, want...)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	lines, err = d.exported(t, first)
+	require.NoError(t, err)
+	require.Equal(t, want, lines, "in the order of the queue")
+}

@@ -1,0 +1,163 @@
+package rpc_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/fairdraw"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// withdraw returns the reason of a refusal; empty: withdrawn.
+func (r replica) withdraw(t *testing.T, name, id string) string {
+	t.Helper()
+	_, err := r.WithdrawRequest(t.Context(), &ingestv1.WithdrawRequestRequest{Caller: user(name), RequestId: id})
+	if err == nil {
+		return ""
+	}
+	return reason(err)
+}
+
+// entered is how many entries a lottery's groups have counted, and how many there are.
+func (w *world) entered(t *testing.T) (counted int64, stored int) {
+	t.Helper()
+	for _, it := range w.ofType(t, "ENTRIES") {
+		c, err := asyncevent.DecodeEntryCounter(it)
+		require.NoError(t, err)
+		counted += c.N
+	}
+	return counted, len(w.ofType(t, "ENTRY"))
+}
+
+// A user may withdraw before the cutoff, whether the request is an entry or not yet, and apply again.
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	for _, entered := range []bool{false, true} {
+		t.Run(fmt.Sprint("entered ", entered), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.replica(t, options{})
+			event := r.lottery(t)
+			first := r.applied(t, event, "ann").GetRequestId()
+			if entered {
+				r.enter(t, first)
+			}
+			require.Equal(t, "REQUEST_NOT_FOUND", r.withdraw(t, "bob", first), "somebody else's")
+			for range 2 {
+				require.Empty(t, r.withdraw(t, "ann", first))
+			}
+			require.Empty(t, w.ofType(t, "MARKER"))
+			require.Empty(t, w.ofType(t, "IDEMPOTENCY"))
+			counted, stored := w.entered(t)
+			require.Zero(t, counted)
+			require.Zero(t, stored)
+			shown, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: first})
+			require.NoError(t, err)
+			require.Equal(t, "REJECTED", shown.GetStatus())
+			require.Equal(t, "REJECTED_WITHDRAWN", shown.GetResultCode())
+			_, err = r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: event})
+			require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
+			timeline, err := r.GetTimeline(t.Context(), &ingestv1.GetTimelineRequest{Caller: user("ann"), RequestId: first})
+			require.NoError(t, err)
+			require.Equal(t, "REJECTED", timeline.GetItems()[len(timeline.GetItems())-1].GetToStatus())
+
+			second := r.applied(t, event, "ann")
+			require.NotEqual(t, first, second.GetRequestId())
+			require.False(t, second.GetDuplicate())
+			r.enter(t, second.GetRequestId())
+			r.root(t, event)
+			require.Equal(t, []fairdraw.Exclusion{{RequestID: first, Reason: "REJECTED_WITHDRAWN"}}, r.document(t, event).Excluded)
+			load, err := r.store.Load(t.Context(), event)
+			require.NoError(t, err)
+			require.Zero(t, load.Unsettled)
+		})
+	}
+}
+
+func TestWithdrawRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", r.applied(t, r.promotion(t), "ann").GetRequestId()), "first come")
+	require.Equal(t, "REQUEST_NOT_FOUND", r.withdraw(t, "ann", "01a196eb-d7a8-707f-9feb-89cf3865794d"))
+	event := r.lottery(t)
+	ann, bob := r.applied(t, event, "ann").GetRequestId(), r.applied(t, event, "bob").GetRequestId()
+	r.enter(t, ann)
+	w.clock.Set(cutoff)
+	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", ann), "at the cutoff")
+	w.clock.Set(cutoff.Add(-time.Millisecond)) // a clock that is behind
+	r.closeCounters(t, event)
+	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", ann), "closed")
+	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "bob", bob), "closed")
+	counted, stored := w.entered(t)
+	require.Equal(t, int64(1), counted)
+	require.Equal(t, 1, stored)
+}
+
+// A withdrawal, the settlement of the request and the closing of the entries at once: each request is
+// either an entry that counts, or withdrawn, or waits to be rejected.
+func TestWithdrawAgainstSettleAndClose(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.replica(t, options{}), w.replica(t, options{})
+	event := a.lottery(t)
+	const users = 40
+	ids := make([]string, users)
+	for i := range ids {
+		ids[i] = a.applied(t, event, fmt.Sprint("u", i)).GetRequestId()
+	}
+	begin := make(chan struct{})
+	refused := make([]string, users)
+	var work sync.WaitGroup
+	for i, id := range ids {
+		work.Go(func() {
+			<-begin
+			refused[i] = a.withdraw(t, fmt.Sprint("u", i), id)
+		})
+		work.Go(func() {
+			<-begin
+			if err := b.tryEnter(t, id); err != nil && !dynamo.Contended(err) {
+				t.Error(err)
+			}
+		})
+		if i == users/2 {
+			work.Go(func() {
+				<-begin
+				a.closeCounters(t, event)
+			})
+		}
+	}
+	close(begin)
+	work.Wait()
+	entries, withdrawn := 0, 0
+	for i, id := range ids {
+		r := a.request(t, id)
+		switch {
+		case r.ResultCode == asyncevent.RejectedWithdrawn:
+			withdrawn++
+			require.Empty(t, refused[i])
+			require.Zero(t, r.EnteredAt)
+		default:
+			require.NotEmpty(t, refused[i])
+			require.False(t, r.Status.Final())
+			if r.EnteredAt != 0 {
+				entries++
+			}
+		}
+	}
+	counted, stored := w.entered(t)
+	require.Equal(t, entries, stored)
+	require.Equal(t, int64(entries), counted)
+	require.Len(t, w.ofType(t, "EXCLUDED"), withdrawn)
+	require.Len(t, w.ofType(t, "MARKER"), users-entries-withdrawn)
+	require.Len(t, w.ofType(t, "IDEMPOTENCY"), users-withdrawn)
+	load, err := a.store.Load(t.Context(), event)
+	require.NoError(t, err)
+	require.Equal(t, int64(users-entries-withdrawn), load.Unsettled)
+}

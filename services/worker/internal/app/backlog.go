@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/asyncevent/queue"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/telemetry"
+	"urr.guru/services/worker/internal/announce"
+)
+
+// measureEvery is about the interval of Prometheus.
+const measureEvery = 10 * time.Second
+
+//nolint:gochecknoglobals // metrics are registered once per process
+var (
+	queued = telemetry.Gauge("urr_requests_queue_messages",
+		"Messages of event requests in a queue (requests, dead), hidden ones included; without a value while SQS does not answer.", "queue")
+	unannounced = telemetry.Gauge("urr_requests_unannounced_oldest_seconds",
+		"Age of the oldest end of a request that is not published, in the partitions of this replica; 0: there is none.").WithLabelValues()
+)
+
+// measure returns the worker that measures the queues and the relay.
+func measure(queues map[string]*queue.Queue, relay *announce.Relay, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Every(ctx, measureEvery, func(ctx context.Context) {
+			for name, q := range queues {
+				depth, err := q.Depth(ctx)
+				if err != nil {
+					queued.DeleteLabelValues(name)
+					log.WarnContext(ctx, "queue not measured", "queue", name, "error", err)
+					continue
+				}
+				queued.WithLabelValues(name).Set(float64(depth))
+			}
+			unannounced.Set(0)
+			if t := relay.Oldest(); !t.IsZero() {
+				unannounced.Set(time.Since(t).Seconds())
+			}
+		})
+	}
+}

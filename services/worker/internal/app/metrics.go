@@ -1,0 +1,38 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/services/worker/internal/draw"
+)
+
+// Every replica exports the same gauges of the open draws, except the failing ones.
+var ( //nolint:gochecknoglobals // metrics are registered once per process
+	drawWaiting = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_draw_waiting_seconds",
+		Help: "For how long the lottery that waits longest has waited for unsettled requests after its cutoff; 0 when none does.",
+	})
+	drawLate = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_draw_late_seconds", Help: "For how long the announcement that is overdue longest has been so; 0 when none is.",
+	})
+	drawKeysMissing = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_draws_key_missing", Help: "Open draws whose seed or signature needs a key that this replica does not have.",
+	})
+	drawsFailing = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_draws_failing", Help: "Open draws that this replica could not bring forward in its last pass.",
+	})
+)
+
+var _ draw.Meter = meter{}
+
+// meter exports the figures of draws.
+type meter struct{}
+
+// Draws implements draw.Meter.
+func (meter) Draws(f draw.Figures) {
+	drawWaiting.Set(f.Waiting.Seconds())
+	drawLate.Set(f.Late.Seconds())
+	drawKeysMissing.Set(float64(f.KeyMissing))
+	drawsFailing.Set(float64(f.Failing))
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/asyncevent/queue"
+	pkgkafka "urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/loop"
+	"urr.guru/pkg/telemetry"
+	"urr.guru/proto/events"
+	"urr.guru/services/worker/internal/deadletter"
+	"urr.guru/services/worker/internal/dynamo"
+	"urr.guru/services/worker/internal/kafka"
+)
+
+const (
+	// handleTimeout bounds the work on one receipt of admissions.
+	handleTimeout = 20 * time.Second
+	// restAfterError is the pause after SQS or the table did not answer.
+	restAfterError = time.Second
+)
+
+var admissionsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
+	"urr_admissions_heard_total", "Admissions read from SQS, by action (admitted, other).", "action")
+
+// deadLetters begins to read admissions, and returns the queues whose dead letters operators see.
+func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dynamo.Store, producer *pkgkafka.Producer, log *slog.Logger) *deadletter.Queues {
+	count := func(action string) { admissionsTotal.WithLabelValues(action).Inc() }
+	letters := kafka.NewLetters(pkgkafka.NewDeadLetters(cfg.Kafka), producer)
+	topics := deadletter.Topics(letters, store, events.Payments, events.Reservations, events.Rewards, events.Requests)
+	if cfg.Admissions == "" {
+		return deadletter.New(deadletter.NewAdmissions(store, nil, count, log), topics)
+	}
+	live, dead := queue.New(client, queue.Config{Name: cfg.Admissions}), queue.NewDeadLetters(client, queue.Config{Name: cfg.Admissions})
+	admissions := deadletter.NewAdmissions(store, live, count, log)
+	a.Go("admissions", take(live, admissions.Handle, log))
+	a.Go("dead admissions", take(dead, admissions.HandleDead(dead), log))
+	return deadletter.New(admissions, topics)
+}
+
+// take receives until ctx ends, and finishes what it has received. What fails comes again.
+func take(from *queue.Queue, handle func(context.Context, []asyncevent.Delivery) error, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			batch, err := from.Receive(ctx)
+			if err == nil && len(batch) > 0 {
+				work, cancel := context.WithTimeout(context.WithoutCancel(ctx), handleTimeout)
+				err = handle(work, batch)
+				cancel()
+			}
+			if err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "admissions not read, trying again", "error", err)
+				loop.Sleep(ctx, restAfterError)
+			}
+		}
+		return nil
+	}
+}

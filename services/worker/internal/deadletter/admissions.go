@@ -1,0 +1,162 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+)
+
+// Queue deletes what was received, and sends.
+type Queue interface {
+	Delete(ctx context.Context, messages []asyncevent.Delivery) error
+	Forward(ctx context.Context, m asyncevent.Delivery, id string) error
+}
+
+// Admissions takes the admissions that queue announces, and keeps what it cannot read. Every admission
+// is logged and counted; entry tokens are neither logged nor stored.
+type Admissions struct {
+	store Store
+	// queue is nil if admissions are not announced.
+	queue Queue
+	count func(action string)
+	log   *slog.Logger
+}
+
+// NewAdmissions takes the admissions of a queue; without one only its dead letters are served.
+func NewAdmissions(store Store, queue Queue, count func(action string), log *slog.Logger) *Admissions {
+	return &Admissions{store: store, queue: queue, count: count, log: log}
+}
+
+// admission is the part of a message that may be kept: all but the token.
+type admission struct {
+	Action    string `json:"action,omitempty"`
+	EventID   string `json:"eventId"`
+	UserID    string `json:"userId"`
+	Timestamp int64  `json:"timestamp,omitempty"` // epoch ms
+}
+
+var errIncomplete = errors.New("no eventId or no userId")
+
+// decode reads a message. Its error never contains any of it.
+func decode(body string) (a admission, err error) {
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		return admission{}, fmt.Errorf("%d bytes are no admission in JSON", len(body))
+	}
+	if a.EventID == "" || a.UserID == "" {
+		return a, errIncomplete
+	}
+	return a, nil
+}
+
+// Handle takes received messages and deletes them. Dying before the deletion repeats the log and the
+// count only.
+func (a *Admissions) Handle(ctx context.Context, batch []asyncevent.Delivery) error {
+	for _, m := range batch {
+		adm, err := decode(m.Body)
+		if err != nil {
+			if err := a.bury(ctx, m, adm, "UNREADABLE", err); err != nil {
+				return err
+			}
+			continue
+		}
+		a.count(action(adm.Action))
+		a.log.InfoContext(ctx, "admission", "action", adm.Action, "event_id", adm.EventID, "user_id", adm.UserID,
+			"admitted_at", time.UnixMilli(adm.Timestamp).UTC())
+	}
+	return a.queue.Delete(ctx, batch)
+}
+
+// HandleDead keeps what SQS moved to the dead-letter queue: no replica could take it.
+func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []asyncevent.Delivery) error {
+	return func(ctx context.Context, batch []asyncevent.Delivery) error {
+		for _, m := range batch {
+			adm, err := decode(m.Body)
+			code := "UNREADABLE"
+			if err == nil {
+				code, err = "RECEIVED_TOO_OFTEN", errors.New("it was received often and not taken")
+			}
+			if err := a.bury(ctx, m, adm, code, err); err != nil {
+				return err
+			}
+		}
+		return dead.Delete(ctx, batch)
+	}
+}
+
+// bury keeps a message without its token. The key is the same for each receipt.
+func (a *Admissions) bury(ctx context.Context, m asyncevent.Delivery, adm admission, code string, cause error) error {
+	l := asyncevent.NewDeadLetter(m.ID, m.SentAt)
+	l.Partition, l.EventID, l.ErrorCode, l.ErrorMessage = asyncevent.AdmissionDeadLetters, adm.EventID, code, cause.Error()
+	if adm != (admission{}) {
+		body, err := json.Marshal(adm)
+		if err != nil {
+			return fmt.Errorf("admission %s: %w", m.ID, err)
+		}
+		l.Body = string(body)
+	}
+	a.log.WarnContext(ctx, "admission not read", "message_id", m.ID, "error", cause)
+	return a.store.BuryAdmission(ctx, l)
+}
+
+// action bounds the values of a metric's label.
+func action(name string) string {
+	if name == "admitted" {
+		return name
+	}
+	return "other"
+}
+
+func (a *Admissions) list(ctx context.Context, cursor string, limit int) (page []Letter, next string, err error) {
+	items, next, err := a.store.Admissions(ctx, cursor, limit)
+	for _, l := range items {
+		page = append(page, letterOf(l))
+	}
+	return page, next, err
+}
+
+func letterOf(l asyncevent.DeadLetter) Letter {
+	return Letter{
+		ID: l.SK, Key: l.EventID, Body: shown(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
+	}
+}
+
+func (a *Admissions) get(ctx context.Context, ids []string) ([]Letter, error) {
+	var out []Letter
+	for _, id := range ids {
+		l, found, err := a.store.Admission(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			out = append(out, letterOf(l))
+		}
+	}
+	return out, nil
+}
+
+// redrive sends letters again. A process that dies before it notes that sends one twice, which repeats
+// its log and count.
+func (a *Admissions) redrive(ctx context.Context, letters []Letter) (refused []string, err error) {
+	for _, letter := range letters {
+		l, found, err := a.store.Admission(ctx, letter.ID)
+		if err != nil {
+			return nil, err
+		}
+		if _, unreadable := decode(l.Body); !found || unreadable != nil || a.queue == nil {
+			refused = append(refused, letter.ID)
+			continue
+		}
+		if err := a.queue.Forward(ctx, asyncevent.Delivery{Body: l.Body}, "redriven-"+letter.ID); err != nil {
+			return nil, err
+		}
+		if err := a.store.MarkRedriven(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return refused, nil
+}

@@ -1,0 +1,250 @@
+// Package draw draws the winners of lotteries by pkg/fairdraw, in phases that are stored. A process
+// that dies, or two that work at once, change nothing: each phase is written once, on the condition
+// that the draw is as it was read, and follows from what is stored.
+//
+//	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
+//	CLOSED  list entries and exclusions, store the statement, sign it as stored
+//	ROOT    wait for the beacon's round, fetch it, rank the entries, store the winners
+//	DRAWN   at the announcement store the seed, then write the results, those of the winners first
+//	SETTLED
+package draw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/loop"
+)
+
+// ErrChanged: the draw has changed since it was read. Another process works on it.
+var ErrChanged = errors.New("the draw has changed meanwhile")
+
+// Lottery is a promotion with the state of its draw.
+type Lottery struct {
+	Promotion asyncevent.Promotion
+	Draw      asyncevent.Draw
+}
+
+// Store has the lotteries. A change of a draw that is not as it was read is ErrChanged.
+type Store interface {
+	// Acquire takes or renews the lease of a draw for some seconds.
+	Acquire(ctx context.Context, name string) (bool, error)
+	// OpenDraws reads the lotteries whose draw is not settled.
+	OpenDraws(ctx context.Context) ([]Lottery, error)
+	// Lottery reads one; found is false when there is no such promotion.
+	Lottery(ctx context.Context, event string) (l Lottery, found bool, err error)
+	// Advance changes a draw.
+	Advance(ctx context.Context, before, after asyncevent.Draw) error
+	// Cancel changes a draw and its promotion.
+	Cancel(ctx context.Context, before, after Lottery) error
+	// Forget takes a draw off the list of the open ones.
+	Forget(ctx context.Context, event string) error
+
+	Requests
+}
+
+// Requests are the requests to lotteries.
+type Requests interface {
+	// Unsettled reports whether a request from before a time waits to become an entry.
+	Unsettled(ctx context.Context, event string, before int64) (bool, error)
+	// CloseGroup ends the taking of entries by a group.
+	CloseGroup(ctx context.Context, event, group string) error
+	// Counted are the numbers of entries by the counters of the groups.
+	Counted(ctx context.Context, event string) (map[string]int64, error)
+	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the end.
+	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
+	// Exclusions reads all exclusions, sorted by request id.
+	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
+	// PutWinners stores the winners of a draw that is about to be in phase DRAWN.
+	PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error
+	// Winners reads them.
+	Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error)
+	// SettleEntries ends those of at most MaxSettled entries that have no result yet. After an error
+	// about some of them the others have ended.
+	SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error
+}
+
+// MaxSettled bounds the entries of one transaction: each has two items in it, the request and its log.
+const MaxSettled = 40
+
+// Beacon fetches verified rounds. It fails with beacon.ErrNotYet for one that is not published.
+type Beacon interface {
+	Round(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
+}
+
+// Meter gets the figures of each pass over the open draws.
+type Meter interface{ Draws(f Figures) }
+
+// Figures are those of the open draws.
+type Figures struct {
+	// Waiting is for how long the draw that waits longest has waited for unsettled requests.
+	Waiting time.Duration
+	// Late is for how long the announcement that is overdue longest has been so.
+	Late time.Duration
+	// KeyMissing is the number of draws with a key that this process does not have.
+	KeyMissing int
+	// Failing is the number of draws that this process could not bring forward.
+	Failing int
+}
+
+// Options of a Drawer.
+type Options struct {
+	// After is the time from the cutoff to the draw's begin. It must be longer than a request can take
+	// from its stamp to its receipt.
+	After time.Duration
+	Now   func() time.Time
+}
+
+const (
+	// passEvery is the interval at which the open draws are looked at.
+	passEvery = time.Second
+	// renewEvery is the interval at which the lease of a draw is renewed.
+	renewEvery = 5 * time.Second
+	// parallel bounds the draws, and the groups of a draw, that are handled at a time.
+	parallel = 8
+	// callTries bounds how often a call is tried while the store does not answer.
+	callTries = 5
+)
+
+// Drawer brings draws forward. Any number may run.
+type Drawer struct {
+	store   Store
+	beacons Beacon
+	keys    *fairdraw.Keyring
+	meter   Meter
+	opts    Options
+	log     *slog.Logger
+	terms   *termsCache
+}
+
+// New makes a drawer; Run starts it.
+func New(store Store, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
+	return &Drawer{store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache()}
+}
+
+// Run draws until ctx ends.
+func (d *Drawer) Run(ctx context.Context) error {
+	return loop.Every(ctx, passEvery, func(ctx context.Context) {
+		if err := d.Pass(ctx); err != nil && ctx.Err() == nil {
+			d.log.WarnContext(ctx, "draws not read, trying again", "error", err)
+		}
+	})
+}
+
+// Pass brings each open draw forward as far as it can go now.
+func (d *Drawer) Pass(ctx context.Context) error {
+	open, err := d.store.OpenDraws(ctx)
+	if err != nil {
+		return err
+	}
+	failed := make([]bool, len(open))
+	_ = each(ctx, len(open), func(ctx context.Context, i int) error { // errors are logged
+		err := d.bring(ctx, &open[i])
+		if err != nil && !errors.Is(err, ErrChanged) && ctx.Err() == nil {
+			failed[i] = true
+			d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", open[i].Promotion.EventID, "error", err)
+		}
+		return nil
+	})
+	if ctx.Err() == nil {
+		d.observe(open, failed)
+	}
+	return nil
+}
+
+// bring takes one step after another until the draw has to wait, and leaves its state in l. It holds the draw's lease, which saves
+// work; what is written is safe without it.
+func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
+	terms, err := d.terms.of(&l.Promotion)
+	if err != nil {
+		return err
+	}
+	s := step{Drawer: d, Lottery: *l, terms: terms}
+	defer func() { l.Draw = s.Draw }()
+	if s.waits() {
+		return nil
+	}
+	ok, err := d.store.Acquire(ctx, leaseName(l.Promotion.EventID))
+	if err != nil || !ok {
+		return err
+	}
+	held, stop := d.hold(ctx, leaseName(l.Promotion.EventID))
+	defer stop()
+	for moved := true; moved; {
+		if moved, err = s.next(held); err != nil {
+			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
+				return ErrChanged
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func leaseName(event string) string { return "draw-" + event }
+
+// hold renews a lease until stop is called; the returned context ends when the lease is lost.
+func (d *Drawer) hold(ctx context.Context, name string) (held context.Context, stop func()) {
+	held, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for loop.Sleep(held, renewEvery) {
+			if ok, err := d.store.Acquire(held, name); err == nil && !ok {
+				cancel()
+			}
+		}
+	}()
+	return held, func() { cancel(); <-done }
+}
+
+// observe reports the figures of a pass.
+func (d *Drawer) observe(open []Lottery, failed []bool) {
+	var f Figures
+	now := d.opts.Now()
+	keys := d.keys.Keys()
+	for i, l := range open {
+		if failed[i] {
+			f.Failing++
+		}
+		if l.Draw.Phase == asyncevent.DrawVoid {
+			continue
+		}
+		if l.Draw.Phase == asyncevent.DrawOpen {
+			f.Waiting = max(f.Waiting, now.Sub(time.UnixMilli(l.Promotion.LotteryCutoffAt).Add(d.opts.After)))
+		}
+		if !l.Draw.Announced() {
+			f.Late = max(f.Late, now.Sub(time.UnixMilli(l.Promotion.AnnouncedAt)))
+		}
+		if terms, err := d.terms.of(&l.Promotion); err == nil && !hasKeys(keys, &l, &terms) {
+			f.KeyMissing++
+		}
+	}
+	d.meter.Draws(f)
+}
+
+// hasKeys reports whether the keys that an open draw still needs are there.
+func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
+	_, signs := keys.Signing.KidOf(t.Public())
+	_, seeds := keys.Seed(&t.Commitment, t.nonce)
+	return (signs || l.Draw.Public()) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
+}
+
+// again repeats a call of the store while the store does not answer, so that a phase need not begin
+// anew because of one call.
+func again(ctx context.Context, call func() error) error {
+	for try := 1; ; try++ {
+		err := call()
+		if err == nil || try == callTries || !errors.Is(err, errs.ErrUnavailable) || !loop.Sleep(ctx, time.Duration(try)*100*time.Millisecond) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package draw_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/worker/internal/settle"
+)
+
+// A draw from its cutoff to its end, with what is public at each phase.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 20)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after-time.Millisecond))
+	require.Empty(t, w.ofType(t, "DRAW"))
+	w.verify(t)
+
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	report := w.verify(t)
+	require.Equal(t, int64(20), report.Statement.Count)
+	require.Zero(t, report.Statement.MissedRounds)
+	w.hidden(t)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-time.Millisecond))
+	require.Zero(t, w.source.asked, "the round is not published")
+
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
+	require.True(t, w.verify(t).ValueKnown)
+	w.hidden(t)
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, announced-time.Millisecond))
+	w.hidden(t)
+	require.Zero(t, w.figures.last.Late)
+
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	report = w.verify(t)
+	require.True(t, report.Complete)
+	require.Equal(t, winners, report.Winners)
+	w.settled(t)
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+time.Hour))
+}
+
+// The draw waits as long as one request from before the cutoff is unsettled: in an open group, where it
+// may still enter, and again after the groups have closed, where it is rejected.
+func TestDrawWaitsForEachRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 5)
+	missing := w.received(t)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after+90*time.Second))
+	require.Equal(t, 90*time.Second, w.figures.last.Waiting)
+	c := missing.Entered(w.store.Millis(), "9")
+	w.change(t, c)
+	w.entries = append(w.entries, c.After)
+
+	// One more appears while the groups close.
+	var late asyncevent.Request
+	var once sync.Once
+	hooked := w.open(dynamotest.Hook{Before: func(in any) error {
+		if closesGroup(in) {
+			once.Do(func() { late = w.received(t) })
+		}
+		return nil
+	}})
+	require.NoError(t, w.drawer(leaseless{hooked}).Pass(t.Context()))
+	require.NotEmpty(t, late.RequestID)
+	require.Equal(t, asyncevent.DrawOpen, w.lottery(t).Draw.Phase)
+	require.ErrorIs(t, w.store.Change(t.Context(), late.Entered(w.store.Millis(), "10")), settle.ErrChanged, "its group is closed")
+	w.change(t, late.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "10"))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after+2*time.Minute))
+	report := w.verify(t)
+	require.Equal(t, int64(6), report.Statement.Count)
+	require.Equal(t, int64(1), report.Statement.ExcludedCount)
+	require.Zero(t, w.figures.last.Waiting)
+}
+
+func closesGroup(in any) bool {
+	update, ok := in.(*awsdynamo.UpdateItemInput)
+	return ok && update.ExpressionAttributeNames["#closed"] != ""
+}
+
+// What ends while the draw is on changes neither list.
+func TestListsStayAsSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 4)
+	failed := w.received(t)
+	end := failed.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"})
+	w.change(t, end)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+	redriven, err := w.store.Redrive(t.Context(), failed.RequestID)
+	require.NoError(t, err)
+	w.change(t, redriven.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "9"))
+	late := w.received(t)
+	w.change(t, late.Settled(w.store.Millis(), asyncevent.Rejected, asyncevent.RejectedLate, "10"))
+	require.ErrorIs(t, w.store.Change(t.Context(), w.entries[0].Withdrawn(w.store.Millis())), settle.ErrChanged, "the lists are final")
+	require.Equal(t, int64(1), w.verify(t).Statement.ExcludedCount)
+	w.pass(t, round)
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.True(t, w.verify(t).Complete)
+}
+
+// A redrive while the groups close keeps the exclusion: the request can only be late.
+func TestRedriveWhileTheGroupsClose(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	failed := w.received(t)
+	w.change(t, failed.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+	require.NoError(t, w.store.CloseGroup(t.Context(), w.event, asyncevent.LotteryGroup(failed.RequestID)))
+	_, err := w.store.Redrive(t.Context(), failed.RequestID)
+	require.NoError(t, err)
+	excluded, err := w.store.Exclusions(t.Context(), w.event)
+	require.NoError(t, err)
+	require.Len(t, excluded, 1)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after), "it is unsettled")
+}
+
+// A root that comes too late for its round is decided by a later one; the statement says so.
+func TestMissedRounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round-59*time.Second))
+	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round))
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, 3*round))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+time.Hour))
+	require.True(t, w.verify(t).Complete)
+	w.settled(t)
+}
+
+// A statement that was stored in time, but not signed in time, is never signed.
+func TestStatementThatWasNotSignedInTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w.enter(t, 5)
+	w.keysAre(t, fairdraw.KeyConfig{DrawSecret: keyConfig(1).DrawSecret, DrawSigningKeys: "other:" + "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="})
+	w.clock.Set(cutoff.Add(after))
+	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, 1, w.figures.last.KeyMissing)
+	l := w.lottery(t)
+	require.Equal(t, asyncevent.DrawClosed, l.Draw.Phase)
+	require.NotEmpty(t, l.Draw.Statement)
+	require.False(t, l.Draw.Public())
+	w.verify(t)
+	w.keysAre(t, keyConfig(1))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round-30*time.Second))
+	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
+	require.NotEqual(t, l.Draw.Statement, w.lottery(t).Draw.Statement)
+}
+
+func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
+	t.Helper()
+	require.NoError(t, w.keys.Rekey(c))
+}
+
+// A seed that is not revealed a day after the announcement is replaced by zeros, also when the winners
+// were stored before its key was lost.
+func TestSeedThatIsNotRevealed(t *testing.T) {
+	t.Parallel()
+	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": round} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.enter(t, 8)
+			w.pass(t, after)
+			w.pass(t, lostAt)
+			w.keysAre(t, keyConfig(2))
+			before := w.lottery(t).Draw.Phase
+			require.Equal(t, asyncevent.DrawRoot == before, lostAt == after)
+			w.pass(t, announced)
+			require.Equal(t, 1, w.figures.last.KeyMissing)
+			w.pass(t, announced+fairdraw.SeedDeadline-time.Second)
+			require.Equal(t, fairdraw.SeedDeadline-time.Second, w.figures.last.Late)
+			w.hidden(t)
+			require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+fairdraw.SeedDeadline))
+			report := w.verify(t)
+			require.True(t, report.SeedWithheld)
+			require.True(t, report.Complete)
+			w.settled(t)
+		})
+	}
+}
+
+// Without a beacon the root decides alone.
+func TestDrawWithoutABeacon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
+	w.enter(t, 2)
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, after))
+	w.hidden(t)
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
+	w.settled(t)
+}
+
+func TestDrawWithoutEntries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, at := range []time.Duration{after, round, announced} {
+		w.pass(t, at)
+	}
+	require.True(t, w.verify(t).Complete)
+	require.Empty(t, w.winners(t))
+	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+}
+
+// Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn once.
+func TestDisturbedDraw(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 60)
+	var faults atomic.Int64
+	disturb := func(any) error {
+		switch rand.IntN(20) {
+		case 0:
+			faults.Add(1)
+			return dynamotest.ErrConnReset
+		case 1:
+			faults.Add(1)
+			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+		default:
+			return nil
+		}
+	}
+	var statements sync.Map
+	for _, at := range []time.Duration{after, round, announced} {
+		w.clock.Set(cutoff.Add(at))
+		var work sync.WaitGroup
+		for range 4 {
+			store := w.open(dynamotest.Hook{Before: disturb, After: func(in, _ any) error { return disturb(in) }})
+			work.Go(func() {
+				drawer := w.drawer(leaseless{store})
+				for range 6 {
+					_ = drawer.Pass(t.Context()) // what fails is tried again
+				}
+			})
+		}
+		work.Wait()
+		phase := w.pass(t, at)
+		require.Equal(t, map[time.Duration]asyncevent.DrawPhase{
+			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, announced: asyncevent.DrawSettled,
+		}[at], phase)
+		statements.Store(w.lottery(t).Draw.Statement, true)
+	}
+	require.NotZero(t, faults.Load())
+	require.True(t, w.verify(t).Complete)
+	w.settled(t)
+	kept := 0
+	statements.Range(func(_, _ any) bool { kept++; return true })
+	require.Equal(t, 1, kept)
+}

@@ -1,0 +1,318 @@
+package draw_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/config"
+	pkgdynamo "urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/worker/internal/draw"
+	"urr.guru/services/worker/internal/dynamo"
+)
+
+// cutoff is after the real time, so that DynamoDB does not delete anything.
+var cutoff = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
+
+const (
+	after = 30 * time.Second
+	// round is when the beacon's round of the tests' lotteries is published, after the cutoff.
+	round     = 10 * time.Minute
+	announced = 30 * time.Minute
+	winners   = 3
+)
+
+// sharedBeacon is the beacon of all tests: its keys take as long as a whole draw.
+var sharedBeacon = sync.OnceValues(func() (*beacontest.Beacon, error) {
+	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{})
+})
+
+// source publishes rounds by the test's clock.
+type source struct {
+	*beacontest.Beacon
+	clock *clocktest.Clock
+
+	mu     sync.Mutex
+	silent bool
+	asked  int
+}
+
+func (s *source) Round(_ context.Context, chain beacon.Chain, number uint64) (beacon.Round, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.silent || chain.TimeOf(number).After(s.clock.Now()) {
+		return beacon.Round{}, beacon.ErrNotYet
+	}
+	return s.Beacon.Round(number), nil
+}
+
+// figures keeps those of the last pass.
+type figures struct {
+	mu   sync.Mutex
+	last draw.Figures
+}
+
+func (f *figures) Draws(now draw.Figures) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = now
+}
+
+func keyConfig(fill byte) fairdraw.KeyConfig {
+	secret := config.Secret(fmt.Sprintf("s-%d:%s", fill, slices.Repeat([]byte{'a' + fill}, 32)))
+	return fairdraw.KeyConfig{DrawSecret: secret, DrawSigningKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
+}
+
+// world is a table with a lottery.
+type world struct {
+	tables  pkgdynamo.Config
+	db      *awsdynamo.Client
+	clock   *clocktest.Clock
+	store   *dynamo.Store
+	keys    *fairdraw.Keyring
+	source  *source
+	figures *figures
+	event   string
+	entries []asyncevent.Request
+}
+
+// newWorld opens a lottery; change may alter its terms.
+func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
+	t.Helper()
+	w := &world{clock: clocktest.New(cutoff.Add(-time.Minute)), event: ids.NewV7().String(), figures: &figures{}}
+	b, err := sharedBeacon()
+	require.NoError(t, err)
+	w.source = &source{Beacon: b, clock: w.clock}
+	w.keys, err = fairdraw.NewKeyring(keyConfig(1))
+	require.NoError(t, err)
+	w.tables, w.db = dynamotest.Tables(t)
+	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
+	w.store = w.open(dynamotest.Hook{})
+
+	nonce := fairdraw.Nonce{1, 2, 3}
+	keys := w.keys.Keys()
+	seed, ok := fairdraw.Seed(keys.Seeds, keys.Seeds.Current(), w.event, nonce)
+	require.True(t, ok)
+	c := fairdraw.Commitment{
+		Algorithm: fairdraw.AlgorithmDraw, EventID: w.event, Winners: winners, CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(announced).UnixMilli(),
+		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())), SeedHash: fairdraw.SeedHash(seed), SeedKID: keys.Seeds.Current(),
+		Beacon: &fairdraw.Beacon{Chain: b.Chain(), DelaySeconds: int64(round / time.Second)},
+	}
+	if change != nil {
+		change(&c)
+	}
+	text, _, err := c.Seal()
+	require.NoError(t, err)
+	p := asyncevent.Promotion{
+		EventID: w.event, EventType: asyncevent.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
+		ClosesAt: c.CutoffAt, LotteryCutoffAt: c.CutoffAt, AnnouncedAt: c.AnnouncedAt, Shards: 1,
+		Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String(),
+	}
+	tx := w.store.Begin()
+	tx.Put(0, p.Item(), asyncevent.Absent())
+	tx.Put(0, asyncevent.OpenDrawItem(w.event), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+	return w
+}
+
+func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
+	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
+}
+
+func (w *world) drawer(store draw.Store) *draw.Drawer {
+	return draw.New(store, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now}, slog.New(slog.DiscardHandler))
+}
+
+func (w *world) lottery(t *testing.T) draw.Lottery {
+	t.Helper()
+	l, found, err := w.store.Lottery(t.Context(), w.event)
+	require.NoError(t, err)
+	require.True(t, found)
+	return l
+}
+
+// received stores a request that is not settled.
+func (w *world) received(t *testing.T) asyncevent.Request {
+	t.Helper()
+	p := w.lottery(t).Promotion
+	r := asyncevent.NewRequest(&p, ids.NewV7().String(), "u"+uuid.NewString(), cutoff.UnixMilli()-1)
+	tx := w.store.Begin()
+	tx.Create(0, r.Created())
+	require.NoError(t, tx.Commit(t.Context()))
+	return r
+}
+
+func (w *world) change(t *testing.T, c asyncevent.Change) {
+	t.Helper()
+	require.NoError(t, w.store.Change(t.Context(), c))
+}
+
+// enter stores entries.
+func (w *world) enter(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		r := w.received(t)
+		c := r.Entered(w.store.Millis(), fmt.Sprint(i))
+		w.change(t, c)
+		w.entries = append(w.entries, c.After)
+	}
+}
+
+// pass moves the clock to a time after the cutoff and brings the draw forward; it returns its phase.
+func (w *world) pass(t *testing.T, sinceCutoff time.Duration) asyncevent.DrawPhase {
+	t.Helper()
+	w.clock.Set(cutoff.Add(sinceCutoff))
+	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
+	require.Zero(t, w.figures.last.Failing)
+	return w.lottery(t).Draw.Phase
+}
+
+// verify checks what is public now as anybody can.
+func (w *world) verify(t *testing.T) *fairdraw.Report {
+	t.Helper()
+	l := w.lottery(t)
+	d, err := l.Draw.Document(&l.Promotion)
+	require.NoError(t, err)
+	var entries fairdraw.Entries
+	if l.Draw.Public() {
+		d.Excluded, err = w.store.Exclusions(t.Context(), w.event)
+		require.NoError(t, err)
+		entries = w.entryFile(t)
+	}
+	if l.Draw.Announced() {
+		for _, id := range w.winners(t) {
+			d.Winners = append(d.Winners, id.String())
+		}
+	}
+	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{})
+	require.NoError(t, err)
+	return report
+}
+
+func (w *world) entryFile(t *testing.T) fairdraw.Entries {
+	t.Helper()
+	var all []uuid.UUID
+	for _, group := range asyncevent.LotteryGroups() {
+		page, next, err := w.store.Entries(t.Context(), w.event, group, "")
+		require.NoError(t, err)
+		require.Empty(t, next)
+		for i := range page.Len() {
+			all = append(all, page.At(i))
+		}
+	}
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	var out fairdraw.Entries
+	for _, id := range all {
+		out = append(out, id[:]...)
+	}
+	return out
+}
+
+func (w *world) winners(t *testing.T) []uuid.UUID {
+	t.Helper()
+	ids, err := w.store.Winners(t.Context(), w.lottery(t).Draw)
+	require.NoError(t, err)
+	return ids
+}
+
+// ofType reads the whole table, which only tests do, and returns the items of a type.
+func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+	t.Helper()
+	var out []pkgdynamo.Item
+	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: &w.store.Table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		for _, it := range page.Items {
+			d := pkgdynamo.Reader{Item: it}
+			if d.String("entityType") == entity {
+				out = append(out, it)
+			}
+		}
+	}
+	return out
+}
+
+// hidden checks that nothing outside the draw's own items tells a result.
+func (w *world) hidden(t *testing.T) {
+	t.Helper()
+	require.Empty(t, w.ofType(t, "OUTBOX"), "nothing is on its way to the topic")
+	for _, it := range w.ofType(t, "REQUEST") {
+		r, err := asyncevent.DecodeRequest(it)
+		require.NoError(t, err)
+		require.False(t, r.Status.Final())
+	}
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Empty(t, counts.Results)
+	l := w.lottery(t)
+	d, err := l.Draw.Document(&l.Promotion)
+	require.NoError(t, err)
+	require.Empty(t, d.Seed)
+	require.False(t, l.Draw.Announced())
+	require.NotContains(t, []fairdraw.Phase{fairdraw.PhaseDrawn, fairdraw.PhaseSettled}, d.Phase)
+}
+
+// settled checks that each entry has the result of the draw, once, and that each end was announced,
+// those of the winners before the others.
+func (w *world) settled(t *testing.T) {
+	t.Helper()
+	won := map[string]bool{}
+	for _, id := range w.winners(t) {
+		won[id.String()] = true
+	}
+	announced := map[string]int{}
+	var lastWinner, firstLoser string
+	for _, it := range w.ofType(t, "OUTBOX") {
+		o, err := asyncevent.DecodeOutbox(it)
+		require.NoError(t, err)
+		key := pkgdynamo.Reader{Item: it}
+		_, id, _ := bytes.Cut([]byte(key.String(asyncevent.SK)), []byte("#")) // UUIDv7: in the order of the transactions
+		for _, row := range o.Rows {
+			announced[row.RequestID]++
+			if won[row.RequestID] {
+				lastWinner = max(lastWinner, string(id))
+			} else if firstLoser == "" || string(id) < firstLoser {
+				firstLoser = string(id)
+			}
+		}
+	}
+	if firstLoser != "" {
+		require.Less(t, lastWinner, firstLoser, "winners first")
+	}
+	for _, e := range w.entries {
+		r, _, err := w.store.Request(t.Context(), e.RequestID)
+		require.NoError(t, err)
+		if won[e.RequestID] {
+			require.Equal(t, asyncevent.Success, r.ResultCode)
+		} else {
+			require.Equal(t, asyncevent.RejectedLotteryLose, r.ResultCode)
+		}
+		require.Equal(t, 1, announced[e.RequestID])
+	}
+	require.Len(t, won, min(len(w.entries), winners))
+	counts, err := asyncevent.DecodeCounts(w.ofType(t, "COUNTS"))
+	require.NoError(t, err)
+	require.Zero(t, counts.Unsettled())
+	require.Zero(t, counts.Entered)
+	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+	require.Empty(t, w.ofType(t, "MARKER"))
+}

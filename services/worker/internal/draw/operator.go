@@ -1,0 +1,127 @@
+package draw
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+)
+
+const (
+	// voidLead is how long before the round a draw can still be cancelled: clocks may differ by 2 s, and
+	// the write takes time.
+	voidLead = 5 * time.Second
+	// voidTimeout bounds the write, so that it cannot arrive after the round.
+	voidTimeout = 2 * time.Second
+	// operatorTries bounds how often an operator's change is tried that meets another.
+	operatorTries = 5
+)
+
+// Submit gives a draw the value of the round that decides. It fails with errs.ErrPromotionNotFound,
+// errs.ErrInvalidRequest for a value that the beacon did not sign, and errs.ErrConflict when the draw
+// does not wait for one.
+func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (asyncevent.Draw, error) {
+	return d.change(ctx, event, func(s *step) (Lottery, error) {
+		after := s.Lottery
+		if s.terms.Beacon == nil || !s.Draw.Public() {
+			return after, errs.ErrConflict
+		}
+		if overdue, err := s.overdue(); err != nil || overdue {
+			return after, errors.Join(err, errs.ErrConflict) // the next pass makes a later round decide
+		}
+		number, err := s.Draw.Deciding(&s.terms.Commitment)
+		if err != nil {
+			return after, err
+		}
+		round := beacon.Round{Round: number, Randomness: value, Signature: signature}
+		switch {
+		case s.Draw.Phase == asyncevent.DrawVoid, s.now().Before(s.terms.Beacon.TimeOf(number)):
+			return after, errs.ErrConflict
+		case s.terms.Beacon.Verify(round) != nil:
+			return after, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "signature", Message: "is not the beacon's for this round and value"})
+		case s.Draw.Beacon == nil:
+			after.Draw.Beacon = &round
+		}
+		return after, nil
+	}, d.store.Cancel)
+}
+
+// Void cancels a draw and its promotion. It fails with errs.ErrPromotionNotFound, errs.ErrConflict when
+// there is no draw, and errs.ErrDrawFixed when the result may be known.
+func (d *Drawer) Void(ctx context.Context, event string) (asyncevent.Draw, error) {
+	return d.change(ctx, event, func(s *step) (Lottery, error) {
+		after := s.Lottery
+		if s.Draw.Phase == asyncevent.DrawVoid {
+			return after, nil
+		}
+		until, err := s.voidable()
+		if err != nil {
+			return after, err
+		}
+		now := s.now()
+		if s.Draw.Phase == asyncevent.DrawDrawn || s.Draw.Phase == asyncevent.DrawSettled || !now.Add(voidLead).Before(until) {
+			return after, errs.ErrDrawFixed
+		}
+		after.Draw.Phase, after.Draw.VoidedAt = asyncevent.DrawVoid, now.UnixMilli()
+		after.Promotion.VoidedAt = now.UnixMilli()
+		after.Promotion.Version++
+		return after, nil
+	}, func(ctx context.Context, before, after Lottery) error {
+		ctx, cancel := context.WithTimeout(ctx, voidTimeout)
+		defer cancel()
+		return d.store.Cancel(ctx, before, after)
+	})
+}
+
+// voidable is until when the draw may be cancelled: the round that decides, as verifiers see it. Without
+// a beacon the operator knows the result as soon as the root is public.
+func (s *step) voidable() (time.Time, error) {
+	if s.terms.Beacon == nil {
+		if s.Draw.Public() {
+			return time.Time{}, nil
+		}
+		return s.terms.Announced(), nil
+	}
+	round := s.terms.Round
+	if s.Draw.Public() {
+		statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+		if err != nil {
+			return time.Time{}, err
+		}
+		round = statement.Round
+	}
+	return s.terms.Beacon.TimeOf(round), nil
+}
+
+// change decides by the present state, and again when that has changed before it was written.
+func (d *Drawer) change(ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error) (asyncevent.Draw, error) {
+	for range operatorTries {
+		l, found, err := d.store.Lottery(ctx, event)
+		if err != nil {
+			return l.Draw, err
+		}
+		if !found {
+			return l.Draw, errs.ErrPromotionNotFound
+		}
+		if l.Promotion.EventType != asyncevent.Lottery {
+			return l.Draw, errs.ErrConflict
+		}
+		t, err := d.terms.of(&l.Promotion)
+		if err != nil {
+			return l.Draw, err
+		}
+		after, err := decide(&step{Drawer: d, Lottery: l, terms: t})
+		if err != nil || after == l {
+			return after.Draw, err
+		}
+		err = write(ctx, l, after)
+		if !errors.Is(err, ErrChanged) {
+			return after.Draw, err
+		}
+	}
+	return asyncevent.Draw{}, errs.ErrConflict
+}

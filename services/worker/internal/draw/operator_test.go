@@ -1,0 +1,108 @@
+package draw_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/worker/internal/draw"
+)
+
+// leaseless lets all work at once, as when clocks differ.
+type leaseless struct{ draw.Store }
+
+func (leaseless) Acquire(context.Context, string) (bool, error) { return true, nil }
+
+// An operator gives the value where the beacon cannot be reached; a false one is refused.
+func TestSubmit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.source.silent = true
+	w.enter(t, 5)
+	drawer := w.drawer(w.store)
+	number := w.source.Chain().FirstAt(cutoff.Add(round))
+	value := w.source.Beacon.Round(number)
+	submit := func(value, signature string) error {
+		_, err := drawer.Submit(t.Context(), w.event, value, signature)
+		return err
+	}
+	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "no root yet")
+	w.pass(t, after)
+	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "before the round")
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, round))
+	other := w.source.Beacon.Round(number + 1)
+	require.ErrorIs(t, submit(other.Randomness, other.Signature), errs.ErrInvalidRequest)
+	require.ErrorIs(t, submit(strings.Repeat("0", 64), value.Signature), errs.ErrInvalidRequest)
+	require.NoError(t, submit(value.Randomness, value.Signature))
+	require.NoError(t, submit(value.Randomness, value.Signature), "repeated")
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.True(t, w.verify(t).Complete)
+	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
+	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
+}
+
+// A lottery is cancelled at any time before its round; all its requests are rejected.
+func TestVoid(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]time.Duration{"open": -time.Second, "after the root": round - 6*time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.enter(t, 5)
+			w.pass(t, at)
+			for range 2 {
+				d, err := w.drawer(w.store).Void(t.Context(), w.event)
+				require.NoError(t, err)
+				require.Equal(t, cutoff.Add(at).UnixMilli(), d.VoidedAt)
+			}
+			l := w.lottery(t)
+			require.Equal(t, asyncevent.PromotionVoid, l.Promotion.Status(w.store.Millis()))
+			w.verify(t)
+			require.Equal(t, asyncevent.DrawVoid, w.pass(t, at))
+			for _, e := range w.entries {
+				r, _, err := w.store.Request(t.Context(), e.RequestID)
+				require.NoError(t, err)
+				require.Equal(t, asyncevent.RejectedVoid, r.ResultCode)
+			}
+			require.Empty(t, w.ofType(t, "OPEN_DRAW"))
+			require.NotZero(t, w.lottery(t).Draw.SettledAt)
+			require.Equal(t, asyncevent.DrawVoid, w.pass(t, announced))
+			w.verify(t)
+		})
+	}
+}
+
+// Once the value may be known a lottery cannot be cancelled.
+func TestVoidIsTooLate(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pass, at time.Duration
+		change   func(*fairdraw.Commitment)
+	}{
+		"just before the round":               {after, round - 5*time.Second, nil},
+		"at the round":                        {after, round, nil},
+		"drawn":                               {round, round, nil},
+		"at a round that the root has missed": {after - time.Second, round, nil},
+		"without a beacon":                    {after, after, func(c *fairdraw.Commitment) { c.Beacon = nil }},
+		"settled":                             {announced, announced, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.change)
+			w.enter(t, 2)
+			w.pass(t, min(tc.pass, after))
+			w.pass(t, tc.pass)
+			w.clock.Set(cutoff.Add(tc.at))
+			_, err := w.drawer(w.store).Void(t.Context(), w.event)
+			require.ErrorIs(t, err, errs.ErrDrawFixed)
+			require.NotEqual(t, asyncevent.DrawVoid, w.lottery(t).Draw.Phase)
+		})
+	}
+}

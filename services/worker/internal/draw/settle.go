@@ -1,0 +1,124 @@
+package draw
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
+)
+
+// announce stores the seed, from which on the result is public. A draw whose seed is overdue is decided
+// anew instead.
+func (s *step) announce(ctx context.Context) (moved bool, err error) {
+	overdue, err := s.overdue()
+	if err != nil {
+		return false, err
+	}
+	if overdue {
+		return s.withoutSeed(ctx)
+	}
+	seed, ok := s.seed()
+	if !ok {
+		return false, nil
+	}
+	return s.advance(ctx, "announced", func(d *asyncevent.Draw) {
+		d.Seed, d.AnnouncedAt = seed.String(), s.now().UnixMilli()
+	})
+}
+
+// settle writes the results, those of the winners first. Entries that have a result are left out, so
+// that it may begin anew at any time.
+func (s *step) settle(ctx context.Context) (moved bool, err error) {
+	var winners []uuid.UUID
+	if err := again(ctx, func() (err error) {
+		winners, err = s.store.Winners(ctx, s.Draw)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	chunks := slices.Collect(slices.Chunk(winners, MaxSettled))
+	if err := each(ctx, len(chunks), func(ctx context.Context, i int) error {
+		err := s.end(ctx, chunks[i], asyncevent.Succeeded, asyncevent.Success)
+		failpoint.Hit("worker.draw.settling_winners")
+		return err
+	}); err != nil {
+		return false, err
+	}
+	won := sorted(winners)
+	if err := s.endGroups(ctx, won, asyncevent.RejectedLotteryLose); err != nil {
+		return false, err
+	}
+	if _, err := s.advance(ctx, "settled", func(d *asyncevent.Draw) {
+		d.Phase, d.SettledAt = asyncevent.DrawSettled, s.now().UnixMilli()
+	}); err != nil {
+		return false, err
+	}
+	s.log.InfoContext(ctx, "draw settled", "event_id", s.Promotion.EventID, "winners", len(winners))
+	return false, s.forget(ctx)
+}
+
+// reject ends all requests to a cancelled lottery. Those that are not entries yet are ended by their
+// messages, since their groups are closed.
+func (s *step) reject(ctx context.Context) error {
+	if s.Draw.SettledAt != 0 {
+		return s.forget(ctx)
+	}
+	if err := s.closeGroups(ctx); err != nil {
+		return err
+	}
+	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
+		return err
+	}
+	if err := s.endGroups(ctx, nil, asyncevent.RejectedVoid); err != nil {
+		return err
+	}
+	if _, err := s.advance(ctx, "void_settled", func(d *asyncevent.Draw) { d.SettledAt = s.now().UnixMilli() }); err != nil {
+		return err
+	}
+	return s.forget(ctx)
+}
+
+// endGroups rejects all entries but some.
+func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code asyncevent.ResultCode) error {
+	groups := asyncevent.LotteryGroups()
+	return each(ctx, len(groups), func(ctx context.Context, i int) error {
+		return s.group(ctx, groups[i], func(page fairdraw.Entries) error {
+			var ids []uuid.UUID
+			for i := range page.Len() {
+				if _, won := except.Find(page.At(i)); !won {
+					ids = append(ids, page.At(i))
+				}
+			}
+			var failures []error
+			for chunk := range slices.Chunk(ids, MaxSettled) {
+				failures = append(failures, s.end(ctx, chunk, asyncevent.Rejected, code))
+				failpoint.Hit("worker.draw.settling")
+			}
+			return errors.Join(failures...)
+		})
+	})
+}
+
+func (s *step) end(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+	return again(ctx, func() error { return s.store.SettleEntries(ctx, entries, status, code) })
+}
+
+func (s *step) forget(ctx context.Context) error {
+	return again(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
+}
+
+// sorted are ids in ascending order.
+func sorted(ids []uuid.UUID) fairdraw.Entries {
+	ids = slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	out := make(fairdraw.Entries, 0, len(ids)*len(uuid.UUID{}))
+	for i := range ids {
+		out = append(out, ids[i][:]...)
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package draw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacon"
+)
+
+// step is the work on one draw, as it was read or as this process has written it last.
+type step struct {
+	*Drawer
+	Lottery
+
+	terms terms
+}
+
+func (s *step) now() time.Time { return s.opts.Now() }
+
+// waits reports, without any call, that there is nothing to do yet.
+func (s *step) waits() bool {
+	switch now := s.now(); s.Draw.Phase {
+	case asyncevent.DrawOpen:
+		return now.Before(s.terms.Cutoff().Add(s.opts.After))
+	case asyncevent.DrawRoot:
+		round, err := s.Draw.Deciding(&s.terms.Commitment)
+		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
+	case asyncevent.DrawDrawn:
+		return now.Before(s.terms.Announced())
+	case asyncevent.DrawClosed, asyncevent.DrawSettled, asyncevent.DrawVoid:
+	}
+	return false
+}
+
+// next takes one step; moved is false when the draw has to wait, or is over.
+func (s *step) next(ctx context.Context) (moved bool, err error) {
+	if s.waits() {
+		return false, nil
+	}
+	switch s.Draw.Phase {
+	case asyncevent.DrawOpen:
+		return s.close(ctx)
+	case asyncevent.DrawClosed:
+		if s.Draw.Statement == "" {
+			return s.state(ctx)
+		}
+		return s.sign(ctx)
+	case asyncevent.DrawRoot:
+		return s.decide(ctx)
+	case asyncevent.DrawDrawn:
+		if !s.Draw.Announced() {
+			return s.announce(ctx)
+		}
+		return s.settle(ctx)
+	case asyncevent.DrawVoid:
+		return false, s.reject(ctx)
+	case asyncevent.DrawSettled: // by a process that died before it took it off the list
+		return false, s.forget(ctx)
+	}
+	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
+}
+
+// advance writes the next state of the draw.
+func (s *step) advance(ctx context.Context, point string, change func(d *asyncevent.Draw)) (moved bool, err error) {
+	after := s.Draw
+	change(&after)
+	err = again(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
+	if err != nil {
+		return false, err
+	}
+	s.Draw = after
+	failpoint.Hit("worker.draw." + point)
+	return true, nil
+}
+
+// close ends the taking of entries once every request from before the cutoff is settled. A request that
+// enters meanwhile is in a group that is still open; one that finds its group closed is rejected. So
+// after the second wait the lists are final.
+func (s *step) close(ctx context.Context) (moved bool, err error) {
+	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
+		return false, err
+	}
+	failpoint.Hit("worker.draw.waited")
+	if err := s.closeGroups(ctx); err != nil {
+		return false, err
+	}
+	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
+		return false, err
+	}
+	return s.advance(ctx, "closed", func(d *asyncevent.Draw) { d.Phase, d.ClosedAt = asyncevent.DrawClosed, s.now().UnixMilli() })
+}
+
+func (s *step) unsettled(ctx context.Context) (unsettled bool, err error) {
+	err = again(ctx, func() (err error) {
+		unsettled, err = s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt)
+		return err
+	})
+	return unsettled, err
+}
+
+func (s *step) closeGroups(ctx context.Context) error {
+	groups := asyncevent.LotteryGroups()
+	return each(ctx, len(groups), func(ctx context.Context, i int) error {
+		err := again(ctx, func() error { return s.store.CloseGroup(ctx, s.Promotion.EventID, groups[i]) })
+		failpoint.Hit("worker.draw.closing")
+		return err
+	})
+}
+
+// state lists the entries and the exclusions and stores the statement, which fixes its time.
+func (s *step) state(ctx context.Context) (moved bool, err error) {
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	var excluded []fairdraw.Exclusion
+	if err := again(ctx, func() (err error) {
+		excluded, err = s.store.Exclusions(ctx, s.Promotion.EventID)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	failpoint.Hit("worker.draw.listed")
+	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, entries.Root(), int64(entries.Len()), excluded, s.now())
+	if err != nil {
+		return false, err
+	}
+	text, err := statement.Text()
+	if err != nil {
+		return false, err
+	}
+	return s.advance(ctx, "stated", func(d *asyncevent.Draw) { d.Statement = string(text) })
+}
+
+// sign publishes the stored statement. One that was stored too long ago for its round is dropped before
+// it was signed, and made anew for a later round.
+func (s *step) sign(ctx context.Context) (moved bool, err error) {
+	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+	if err != nil {
+		return false, err
+	}
+	if round, _ := s.terms.RoundFor(s.now()); round != statement.Round {
+		return s.advance(ctx, "dropped", func(d *asyncevent.Draw) { d.Statement = "" })
+	}
+	signed, err := fairdraw.SignStatement(s.keys.Keys().Signing, &s.terms.Commitment, []byte(s.Draw.Statement))
+	if err != nil {
+		return false, err
+	}
+	s.log.InfoContext(ctx, "the root of a draw is public", "event_id", s.Promotion.EventID, "entries", statement.Count,
+		"excluded", statement.ExcludedCount, "round", statement.Round, "missed_rounds", statement.MissedRounds)
+	return s.advance(ctx, "signed", func(d *asyncevent.Draw) {
+		d.Phase, d.Signature, d.RootAt = asyncevent.DrawRoot, signed.Signature, s.now().UnixMilli()
+	})
+}
+
+// decide stores the value of the beacon, and then the winners.
+func (s *step) decide(ctx context.Context) (moved bool, err error) {
+	if overdue, err := s.overdue(); err != nil || overdue {
+		if err != nil {
+			return false, err
+		}
+		return s.withoutSeed(ctx)
+	}
+	if s.terms.Beacon != nil && s.Draw.Beacon == nil {
+		return s.fetch(ctx)
+	}
+	seed, ok := s.seed()
+	if !ok {
+		return false, nil // the metric of missing keys says so
+	}
+	return s.rank(ctx, seed)
+}
+
+// overdue reports that the seed was not revealed in time, so that zeros and a later round decide.
+func (s *step) overdue() (bool, error) {
+	if s.terms.Beacon == nil || s.Draw.ZeroSeed {
+		return false, nil
+	}
+	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+	if err != nil {
+		return false, err
+	}
+	return !s.now().Before(s.terms.Beacon.TimeOf(s.terms.ZeroSeedRound(statement.Round))), nil
+}
+
+func (s *step) withoutSeed(ctx context.Context) (moved bool, err error) {
+	s.log.ErrorContext(ctx, "the seed of a draw was not revealed in time, zeros decide", "event_id", s.Promotion.EventID)
+	return s.advance(ctx, "overdue", func(d *asyncevent.Draw) {
+		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = asyncevent.DrawRoot, true, nil, 0, 0
+	})
+}
+
+// seed is the operator's, or zeros; ok is false when its key is missing.
+func (s *step) seed() (seed fairdraw.Hash, ok bool) {
+	if s.Draw.ZeroSeed {
+		return fairdraw.Hash{}, true
+	}
+	return s.keys.Keys().Seed(&s.terms.Commitment, s.terms.nonce)
+}
+
+func (s *step) fetch(ctx context.Context) (moved bool, err error) {
+	number, err := s.Draw.Deciding(&s.terms.Commitment)
+	if err != nil {
+		return false, err
+	}
+	round, err := s.beacons.Round(ctx, s.terms.Beacon.Chain, number)
+	if errors.Is(err, beacon.ErrNotYet) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return s.advance(ctx, "fetched", func(d *asyncevent.Draw) { d.Beacon = &round })
+}
+
+// rank stores the winners. They follow from what is stored and from the seed, so any process that does
+// it stores the same.
+func (s *step) rank(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
+	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
+	if err != nil {
+		return false, err
+	}
+	var value []byte
+	if s.Draw.Beacon != nil {
+		hash, err := fairdraw.ParseHash(s.Draw.Beacon.Randomness)
+		if err != nil {
+			return false, err
+		}
+		value = hash[:]
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	if entries.Root() != statement.Root {
+		return false, errors.New("the entries are not those of the signed root")
+	}
+	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
+	failpoint.Hit("worker.draw.ranked")
+	if err := again(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
+		return false, err
+	}
+	return s.advance(ctx, "drawn", func(d *asyncevent.Draw) {
+		d.Phase, d.WinnersCount, d.DrawnAt = asyncevent.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
+	})
+}
+
+// entries lists the entries and compares their number with the counters.
+func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
+	var counted map[string]int64
+	if err := again(ctx, func() (err error) {
+		counted, err = s.store.Counted(ctx, s.Promotion.EventID)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	groups := asyncevent.LotteryGroups()
+	lists := make([]fairdraw.Entries, len(groups))
+	if err := each(ctx, len(groups), func(ctx context.Context, i int) error {
+		err := s.group(ctx, groups[i], func(page fairdraw.Entries) error {
+			lists[i] = append(lists[i], page...)
+			return nil
+		})
+		if err == nil && int64(lists[i].Len()) != counted[groups[i]] {
+			return fmt.Errorf("group %s has %d entries, but %d were counted", groups[i], lists[i].Len(), counted[groups[i]])
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	size := 0
+	parts := make([]fairdraw.Pages, len(lists))
+	for i, list := range lists {
+		size += len(list)
+		parts[i] = func() (fairdraw.Entries, error) {
+			page := list
+			list = nil
+			return page, nil
+		}
+	}
+	all := make(fairdraw.Entries, 0, size)
+	err := fairdraw.Merge(parts, func(id uuid.UUID) error {
+		all = append(all, id[:]...)
+		return nil
+	})
+	return all, err
+}
+
+// group reads the entries of a group page by page.
+func (s *step) group(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
+	for after := ""; ; {
+		var page fairdraw.Entries
+		var next string
+		if err := again(ctx, func() (err error) {
+			page, next, err = s.store.Entries(ctx, s.Promotion.EventID, group, after)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := take(page); err != nil {
+			return err
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package draw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/fairdraw"
+)
+
+// terms are what a lottery has committed itself to.
+type terms struct {
+	fairdraw.Commitment
+
+	hash  fairdraw.Hash
+	nonce fairdraw.Nonce
+}
+
+// maxTerms bounds the cache; it begins anew then.
+const maxTerms = 1000
+
+// termsCache keeps parsed terms: they never change, and checking a beacon's key takes a millisecond.
+type termsCache struct {
+	mu     sync.Mutex
+	parsed map[string]terms
+}
+
+func newTermsCache() *termsCache { return &termsCache{parsed: map[string]terms{}} }
+
+func (c *termsCache) of(p *asyncevent.Promotion) (terms, error) {
+	c.mu.Lock()
+	t, ok := c.parsed[p.EventID]
+	c.mu.Unlock()
+	if ok {
+		return t, nil
+	}
+	var err error
+	if t.Commitment, t.hash, err = fairdraw.ParseCommitment([]byte(p.Commitment)); err != nil {
+		return t, fmt.Errorf("commitment of %s: %w", p.EventID, err)
+	}
+	if t.nonce, err = fairdraw.ParseNonce(p.SeedNonce); err != nil {
+		return t, fmt.Errorf("nonce of %s: %w", p.EventID, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.parsed) >= maxTerms {
+		clear(c.parsed)
+	}
+	c.parsed[p.EventID] = t
+	return t, nil
+}
+
+// each calls do for 0 to n-1, some at a time, and returns the errors of all. Nothing more begins when
+// ctx has ended.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	failures := make([]error, n)
+	next := make(chan int)
+	var work sync.WaitGroup
+	for range min(parallel, n) {
+		work.Go(func() {
+			for i := range next {
+				failures[i] = do(ctx, i)
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	work.Wait()
+	return errors.Join(append(failures, ctx.Err())...)
+}

@@ -1,0 +1,298 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/worker/internal/draw"
+)
+
+var _ draw.Store = (*Store)(nil)
+
+// drawsPerRead is the number of lotteries that one read returns; each has two items.
+const drawsPerRead = 50
+
+// OpenDraws implements draw.Store.
+func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
+	var out []draw.Lottery
+	p := asyncevent.Partition{PK: asyncevent.OpenDraws, Limit: drawsPerRead, KeysOnly: true}
+	for more := true; more; {
+		var items []dynamo.Item
+		var err error
+		if items, more, err = s.Query(ctx, p); err != nil {
+			return nil, err
+		}
+		events := make([]string, len(items))
+		for i, it := range items {
+			events[i] = asyncevent.ListedEvent(it)
+			p.After = sortKey(it)
+		}
+		page, err := s.lotteries(ctx, events)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page...)
+		more = more && len(items) > 0
+	}
+	return out, nil
+}
+
+func sortKey(it dynamo.Item) string {
+	r := dynamo.Reader{Item: it}
+	return r.String(asyncevent.SK)
+}
+
+// Lottery implements draw.Store.
+func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, found bool, err error) {
+	page, err := s.lotteries(ctx, []string{event})
+	if err != nil || len(page) == 0 {
+		return l, false, err
+	}
+	return page[0], true, nil
+}
+
+// lotteries reads promotions with their draws; those that do not exist are left out.
+func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
+	var keys []dynamo.Item
+	for _, event := range events {
+		keys = append(keys, asyncevent.PromotionKey(event), asyncevent.DrawKey(event))
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var out []draw.Lottery
+	for _, event := range events {
+		it := items.Get(asyncevent.PromotionKey(event))
+		if it == nil {
+			continue
+		}
+		var l draw.Lottery
+		if l.Promotion, err = asyncevent.DecodePromotion(it); err != nil {
+			return nil, err
+		}
+		if l.Draw, err = asyncevent.DecodeDraw(event, items.Get(asyncevent.DrawKey(event))); err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// Advance implements draw.Store.
+func (s *Store) Advance(ctx context.Context, before, after asyncevent.Draw) error {
+	tx := s.Begin()
+	putDraw(tx, &before, &after)
+	return changed(tx.Commit(ctx))
+}
+
+// putDraw writes a draw that is as it was read.
+func putDraw(tx *asyncevent.Tx, before, after *asyncevent.Draw) {
+	if before.Phase == asyncevent.DrawOpen {
+		tx.Put(0, after.Item(), before.AsRead())
+		return
+	}
+	tx.Update(0, asyncevent.DrawKey(before.EventID), dynamo.Diff(before.Item(), after.Item()), before.AsRead())
+}
+
+// Cancel implements draw.Store.
+func (s *Store) Cancel(ctx context.Context, before, after draw.Lottery) error {
+	tx := s.Begin()
+	putDraw(tx, &before.Draw, &after.Draw)
+	if before.Promotion != after.Promotion {
+		tx.Update(1, asyncevent.PromotionKey(before.Promotion.EventID), dynamo.Diff(before.Promotion.Item(), after.Promotion.Item()), asyncevent.Condition{
+			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Promotion.Version)},
+		})
+	}
+	return changed(tx.Commit(ctx))
+}
+
+func changed(err error) error {
+	if dynamo.Contended(err) {
+		return fmt.Errorf("%w: %w", draw.ErrChanged, err)
+	}
+	return err
+}
+
+// Forget implements draw.Store.
+func (s *Store) Forget(ctx context.Context, event string) error {
+	tx := s.Begin()
+	tx.Delete(0, asyncevent.OpenDrawKey(event), asyncevent.Condition{})
+	return tx.Commit(ctx)
+}
+
+// Unsettled implements draw.Requests.
+func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool, error) {
+	for i := range asyncevent.Partitions {
+		p := asyncevent.Partition{PK: asyncevent.MarkerPartition(i), Below: asyncevent.MarkersBefore(before)}
+		for more := true; more; {
+			var items []dynamo.Item
+			var err error
+			if items, more, err = s.Query(ctx, p); err != nil {
+				return false, err
+			}
+			for _, it := range items {
+				m, err := asyncevent.DecodeMarker(it)
+				if err != nil || m.EventID == event {
+					return true, err
+				}
+				p.After = sortKey(it)
+			}
+			more = more && len(items) > 0
+		}
+	}
+	return false, nil
+}
+
+// CloseGroup implements draw.Requests.
+func (s *Store) CloseGroup(ctx context.Context, event, group string) error {
+	u := asyncevent.CloseEntryCounter(s.Millis())
+	_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.Table, Key: asyncevent.EntryCounterKey(event, group), UpdateExpression: &u.Expression,
+		ExpressionAttributeNames: u.Names, ExpressionAttributeValues: u.Values,
+	})
+	return dynamo.Err(err)
+}
+
+// Counted implements draw.Requests.
+func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, error) {
+	groups := asyncevent.LotteryGroups()
+	keys := make([]dynamo.Item, len(groups))
+	for i, group := range groups {
+		keys[i] = asyncevent.EntryCounterKey(event, group)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	counted := make(map[string]int64, len(groups))
+	for i, group := range groups {
+		c, err := asyncevent.DecodeEntryCounter(items.Get(keys[i]))
+		if err != nil {
+			return nil, err
+		}
+		counted[group] = c.N
+	}
+	return counted, nil
+}
+
+// Entries implements draw.Requests.
+func (s *Store) Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error) {
+	items, more, err := s.Query(ctx, asyncevent.Partition{PK: asyncevent.EntryPartition(event, group), After: after, KeysOnly: true})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, it := range items {
+		text, err := asyncevent.DecodeEntry(it)
+		if err != nil {
+			return nil, "", err
+		}
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, "", fmt.Errorf("entry %q of %s: %w", text, event, err)
+		}
+		page = append(page, id[:]...)
+		if more {
+			next = text
+		}
+	}
+	return page, next, nil
+}
+
+// Exclusions implements draw.Requests.
+func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
+	var out []fairdraw.Exclusion
+	p := asyncevent.Partition{PK: asyncevent.ExcludedPartition(event)}
+	for more := true; more; {
+		var items []dynamo.Item
+		var err error
+		if items, more, err = s.Query(ctx, p); err != nil {
+			return nil, err
+		}
+		for _, it := range items {
+			e, err := asyncevent.DecodeExcluded(it)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
+			p.After = e.RequestID
+		}
+		more = more && len(items) > 0
+	}
+	return out, nil
+}
+
+// PutWinners implements draw.Requests.
+func (s *Store) PutWinners(ctx context.Context, d asyncevent.Draw, winners []uuid.UUID, endsAt int64) error {
+	for _, it := range d.WinnersItems(winners, endsAt) {
+		tx := s.Begin()
+		tx.Put(0, it, asyncevent.Condition{})
+		if err := tx.Commit(ctx); err != nil {
+			return err
+		}
+		failpoint.Hit("worker.draw.winners")
+	}
+	return nil
+}
+
+// Winners implements draw.Requests.
+func (s *Store) Winners(ctx context.Context, d asyncevent.Draw) ([]uuid.UUID, error) {
+	var out []uuid.UUID
+	for _, key := range d.WinnersKeys() {
+		items, err := s.Read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		part, err := asyncevent.DecodeWinners(items.Get(key))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part...)
+	}
+	if int64(len(out)) != d.WinnersCount {
+		return nil, fmt.Errorf("the draw of %s has %d winners, but %d are stored", d.EventID, d.WinnersCount, len(out))
+	}
+	return out, nil
+}
+
+// settleTries bounds how often entries are read again that another process settles too.
+const settleTries = 5
+
+// SettleEntries implements draw.Requests.
+func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+	keys := make([]dynamo.Item, len(entries))
+	for i, id := range entries {
+		keys[i] = asyncevent.RequestKey(id.String())
+	}
+	for try := 1; ; try++ {
+		items, err := s.Read(ctx, keys...)
+		if err != nil {
+			return err
+		}
+		var unreadable []error
+		tx := s.Begin()
+		for i, key := range keys {
+			r, err := asyncevent.DecodeRequest(items.Get(key))
+			if err != nil {
+				unreadable = append(unreadable, fmt.Errorf("entry %s: %w", entries[i], err))
+			} else if !r.Status.Final() {
+				tx.Change(i, r.Ended(s.Millis(), status, code))
+			}
+		}
+		if tx.Len() == 0 {
+			return errors.Join(unreadable...)
+		}
+		err = s.commit(ctx, tx)
+		if err == nil || try == settleTries || !dynamo.Contended(err) {
+			return errors.Join(append(unreadable, err)...)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+package dynamo
+
+import "urr.guru/pkg/telemetry"
+
+// deadLetters starts at 0, so that the first one is an increase.
+var deadLetters = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
+	"urr_requests_dead_letters_total", "Messages of event requests that were kept for operators.").WithLabelValues()

@@ -1,0 +1,68 @@
+package dynamo
+
+import (
+	"context"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo"
+	"urr.guru/services/worker/internal/deadletter"
+)
+
+var _ deadletter.Store = (*Store)(nil)
+
+// BuryAdmission implements deadletter.Store.
+func (s *Store) BuryAdmission(ctx context.Context, l asyncevent.DeadLetter) error {
+	tx := s.Begin()
+	tx.Put(asyncevent.Shared, l.Item(), asyncevent.Condition{})
+	return tx.Commit(ctx)
+}
+
+// Admissions implements deadletter.Store.
+func (s *Store) Admissions(ctx context.Context, after string, limit int) (page []asyncevent.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, asyncevent.AdmissionDeadLetters, after, limit)
+}
+
+// Admission implements deadletter.Store.
+func (s *Store) Admission(ctx context.Context, id string) (l asyncevent.DeadLetter, found bool, err error) {
+	key := asyncevent.Key(asyncevent.AdmissionDeadLetters, id)
+	items, err := s.Read(ctx, key)
+	if err != nil {
+		return l, false, err
+	}
+	it := items.Get(key)
+	if it == nil || asyncevent.Expired(it, s.Millis()) {
+		return l, false, nil
+	}
+	l, err = asyncevent.DecodeDeadLetter(it)
+	return l, err == nil, err
+}
+
+// Redriven implements deadletter.Store.
+func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[string]int64, error) {
+	keys := make([]dynamo.Item, len(ids))
+	for i, id := range ids {
+		keys[i] = asyncevent.RedrivenKey(topic, id)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for i, id := range ids {
+		if it := items.Get(keys[i]); it != nil {
+			if out[id], err = asyncevent.DecodeRedriven(it); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// NoteRedriven implements deadletter.Store.
+func (s *Store) NoteRedriven(ctx context.Context, topic string, ids []string) error {
+	tx := s.Begin()
+	for _, id := range ids {
+		tx.Put(asyncevent.Shared, asyncevent.RedrivenItem(topic, id, s.Millis()), asyncevent.Condition{})
+	}
+	return tx.Commit(ctx)
+}
