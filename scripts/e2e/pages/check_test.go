@@ -19,7 +19,7 @@ import (
 var keepPictures = flag.Bool("pictures", false, "keep a picture of every page that is checked, in .urr/e2e")
 
 // checkPage checks the current state of a page: its language, that nothing is wider than the
-// screen, and its accessibility.
+// screen of a phone or of a desktop, and its accessibility.
 func (b *tab) checkPage(name string) {
 	b.t.Helper()
 	if *keepPictures {
@@ -27,15 +27,34 @@ func (b *tab) checkPage(name string) {
 		defer cancel()
 		b.screenshot(ctx, name)
 	}
+	b.checkLayout()
+	b.checkOtherWidth()
+	b.checkAccessibility(name)
+}
+
+func (b *tab) checkLayout() {
+	b.t.Helper()
 	type layout struct {
-		Lang, Path string
-		Overflow   int
+		Lang, Path      string
+		Width, Overflow int
 	}
-	found := eval[layout](b, `({lang: document.documentElement.lang, path: location.pathname,
+	found := eval[layout](b, `({lang: document.documentElement.lang, path: location.pathname, width: innerWidth,
 		overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
 	require.Equal(b.t, b.lang, found.Lang, "language of %s", found.Path)
-	require.LessOrEqual(b.t, found.Overflow, 0, "pixels by which %s is wider than the screen", found.Path)
-	b.checkAccessibility(name)
+	require.LessOrEqual(b.t, found.Overflow, 0, "pixels by which %s is wider than a screen of %d", found.Path, found.Width)
+}
+
+// checkOtherWidth checks the layout at the width of the other device too. A test in a tab of its own
+// for each language and width would take twice as long.
+func (b *tab) checkOtherWidth() {
+	b.t.Helper()
+	other := phone
+	if b.device.width == phone.width {
+		other = desktop
+	}
+	b.emulate(b.device, other.width)
+	b.checkLayout()
+	b.emulate(b.device, b.device.width)
 }
 
 type violation struct {

@@ -13,7 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/fairdraw"
 )
 
 // drawVectors are the draws of the tests of pkg/fairdraw.
@@ -28,6 +31,7 @@ type drawVectors struct {
 		Changes    object
 		Entries    string
 		Fault      string
+		Report     struct{ Receipts []struct{ RequestID string } }
 	}
 }
 
@@ -39,7 +43,7 @@ type drawServer struct {
 
 	mu       sync.Mutex
 	document object
-	entries  []byte
+	entries  fairdraw.Entries
 }
 
 // publishDraws starts the proxy with the finished draw.
@@ -64,11 +68,38 @@ func publishDraws(t *testing.T) (base string, s *drawServer) {
 		case "/api/v1/promotions/" + s.event:
 			writeJSON(w, http.StatusOK, object{"eventId": s.event, "title": "Autumn lottery", "eventType": "LOTTERY"})
 		default:
-			return false
+			id, asked := strings.CutPrefix(r.URL.Path, path+"/proof/")
+			if asked {
+				s.prove(w, id)
+			}
+			return asked
 		}
 		return true
 	})
 	return base, s
+}
+
+// prove responds with the proof of an entry.
+func (s *drawServer) prove(w http.ResponseWriter, id string) {
+	request, err := uuid.Parse(id)
+	proof, found := fairdraw.NewProver(s.entries).Prove(request)
+	if err != nil || !found {
+		writeProblem(w, http.StatusNotFound, `{"status": 404, "code": "REQUEST_NOT_FOUND"}`)
+		return
+	}
+	writeJSON(w, http.StatusOK, proof)
+}
+
+// requestIDs are the requests of the receipts, in their order.
+func (s *drawServer) requestIDs() (ids []string) {
+	for _, c := range s.vectors.Cases {
+		if c.Base == "draw" && c.Name == "drawn" {
+			for _, r := range c.Report.Receipts {
+				ids = append(ids, r.RequestID)
+			}
+		}
+	}
+	return ids
 }
 
 // publish publishes the draw of a case, and returns the code of what is wrong with it.
@@ -129,8 +160,9 @@ func testVerifiableDraws(t *testing.T) {
 			require.Greater(t, eval[int](b, scriptsLoaded), loaded, "the curves are a script of their own")
 
 			var receipts []object
+			requests := server.requestIDs()
 			for i, receipt := range server.vectors.Draw.Receipts {
-				receipts = append(receipts, object{"requestId": fmt.Sprint(i), "receipt": receipt})
+				receipts = append(receipts, object{"requestId": requests[i], "receipt": receipt})
 			}
 			b.store("urr-receipts-"+server.event, receipts)
 			server.publish("root")
@@ -139,13 +171,17 @@ func testVerifiableDraws(t *testing.T) {
 			require.Contains(t, b.verify(), says["goodSoFar"])
 			require.Contains(t, b.text("#receipts"), says["outEntered"])
 			require.NotContains(t, b.text("body"), says["copyNone"], "the statement is kept")
+			b.click("section:has(#check) button.quiet:enabled") // by proofs, without the file of the entries
+			b.until("no verdict about the whole draw", "!document.querySelector('#verdict') && document.querySelector('#receipts')")
+			require.Contains(t, b.text("#receipts"), says["outEntered"])
+			require.Contains(t, b.text("#receipts"), "WITHDRAWN")
 
 			server.publish("drawn")
 			b.reload()
-			b.waitFor("ol.winners li")
+			b.waitFor("ol.winners .badge") // the visitor's own request
 			verdict := b.verify()
 			require.Contains(t, verdict, says["good"])
-			require.Contains(t, verdict, says["timeClaimed"], "the browser saw the statement after the round")
+			require.Contains(t, b.text("section:has(#check)"), says["timeClaimed"], "the browser saw the statement after the round")
 			require.Regexp(t, strings.ReplaceAll(regexp.QuoteMeta(says["outWon"]), `\{rank\}`, `[1-3]`), b.text("#receipts"))
 			b.checkPage("verified")
 
@@ -186,7 +222,8 @@ func testSuspiciousDraws(t *testing.T) {
 	}
 	show("without a beacon")
 	require.Contains(t, b.text("#app"), says["limitBeacon"])
-	require.Contains(t, b.verify(), says["noBeacon"])
+	require.Contains(t, b.verify(), says["good"])
+	require.Contains(t, b.text("section:has(#check)"), says["noBeacon"])
 	b.checkPage("without a beacon")
 	show("void")
 	b.waitForText(says["void"])

@@ -169,7 +169,9 @@ func testLotteryResults(t *testing.T) {
 	show("nothing", says["promo"]["noneAnyMore"], "Announced", nil)
 	show("soon", says["request"]["ANNOUNCED"], "Announced", object{"uiResult": "PENDING", "uiPhase": "ANNOUNCED"})
 	show("won", says["request"]["won"], "Announced", object{"uiResult": "SUCCESS", "status": "SUCCEEDED", "resultCode": "SUCCESS"})
-	rejected := func(code string) object { return object{"uiResult": "REJECTED", "status": "REJECTED", "resultCode": code} }
+	rejected := func(code string) object {
+		return object{"uiResult": "REJECTED", "status": "REJECTED", "resultCode": code}
+	}
 	show("lost", says["request"]["REJECTED_LOTTERY_LOSE"], "Announced", rejected("REJECTED_LOTTERY_LOSE"))
 	show("late", says["request"]["REJECTED_LATE"], "Announced", rejected("REJECTED_LATE"))
 	show("failed", "FAILED_WORKER", "Announced", object{"uiResult": "FAILED", "status": "FAILED_FINAL", "resultCode": "FAILED_WORKER"})

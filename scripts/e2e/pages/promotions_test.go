@@ -95,7 +95,9 @@ func testPromotionStates(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "ko")["promo"]
 	admin, user := signIn(t, "admin"), uniqueID("visitor")
-	operate := func(event, act string) { admin.call(http.MethodPost, "/api/v1/admin/promotions/"+event+"/"+act, object{}) }
+	operate := func(event, act string) {
+		admin.call(http.MethodPost, "/api/v1/admin/promotions/"+event+"/"+act, object{})
+	}
 	b := openTab(t, platformURL, phone, "ko")
 	b.startSession(user)
 	event := promotion{opens: 6 * time.Second, places: 3}.open(t)

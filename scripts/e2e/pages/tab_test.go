@@ -40,6 +40,7 @@ type tab struct {
 	t        *testing.T
 	ctx      context.Context //nolint:containedctx // chromedp identifies a tab by its context
 	base     string
+	device   device
 	lang     string
 	requests *traffic
 
@@ -55,7 +56,7 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, base: base, lang: lang, requests: newTraffic()}
+	b := &tab{t: t, ctx: ctx, base: base, device: d, lang: lang, requests: newTraffic()}
 	require.NoError(t, chromedp.Do(ctx), "open a tab")
 	t.Cleanup(b.reportProblems)
 	require.NoError(t, chromedp.Listen(ctx, b.watch))
@@ -67,12 +68,18 @@ func openTab(t *testing.T, base string, d device, lang string) *tab {
 		// The browser appends its own weights to these.
 		AcceptLanguage: map[string]string{"ko": "ko-KR,ko", "en": "en-US,en"}[lang],
 	})
+	b.emulate(d, d.width)
+	return b
+}
+
+// emulate gives the tab the screen of a device, with a width that may be another one's.
+func (b *tab) emulate(d device, width int64) {
+	b.t.Helper()
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(d.scale)}
 	if d.mobile {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
 	}
-	b.do(chromedp.EmulateViewport(d.width, d.height, options...))
-	return b
+	b.do(chromedp.EmulateViewport(width, d.height, options...))
 }
 
 // watch runs in the tab's event loop, which must not block: it records events, and answers dialogs

@@ -105,4 +105,12 @@ func TestWithoutPromotions(t *testing.T) {
 		require.Equal(t, "NOT_FOUND", problemOf(t, rec)["code"], path)
 	}
 	require.NotContains(t, w.do(http.MethodGet, "/docs/openapi.json", "", nil).Body.String(), "/promotions")
+
+	person, with := credentials{"Accept": "text/html"}, newFixture(t)
+	for _, path := range []string{"/promo/calm", "/draws/calm"} {
+		require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, path, "", person).Code, path)
+		require.Equal(t, http.StatusOK, with.do(http.MethodGet, path, "", person).Code, path)
+	}
+	require.Contains(t, w.do(http.MethodGet, "/my", "", person).Body.String(), `"promotions":false`)
+	require.Contains(t, with.do(http.MethodGet, "/my", "", person).Body.String(), `"promotions":true`)
 }

@@ -4,10 +4,11 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 import vectors from "../../../../pkg/fairdraw/testdata/vectors.json";
 import networks from "../../../../pkg/fairdraw/beacon/testdata/drand.json";
-import { verifyDraw, type DrawDocument, type Options } from "../src/lib/fairdraw";
-import { hex, unbase64url } from "../src/lib/fairdraw/bytes";
+import { verifyDraw, verifyReceipt, type DrawDocument, type Options } from "../src/lib/fairdraw";
+import { concat, hash, hex, unbase64url, uuidText } from "../src/lib/fairdraw/bytes";
 import { firstAt, isChain, isSigned, timeOf, valueOf } from "../src/lib/fairdraw/chain";
 import { canonical } from "../src/lib/fairdraw/canonical";
+import { isIncluded } from "../src/lib/fairdraw/proof";
 
 interface Vector {
   document: Record<string, unknown>;
@@ -100,4 +101,54 @@ test("canonical JSON sorts members", () => {
 test("base64url has one spelling", () => {
   equal(hex(unbase64url("_-8") as Uint8Array), "ffef");
   for (const text of ["_-9", "_-8=", "/+8", "_-8\n", "A"]) equal(unbase64url(text), undefined, text);
+});
+
+const leafOf = (id: Uint8Array) => hash(concat(Uint8Array.of(0), id));
+const nodeOf = (left: Uint8Array, right: Uint8Array) => hash(concat(Uint8Array.of(1), left, right));
+
+/** The root of leaves and the proof of one, as RFC 9162 §2.1 defines them. */
+function prove(leaves: Uint8Array[], index: number): { root: Uint8Array; path: Uint8Array[] } {
+  if (leaves.length === 1) return { root: leaves[0] as Uint8Array, path: [] };
+  const half = 2 ** Math.ceil(Math.log2(leaves.length) - 1);
+  const left = prove(leaves.slice(0, half), Math.min(index, half - 1));
+  const right = prove(leaves.slice(half), Math.max(0, index - half));
+  const path = index < half ? [...left.path, right.root] : [...right.path, left.root];
+  return { root: nodeOf(left.root, right.root), path };
+}
+
+test("inclusion proofs", () => {
+  for (let count = 1; count <= 20; count++) {
+    const ids = Array.from({ length: count }, (_, i) => new Uint8Array(16).fill(i + 1));
+    for (let index = 0; index < count; index++) {
+      const { root, path } = prove(ids.map(leafOf), index);
+      const proof = { index, count, path: path.map(hex) };
+      const id = ids[index] as Uint8Array;
+      equal(isIncluded(id, proof, hex(root), count), true, `${index} of ${count}`);
+      equal(isIncluded(new Uint8Array(16), proof, hex(root), count), false);
+      equal(isIncluded(id, proof, hex(root), count + 1), false);
+      equal(isIncluded(id, { ...proof, path: [...proof.path, hex(root)] }, hex(root), count), false);
+      if (count > 1) equal(isIncluded(id, { ...proof, index: (index + 1) % count }, hex(root), count), false);
+    }
+  }
+});
+
+test("receipts one by one", async () => {
+  const base = vectors.draw as unknown as Vector;
+  const document = base.document as unknown as DrawDocument;
+  const all = bytes(base.entries);
+  const ids = Array.from({ length: all.length / 16 }, (_, i) => all.subarray(16 * i, 16 * i + 16));
+  const outcomes = ["ENTERED", "ENTERED", "EXCLUDED"];
+  for (const [i, receipt] of base.receipts.entries()) {
+    const full = await verifyDraw(document, all, { receipts: [receipt] });
+    const requestId = full.ok ? full.report.receipts[0]?.requestId : "";
+    const index = ids.findIndex((id) => uuidText(id) === requestId);
+    const proof = index < 0 ? undefined : { index, count: ids.length, path: prove(ids.map(leafOf), index).path.map(hex) };
+    const verdict = await verifyReceipt(document, proof, { receipts: [receipt] });
+    equal(verdict.ok && verdict.report.receipts[0]?.outcome, outcomes[i]);
+    if (!proof) continue;
+    const wrong = await verifyReceipt(document, { ...proof, index: index ^ 1 }, { receipts: [receipt] });
+    equal(!wrong.ok && wrong.code, "PROOF_WRONG");
+    const missing = await verifyReceipt(document, undefined, { receipts: [receipt] });
+    equal(!missing.ok && missing.code, "RECEIPT_NOT_INCLUDED");
+  }
 });

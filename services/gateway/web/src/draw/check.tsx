@@ -1,17 +1,28 @@
 // The verification of a draw, in the visitor's own browser.
 
 import { useState } from "preact/hooks";
-import { send } from "../lib/api";
+import { call, send } from "../lib/api";
 import { isoTime } from "../lib/drawn";
-import { type DrawDocument, type Outcome, type ReceiptReport, type Report, type Verdict, verifyDraw } from "../lib/fairdraw";
+import {
+  type DrawDocument,
+  type InclusionProof,
+  type Outcome,
+  type ReceiptReport,
+  type Report,
+  type Verdict,
+  verifyDraw,
+  verifyReceipt,
+} from "../lib/fairdraw";
 import { formatNumber, formatTime } from "../lib/format";
 import { fill, strings } from "../lib/page";
-import { problemOf } from "../lib/problem";
+import { Problem, problemOf } from "../lib/problem";
 import type { StoredReceipt } from "../lib/receipts";
 import { Failure } from "../lib/ui";
 
 const t = strings("draw");
 const texts: Partial<Record<string, string>> = t;
+
+const algorithm = "urr/draw/1";
 
 // A million entries are 16 MB.
 const downloadSeconds = 300;
@@ -26,30 +37,52 @@ async function readEntries(draw: DrawDocument): Promise<Uint8Array> {
   return new Uint8Array(await answer.arrayBuffer());
 }
 
+/** The proof that a request takes part; undefined when it does not. */
+async function readProof(draw: DrawDocument, requestId: string): Promise<InclusionProof | undefined> {
+  try {
+    return await call<InclusionProof>("GET", `/draws/${encodeURIComponent(draw.eventId)}/proof/${requestId}`);
+  } catch (failure) {
+    if (failure instanceof Problem && failure.code === "REQUEST_NOT_FOUND") return undefined;
+    throw failure;
+  }
+}
+
+/** Checks the receipts one by one, without the file of all entries; the first fault ends it. */
+async function checkReceipts({ draw, copies, receipts }: CheckProps): Promise<Done> {
+  const reports: ReceiptReport[] = [];
+  for (const { receipt, requestId } of receipts) {
+    const options = { algorithm, receipts: [receipt], earlier: copies };
+    const verdict = await verifyReceipt(draw, await readProof(draw, requestId), options);
+    if (!verdict.ok) return { verdict, of: draw };
+    reports.push(...verdict.report.receipts);
+  }
+  return { receipts: reports };
+}
+
 interface CheckProps {
   draw: DrawDocument;
   copies: DrawDocument[];
   receipts: StoredReceipt[];
 }
 
-type Done = { verdict: Verdict; of: DrawDocument } | { failure: unknown };
+type Done = { verdict: Verdict; of: DrawDocument } | { receipts: ReceiptReport[] } | { failure: unknown };
 
-export function Check({ draw, copies, receipts }: CheckProps) {
+export function Check(props: CheckProps) {
+  const { draw, copies, receipts } = props;
   const [progress, setProgress] = useState<number>();
   const [done, setDone] = useState<Done>();
   const [more, setMore] = useState("");
-  const verify = async () => {
+  const run = async (check: () => Promise<Done>) => {
     setProgress(0);
     setDone(undefined);
-    try {
-      const entries = await readEntries(draw);
-      const own = [...receipts.map((r) => r.receipt), more.trim()].filter(Boolean);
-      const options = { algorithm: "urr/draw/1", receipts: [...new Set(own)], earlier: copies, progress: setProgress };
-      setDone({ verdict: await verifyDraw(draw, entries, options), of: draw });
-    } catch (failure) {
-      setDone({ failure });
-    }
+    setDone(await check().catch((failure: unknown) => ({ failure })));
     setProgress(undefined);
+  };
+  const verify = async (): Promise<Done> => {
+    const entries = await readEntries(draw);
+    const own = [...receipts.map((r) => r.receipt), more.trim()].filter(Boolean);
+    const options = { algorithm, receipts: [...new Set(own)], earlier: copies, progress: setProgress };
+    return { verdict: await verifyDraw(draw, entries, options), of: draw };
   };
   const busy = progress !== undefined;
   return (
@@ -62,9 +95,16 @@ export function Check({ draw, copies, receipts }: CheckProps) {
         <label for="receipt-text">{t.receiptText}</label>
         <input id="receipt-text" type="text" autocomplete="off" value={more} onInput={(event) => setMore(event.currentTarget.value)} />
       </details>
-      <button type="button" class="wide" disabled={busy} onClick={() => void verify()}>
+      <button type="button" class="wide" disabled={busy} onClick={() => void run(verify)}>
         {busy ? t.checking : t.verify}
       </button>
+      {draw.statement && receipts.length > 0 && (
+        <p>
+          <button type="button" class="quiet" disabled={busy} onClick={() => void run(() => checkReceipts(props))}>
+            {t.verifyOwn}
+          </button>
+        </p>
+      )}
       {busy && <progress value={progress} aria-label={t.checking} />}
       <div role="status">{done && <Outcomes done={done} now={draw} />}</div>
     </section>
@@ -73,6 +113,7 @@ export function Check({ draw, copies, receipts }: CheckProps) {
 
 function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
   if ("failure" in done) return <Failure failure={done.failure} />;
+  if ("receipts" in done) return <Receipts receipts={done.receipts} />;
   const { of, verdict } = done;
   if (!verdict.ok) {
     const ofReceipt = verdict.code === "RECEIPT_FORGED" || verdict.code === "RECEIPT_OTHER";
@@ -96,6 +137,7 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
         </p>
         <Checked report={verdict.report} />
       </div>
+      <Trusted report={verdict.report} />
       {of.phase !== now.phase && <p>{t.moved}</p>}
       <Receipts receipts={verdict.report.receipts} />
     </>
@@ -103,7 +145,7 @@ function Outcomes({ done, now }: { done: Done; now: DrawDocument }) {
 }
 
 function Checked({ report }: { report: Report }) {
-  const { complete, rootSeenAt, seedWithheld, statement, terms, valueKnown, winners } = report;
+  const { complete, rootSeenAt, statement, terms, valueKnown, winners } = report;
   return (
     <ul>
       <li>{t.okTerms}</li>
@@ -111,10 +153,26 @@ function Checked({ report }: { report: Report }) {
       {valueKnown && terms.beacon && <li>{t.okBeacon}</li>}
       {complete && <li>{fill(t.okWinners, { n: formatNumber(winners) })}</li>}
       {statement && rootSeenAt > 0 && <li>{fill(t.okTime, { time: formatTime(isoTime(rootSeenAt)) })}</li>}
-      {statement && rootSeenAt === 0 && terms.beacon && <li>{t.timeClaimed}</li>}
-      {statement && !terms.beacon && <li>{t.noBeacon}</li>}
-      {seedWithheld && <li>{t.seedWithheld}</li>}
     </ul>
+  );
+}
+
+/** What was not verified. */
+function Trusted({ report }: { report: Report }) {
+  const { rootSeenAt, seedWithheld, statement, terms } = report;
+  if (!statement) return null;
+  const claims: string[] = [];
+  if (!terms.beacon) claims.push(t.noBeacon);
+  else if (rootSeenAt === 0) claims.push(t.timeClaimed);
+  if (seedWithheld) claims.push(t.seedWithheld);
+  return (
+    <>
+      {claims.map((claim) => (
+        <p class="notice" key={claim}>
+          {claim}
+        </p>
+      ))}
+    </>
   );
 }
 

@@ -1,23 +1,28 @@
 // The verifier of draws and shuffles (urr.guru/pkg/fairdraw). The curves that it needs are a chunk of
 // their own, loaded when a page verifies.
 
-import type { DrawDocument, Options, Report } from "./fairdraw/types";
+import type { DrawDocument, InclusionProof, Options, Report } from "./fairdraw/types";
 
-export type { DrawDocument, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
+export type { DrawDocument, InclusionProof, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
 
 export type Verdict = { ok: true; report: Report } | { ok: false; code: string; detail: string };
 
-/** Checks everything that can be checked so far; `entries` is the published file, empty before the root. */
-export async function verifyDraw(
-  document: DrawDocument,
-  entries: Uint8Array,
-  options: Options = {},
-): Promise<Verdict> {
-  const { Fault, verify } = await import("./fairdraw/verify");
+const verdictOf = async (verified: (code: Verifier) => Promise<Report> | Report): Promise<Verdict> => {
+  const code = await import("./fairdraw/verify");
   try {
-    return { ok: true, report: await verify(document, entries, options) };
+    return { ok: true, report: await verified(code) };
   } catch (error) {
-    if (error instanceof Fault) return { ok: false, code: error.code, detail: error.detail };
+    if (error instanceof code.Fault) return { ok: false, code: error.code, detail: error.detail };
     throw error;
   }
-}
+};
+
+type Verifier = typeof import("./fairdraw/verify");
+
+/** Checks everything that can be checked so far; `entries` is the published file, empty before the root. */
+export const verifyDraw = (document: DrawDocument, entries: Uint8Array, options: Options = {}): Promise<Verdict> =>
+  verdictOf(({ verify }) => verify(document, entries, options));
+
+/** Checks whether the request of one receipt takes part, by its inclusion proof. */
+export const verifyReceipt = (document: DrawDocument, proof: InclusionProof | undefined, options: Options): Promise<Verdict> =>
+  verdictOf((code) => code.verifyReceipt(document, proof, options));

@@ -33,6 +33,15 @@ export interface Round {
   signature: string;
 }
 
+/** The answer of GET /draws/{eventId}/proof/{requestId}. */
+export interface InclusionProof {
+  /** From 0. */
+  index: number;
+  count: number;
+  /** Hashes in hex, from the leaf up. */
+  path: string[];
+}
+
 export interface Options {
   /** The algorithm that the document must have. */
   algorithm?: string;

@@ -4,6 +4,7 @@
 import { compare, concat, hash, hex, isHex, unhex, utf8, uuidBytes, uuidText } from "./bytes";
 import { isSigned, timeOf, valueOf } from "./chain";
 import { areSorted, countOf, entryAt, find, orderOf, rootOf, Tree, type Tick } from "./entries";
+import { isIncluded } from "./proof";
 import { openReceipt } from "./receipt";
 import {
   algorithmShuffle,
@@ -14,7 +15,7 @@ import {
   roundFor,
   zeroSeedRound,
 } from "./terms";
-import type { DrawDocument, Options, Report, SignedStatement, Statement, Terms } from "./types";
+import type { DrawDocument, InclusionProof, Options, Report, SignedStatement, Statement, Terms } from "./types";
 
 /** The first thing that is wrong. */
 export class Fault extends Error {
@@ -32,21 +33,8 @@ const isPublished = (d: DrawDocument) => (d.winners?.length ?? 0) > 0 || Boolean
 
 /** Verifies a document; throws the first Fault. */
 export async function verify(d: DrawDocument, entries: Uint8Array, options: Options): Promise<Report> {
-  const terms = readTerms(d, options);
-  const report: Report = {
-    terms,
-    rootSeenAt: 0,
-    valueKnown: false,
-    complete: false,
-    seedWithheld: false,
-    winners: 0,
-    receipts: [],
-  };
-  checkEarlierTerms(d, options);
-  readReceipts(d, terms, report, options.receipts ?? []);
-  const statement = currentStatement(d, terms);
-  if (statement) report.statement = statement;
-  checkEarlierStatements(d, terms, report, options.earlier ?? []);
+  const report = readSigned(d, options);
+  const { statement, terms } = report;
   if (!statement) {
     checkVoid(d, terms, undefined);
     return report;
@@ -67,6 +55,47 @@ export async function verify(d: DrawDocument, entries: Uint8Array, options: Opti
   const order = await orderOf(key, entries, tick);
   checkResult(d, report, entries, order);
   rankReceipts(report, entries, order);
+  return report;
+}
+
+/** What is signed: the terms, the receipts and the statement. */
+function readSigned(d: DrawDocument, options: Options): Report {
+  const terms = readTerms(d, options);
+  const report: Report = {
+    terms,
+    rootSeenAt: 0,
+    valueKnown: false,
+    complete: false,
+    seedWithheld: false,
+    winners: 0,
+    receipts: [],
+  };
+  checkEarlierTerms(d, options);
+  readReceipts(d, terms, report, options.receipts ?? []);
+  const statement = currentStatement(d, terms);
+  if (statement) report.statement = statement;
+  checkEarlierStatements(d, terms, report, options.earlier ?? []);
+  return report;
+}
+
+/**
+ * Verifies whether the request of the only receipt takes part, by its inclusion proof instead of the
+ * file of the entries. Without a proof it must be excluded with a reason, or late.
+ */
+export function verifyReceipt(d: DrawDocument, proof: InclusionProof | undefined, options: Options): Report {
+  const report = readSigned(d, options);
+  const { receipts, statement, terms } = report;
+  if (!statement) return report;
+  checkRound(terms, statement);
+  const reasons = checkExcluded(d, statement, new Uint8Array());
+  const [receipt] = receipts;
+  if (!proof || !receipt) {
+    checkReceipts(report, new Uint8Array(), reasons);
+  } else if (isIncluded(uuidBytes(receipt.requestId) as Uint8Array, proof, statement.root, statement.count)) {
+    receipt.outcome = "ENTERED";
+  } else {
+    throw new Fault("PROOF_WRONG", `the proof of request ${receipt.requestId} does not lead to the signed root`);
+  }
   return report;
 }
 
