@@ -9,6 +9,7 @@ import type { Clock } from "../lib/clock";
 import { observeServerTime, serverNow } from "../lib/now";
 import { poll } from "../lib/poll";
 import { Problem, problemOf, request } from "../lib/problem";
+import { keepLobbyReceipt } from "../lib/receipts";
 import { isOver } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
@@ -143,6 +144,7 @@ export class Room {
     this.standing = { requestId: joined.requestId, position: 0, ticket: joined.ticket, receipt: joined.receipt };
     this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt };
     this.keep(this.standing);
+    keepLobbyReceipt(this.eventId, joined.requestId, joined.receipt);
     // The loop waits for a number: another one goes on with the entry.
     this.polling.abort();
     this.polling = new AbortController();
