@@ -8,6 +8,9 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
+// lobbied is an event whose waiting room starts in an hour.
+const lobbied = "lobbied"
+
 func (f *fakeVWR) Join(_ context.Context, in *vwrv1.JoinRequest) (*vwrv1.JoinResponse, error) {
 	out := &vwrv1.JoinResponse{}
 	for _, i := range in.GetItems() {

@@ -31,7 +31,6 @@ func (e *endpoints) lobbyRoutes() []*edge.Route {
 	document.Summary = "What is public of the shuffle of a lobby"
 	document.Description = "A document as that of `/api/v1/draws/{eventId}`, with `orderHash` instead of winners. Together with its entries, anybody can " +
 		"verify it: `verify shuffle` of this address. It is that of the event's latest lobby.\n\nErrors: LOBBY_NOT_FOUND."
-	document.Example = drawDocumentExample
 	entries := row("vwr.shuffle.entries", "/vwr-api/vwr/shuffle/{event_id}/entries", e.shuffles.Entries)
 	entries.Summary = "The entries of a lobby: request ids of 16 bytes each, sorted"
 	entries.Description = "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. It is there from phase ROOT on.\n\n" +

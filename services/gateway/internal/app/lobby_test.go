@@ -50,7 +50,9 @@ func TestLobbyFromMemory(t *testing.T) {
 	c, _ := w.visitor()
 	c = c.with("Authorization", w.session("alice")["Authorization"])
 	c = c.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
-	check := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c)) }
+	check := func() map[string]any {
+		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))
+	}
 	m = check()
 	require.Equal(t, "LOBBY", m["phase"])
 	require.Equal(t, false, m["admitted"])
