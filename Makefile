@@ -74,7 +74,7 @@ N ?= 50
 stress: ## Run packages N times, shuffled, under CPU load: make stress P=./services/queue/... N=50
 	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
 
-.PHONY: demo demo-rewards bench chaos
+.PHONY: demo demo-rewards demo-promo bench chaos
 demo: ## Send simulated visitors through the whole platform, then audit the stores
 	@test -n "$(URL)" || { $(DEV) up; } $(CTRL_C)
 	@$(call program,crowd) $(CTRL_C)
@@ -82,6 +82,10 @@ demo: ## Send simulated visitors through the whole platform, then audit the stor
 demo-rewards: ## Send members through attendance, a draw and payouts while a replica is killed, then audit the ledger
 	@$(DEV) up $(CTRL_C)
 	@$(call program,rewards) $(CTRL_C)
+
+demo-promo: ## Send bursts of applications to a first-come promotion and a lottery, then audit the table and verify the draw
+	@$(DEV) up $(CTRL_C)
+	@$(call program,promo) $(CTRL_C)
 
 bench: ## Measure the hot paths beside their baselines: ROWS= selects rows, ROUNDS= their rounds
 	@$(call program,bench) $(CTRL_C)

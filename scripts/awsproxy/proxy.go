@@ -19,7 +19,7 @@ import (
 
 // Call is one attempt of a call.
 type Call struct {
-	// Caller is the access key id of the client.
+	// Caller is who the client was given the URL for.
 	Caller string
 	// Name is the operation's, such as TransactWriteItems.
 	Name string
@@ -77,8 +77,10 @@ func New(upstream string) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is the proxy's address.
-func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
+// URL is the proxy's address for a caller.
+func (p *Proxy) URL(caller string) string {
+	return "http://" + p.listener.Addr().String() + "/" + caller
+}
 
 // Close ends the proxy and the calls in progress.
 func (p *Proxy) Close() {
@@ -106,7 +108,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller has gone
 	}
-	c := Call{Caller: caller(r.Header), Name: operation(r.Header), Body: body}
+	c := Call{Caller: strings.Trim(r.URL.Path, "/"), Name: operation(r.Header), Body: body}
 	f := p.decide(c)
 	if f.Delay > 0 {
 		select {
@@ -208,11 +210,4 @@ func cut(w http.ResponseWriter) {
 func operation(h http.Header) string {
 	_, name, _ := strings.Cut(h.Get("X-Amz-Target"), ".")
 	return name
-}
-
-// caller is the access key id of a signature, "AWS4-HMAC-SHA256 Credential=<id>/<date>/…".
-func caller(h http.Header) string {
-	_, rest, _ := strings.Cut(h.Get("Authorization"), "Credential=")
-	id, _, _ := strings.Cut(rest, "/")
-	return id
 }

@@ -1,6 +1,9 @@
 package chaos_test
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,12 +78,12 @@ func (p *promotions) poisoned(t *testing.T, size promotionSize, does func(id str
 	t.Logf("a dead letter after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
 
 	began = time.Now()
-	p.redrive(t, poison)
+	p.redrive(t, eventID, poison)
 	got = p.requireSettled(eventID)
 	require.Equal(t, "FAILED_WORKER", requestOf(t, got, poison).ResultCode, "the cause is still there")
 	require.Len(t, got.DeadLetters, 2)
 	p.DynamoDB().Use(nil)
-	p.redrive(t, poison)
+	p.redrive(t, eventID, poison)
 	r = requestOf(t, p.requireSettled(eventID), poison)
 	require.Equal(t, result, r.ResultCode)
 	require.EqualValues(t, 2, r.Gen)
@@ -109,7 +112,7 @@ func (p *promotions) killSettlers(id string) awsproxy.Rule {
 		if !settles(c, id) {
 			return awsproxy.Fault{}
 		}
-		i, err := strconv.Atoi(strings.TrimPrefix(c.Caller, platform.Worker))
+		i, err := strconv.Atoi(strings.TrimPrefix(c.Caller, platform.Worker+"-"))
 		if err == nil {
 			err = syscall.Kill(p.Service(platform.Worker).PID(i), syscall.SIGKILL)
 		}
@@ -123,12 +126,26 @@ func (p *promotions) killSettlers(id string) awsproxy.Rule {
 	}
 }
 
-func (p *promotions) redrive(t *testing.T, id string) {
+// redrive begins a failed request anew, as often as the call has to be repeated: its answer may be
+// lost.
+func (p *promotions) redrive(t *testing.T, eventID, id string) {
 	t.Helper()
-	p.revive()
-	got, err := p.redrivers[0].RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: promotionOperator(), Ids: []string{id}})
+	before, err := p.audit.Get(t.Context(), eventID)
 	require.NoError(t, err)
-	require.Equal(t, []string{id}, got.GetRedriven())
+	p.Eventually(func(ctx context.Context) error {
+		p.revive()
+		_, failure := p.redrivers[p.below(workerReplicas)].RedriveRequests(ctx, &workerv1.RedriveRequestsRequest{
+			Caller: promotionOperator(), Ids: []string{id},
+		})
+		now, err := p.audit.Get(ctx, eventID)
+		if err != nil {
+			return err
+		}
+		if requestOf(t, now, id).Gen == requestOf(t, before, id).Gen {
+			return cmp.Or(failure, errors.New("it has not begun anew"))
+		}
+		return nil
+	})
 }
 
 func requestOf(t *testing.T, p *audit.Promotion, id string) audit.EventRequest {

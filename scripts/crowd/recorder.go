@@ -35,6 +35,10 @@ const (
 	StepAttend       Step = "attend"
 	StepDraw         Step = "draw"
 	StepRewards      Step = "rewards"
+	StepPromotion    Step = "promotion"
+	StepApply        Step = "apply"
+	StepProgress     Step = "progress"
+	StepDocument     Step = "draw_document"
 )
 
 // Steps lists all of them in order.
@@ -43,6 +47,7 @@ func Steps() []Step {
 		StepLogin, StepEvent, StepAssign, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
+		StepPromotion, StepApply, StepProgress, StepDocument,
 	}
 }
 

@@ -1,10 +1,6 @@
 package harness
 
-import (
-	"fmt"
-
-	"urr.guru/scripts/awsproxy"
-)
+import "urr.guru/scripts/awsproxy"
 
 // DynamoDB returns the proxy between the services and DynamoDB; it needs Options.AWS.
 func (p *Platform) DynamoDB() *awsproxy.Proxy {
@@ -44,6 +40,8 @@ func (p *Platform) closeAWS() {
 	}
 }
 
-// awsCaller is the access key id of a replica, by which the proxies know who calls. DynamoDB Local
-// takes letters and digits only.
-func awsCaller(service string, i int) string { return fmt.Sprintf("%s%d", service, i) }
+// awsEnv is the environment of a replica, whose name is part of the proxies' addresses: so they know
+// who calls.
+func (p *Platform) awsEnv(replica string) []string {
+	return []string{"DYNAMODB_ENDPOINT=" + p.dynamoDB.URL(replica), "SQS_ENDPOINT=" + p.sqs.URL(replica)}
+}

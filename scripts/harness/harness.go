@@ -342,7 +342,7 @@ func (p *Platform) env(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
 	env := append(p.testRun.base(), w.Env(svc.desc, svc.replicas[i].listen)...)
 	if p.opts.AWS {
-		env = append(env, "AWS_ACCESS_KEY_ID="+awsCaller(svc.desc.Name, i))
+		env = append(env, p.awsEnv(svc.name(i))...)
 	}
 	return append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
 }
@@ -363,9 +363,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		}
 	}
 	w.RedisAddrs = []string{p.via(s, "redis", w.RedisAddrs[0])}
-	if p.opts.AWS {
-		w.DynamoDBEndpoint, w.SQSEndpoint = p.dynamoDB.URL(), p.sqs.URL()
-	} else {
+	if !p.opts.AWS {
 		w.DynamoDBEndpoint = p.viaURL(s, "dynamodb", w.DynamoDBEndpoint)
 		w.SQSEndpoint = p.viaURL(s, "sqs", w.SQSEndpoint)
 	}

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func TestCluster(t *testing.T) {
 		{"failed migration", w.failedMigration},
 		{"upgrade under load", w.upgrade},
 		{"rewards", w.payRewards},
+		{"requests", w.settleRequests},
 		{"key rotation under load", w.rotation},
 		{"interruption of Redis", w.interruption},
 		{"stuck rollout", w.stuckRollout},
@@ -46,7 +48,7 @@ func TestCluster(t *testing.T) {
 }
 
 // install installs the platform in a namespace that admits restricted pods only. It is that of a
-// release before rewards: the upgrade adds them.
+// release before rewards and event requests: the upgrade adds them.
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	w.makeNamespace(t, namespace)
@@ -56,8 +58,7 @@ func (w *world) install(t *testing.T) {
 		"install", "urr", w.chart("urr"), "-n", namespace, "--wait", "--timeout", "5m",
 		"--values", w.chart("urr", "values-development.yaml"), "--values", "testdata/values.yaml",
 		"--set", "secrets.databaseURL=" + w.databaseURL("%s"),
-		"--set", "reward.enabled=false", "--set", "gateway.rpc.calls.reward.address=none",
-	}, w.backendValues()...)
+	}, append(withAdded(false), w.backendValues()...)...)
 	w.run(t, "helm", args...)
 	took := time.Since(began)
 	t.Logf("all ready after %s", took.Round(time.Second))
@@ -92,7 +93,24 @@ func (w *world) failedMigration(t *testing.T) {
 	require.NotContains(t, w.kubectl(t, "get", "jobs", "-o", "name"), "migrate")
 }
 
-// upgrade replaces every pod and adds reward while a crowd buys, and no request fails.
+// added are the services that the upgrade adds.
+func added() []string { return []string{platform.Reward, platform.Ingest, platform.Worker} }
+
+// withAdded are the values that install them, or leave them out.
+func withAdded(installed bool) []string {
+	address := "none"
+	if installed {
+		address = ""
+	}
+	var args []string
+	for _, name := range added() {
+		args = append(args, "--set", fmt.Sprintf("%s.enabled=%t", name, installed), "--set", "gateway.rpc.calls."+name+".address="+address)
+	}
+	return args
+}
+
+// upgrade replaces every pod and adds reward, ingest and worker while a crowd buys, and no request
+// fails.
 func (w *world) upgrade(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)
@@ -104,9 +122,11 @@ func (w *world) upgrade(t *testing.T) {
 	}, "the crowd has come")
 	began := time.Now()
 	// As for charts of another version, whose defaults apply.
-	w.run(t, "helm", "upgrade", "urr", w.chart("urr"), "-n", namespace, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
-		"--set", "global.telemetry.logLevel=warn", "--set", "reward.enabled=true", "--set", "gateway.rpc.calls.reward.address=")
-	w.rewards = true
+	w.run(t, "helm", append([]string{
+		"upgrade", "urr", w.chart("urr"), "-n", namespace, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
+		"--set", "global.telemetry.logLevel=warn",
+	}, withAdded(true)...)...)
+	w.added = true
 	w.rolledOut(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
 	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
@@ -184,8 +204,8 @@ func (w *world) pods(t *testing.T) map[string]bool {
 		pods[name] = true
 	}
 	services := len(platform.Services()) - 1 // the sandbox is none
-	if !w.rewards {
-		services--
+	if !w.added {
+		services -= len(added())
 	}
 	require.Len(t, pods, 2*services, "two of each service")
 	return pods

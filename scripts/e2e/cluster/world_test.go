@@ -37,7 +37,7 @@ type world struct {
 	backends *backends.Set
 	links    map[int]*toxiproxy.Proxy // from pods to backends, by base port
 	helmDir  string
-	rewards  bool // reward is installed
+	added    bool // the services that the upgrade adds are installed
 }
 
 func newWorld(t *testing.T) *world {
@@ -101,6 +101,7 @@ func (w *world) backendValues() []string {
 		"--set", "global.kafka.brokers={" + w.outside(platform.KafkaOutsidePort) + "}",
 		"--set", "global.redis.addresses={" + w.outside(platform.RedisPort) + "}",
 		"--set", "global.dynamodb.endpoint=http://" + w.outside(platform.DynamoDBPort),
+		"--set", "global.requests.endpoint=http://" + w.outside(platform.SQSPort),
 	}
 }
 

@@ -89,6 +89,18 @@ func TestOperatorsOfPromotions(t *testing.T) {
 	redrive, _ := w.worker.of("RedriveRequests")[0].msg.(*workerv1.RedriveRequestsRequest)
 	require.Equal(t, []string{requestID}, redrive.GetIds())
 	require.Equal(t, "operator", w.worker.of("RedriveRequests")[0].caller.GetUserId())
+
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/admin/dlq/requests", "", admin).Code)
+	require.Len(t, w.worker.of("ListDeadLetters"), 1, "before the parameter")
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/admin/dlq/payment-events?limit=7", "", admin).Code)
+	letters, _ := w.worker.of("ListQueueDeadLetters")[0].msg.(*workerv1.ListQueueDeadLettersRequest)
+	require.Equal(t, "payment-events", letters.GetQueue())
+	require.Equal(t, int32(7), letters.GetLimit())
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/dlq/admissions/redrive", `{"ids":["0-1"]}`, admin).Code)
+	again, _ := w.worker.of("RedriveQueue")[0].msg.(*workerv1.RedriveQueueRequest)
+	require.Equal(t, "admissions", again.GetQueue())
+	require.Equal(t, []string{"0-1"}, again.GetIds())
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/dlq/admissions", "", w.session(alice)).Code)
 }
 
 // Without ingest the routes do not exist, and the reference does not list them.

@@ -27,11 +27,12 @@ const (
 )
 
 var admissionsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
-	"urr_admissions_heard_total", "Admissions read from SQS, by action (admitted, other).", "action")
+	"urr_admissions_heard_total", "Admissions read from SQS, by action (admitted, other), and those that were kept for operators (unreadable).", "action")
 
 // deadLetters begins to read admissions, and returns the queues whose dead letters operators see.
 func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dynamo.Store, producer *pkgkafka.Producer, log *slog.Logger) *deadletter.Queues {
 	count := func(action string) { admissionsTotal.WithLabelValues(action).Inc() }
+	admissionsTotal.WithLabelValues("unreadable") // start at 0, so that the first one is an increase
 	letters := kafka.NewLetters(pkgkafka.NewDeadLetters(cfg.Kafka), producer)
 	topics := deadletter.Topics(letters, store, events.Payments, events.Reservations, events.Rewards, events.Requests)
 	if cfg.Admissions == "" {

@@ -99,6 +99,7 @@ func (a *Admissions) bury(ctx context.Context, m asyncevent.Delivery, adm admiss
 		}
 		l.Body = string(body)
 	}
+	a.count("unreadable")
 	a.log.WarnContext(ctx, "admission not read", "message_id", m.ID, "error", cause)
 	return a.store.BuryAdmission(ctx, l)
 }

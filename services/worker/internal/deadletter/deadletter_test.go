@@ -90,7 +90,7 @@ func TestAdmissions(t *testing.T) {
 	a.send(`"secret-token`, "3")
 	a.send(`{"action":"admitted","eventId":"ev","entryToken":"secret-token"}`, "4")
 	take(t, a.live, a.Handle)
-	require.Equal(t, map[string]int{"admitted": 1, "other": 1}, a.counted)
+	require.Equal(t, map[string]int{"admitted": 1, "other": 1, "unreadable": 2}, a.counted)
 	require.Contains(t, a.log.String(), "event_id=ev user_id=ann")
 	require.NoError(t, a.dead.Forward(t.Context(), asyncevent.Delivery{
 		Body: `{"action":"admitted","eventId":"ev","userId":"eve","entryToken":"secret-token"}`,
@@ -118,7 +118,7 @@ func TestAdmissions(t *testing.T) {
 	require.Equal(t, []string{all[0].ID}, done.Redriven)
 	require.Len(t, done.Refused, 2, "unreadable")
 	take(t, a.live, a.Handle)
-	require.Equal(t, map[string]int{"admitted": 2, "other": 1}, a.counted)
+	require.Equal(t, map[string]int{"admitted": 2, "other": 1, "unreadable": 3}, a.counted)
 	done, err = queues.Redrive(t.Context(), "admissions", []string{all[0].ID, "1-unknown"})
 	require.NoError(t, err)
 	require.Equal(t, deadletter.Result{Refused: []string{all[0].ID, "1-unknown"}}, done)

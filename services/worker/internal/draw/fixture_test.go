@@ -3,9 +3,7 @@ package draw_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,14 +15,13 @@ import (
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/clocktest"
-	"urr.guru/pkg/config"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/fairdraw/beacontest"
-	"urr.guru/pkg/ids"
 	"urr.guru/services/worker/internal/draw"
+	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/dynamo"
 )
 
@@ -32,17 +29,11 @@ import (
 var cutoff = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
 
 const (
-	after = 30 * time.Second
-	// round is when the beacon's round of the tests' lotteries is published, after the cutoff.
-	round     = 10 * time.Minute
-	announced = 30 * time.Minute
-	winners   = 3
+	after     = 30 * time.Second
+	round     = drawtest.Round
+	announced = drawtest.Announced
+	winners   = drawtest.Winners
 )
-
-// sharedBeacon is the beacon of all tests: its keys take as long as a whole draw.
-var sharedBeacon = sync.OnceValues(func() (*beacontest.Beacon, error) {
-	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{})
-})
 
 // source publishes rounds by the test's clock.
 type source struct {
@@ -76,10 +67,7 @@ func (f *figures) Draws(now draw.Figures) {
 	f.last = now
 }
 
-func keyConfig(fill byte) fairdraw.KeyConfig {
-	secret := config.Secret(fmt.Sprintf("s-%d:%s", fill, slices.Repeat([]byte{'a' + fill}, 32)))
-	return fairdraw.KeyConfig{DrawSecret: secret, DrawSigningKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
-}
+func keyConfig(n byte) fairdraw.KeyConfig { return drawtest.KeyConfig(n) }
 
 // world is a table with a lottery.
 type world struct {
@@ -97,8 +85,8 @@ type world struct {
 // newWorld opens a lottery; change may alter its terms.
 func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	t.Helper()
-	w := &world{clock: clocktest.New(cutoff.Add(-time.Minute)), event: ids.NewV7().String(), figures: &figures{}}
-	b, err := sharedBeacon()
+	w := &world{clock: clocktest.New(cutoff.Add(-time.Minute)), figures: &figures{}}
+	b, err := drawtest.Beacon()
 	require.NoError(t, err)
 	w.source = &source{Beacon: b, clock: w.clock}
 	w.keys, err = fairdraw.NewKeyring(keyConfig(1))
@@ -106,30 +94,7 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, asyncevent.Table(w.tables)))
 	w.store = w.open(dynamotest.Hook{})
-
-	nonce := fairdraw.Nonce{1, 2, 3}
-	keys := w.keys.Keys()
-	seed, ok := fairdraw.Seed(keys.Seeds, keys.Seeds.Current(), w.event, nonce)
-	require.True(t, ok)
-	c := fairdraw.Commitment{
-		Algorithm: fairdraw.AlgorithmDraw, EventID: w.event, Winners: winners, CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(announced).UnixMilli(),
-		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())), SeedHash: fairdraw.SeedHash(seed), SeedKID: keys.Seeds.Current(),
-		Beacon: &fairdraw.Beacon{Chain: b.Chain(), DelaySeconds: int64(round / time.Second)},
-	}
-	if change != nil {
-		change(&c)
-	}
-	text, _, err := c.Seal()
-	require.NoError(t, err)
-	p := asyncevent.Promotion{
-		EventID: w.event, EventType: asyncevent.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
-		ClosesAt: c.CutoffAt, LotteryCutoffAt: c.CutoffAt, AnnouncedAt: c.AnnouncedAt, Shards: 1,
-		Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String(),
-	}
-	tx := w.store.Begin()
-	tx.Put(0, p.Item(), asyncevent.Absent())
-	tx.Put(0, asyncevent.OpenDrawItem(w.event), asyncevent.Absent())
-	require.NoError(t, tx.Commit(t.Context()))
+	w.event = drawtest.Open(t, w.store, cutoff, change)
 	return w
 }
 
@@ -143,21 +108,12 @@ func (w *world) drawer(store draw.Store) *draw.Drawer {
 
 func (w *world) lottery(t *testing.T) draw.Lottery {
 	t.Helper()
-	l, found, err := w.store.Lottery(t.Context(), w.event)
-	require.NoError(t, err)
-	require.True(t, found)
-	return l
+	return drawtest.Read(t, w.store, w.event)
 }
 
-// received stores a request that is not settled.
 func (w *world) received(t *testing.T) asyncevent.Request {
 	t.Helper()
-	p := w.lottery(t).Promotion
-	r := asyncevent.NewRequest(&p, ids.NewV7().String(), "u"+uuid.NewString(), cutoff.UnixMilli()-1)
-	tx := w.store.Begin()
-	tx.Create(0, r.Created())
-	require.NoError(t, tx.Commit(t.Context()))
-	return r
+	return drawtest.Receive(t, w.store, w.event)
 }
 
 func (w *world) change(t *testing.T, c asyncevent.Change) {
@@ -168,12 +124,7 @@ func (w *world) change(t *testing.T, c asyncevent.Change) {
 // enter stores entries.
 func (w *world) enter(t *testing.T, n int) {
 	t.Helper()
-	for i := range n {
-		r := w.received(t)
-		c := r.Entered(w.store.Millis(), fmt.Sprint(i))
-		w.change(t, c)
-		w.entries = append(w.entries, c.After)
-	}
+	w.entries = append(w.entries, drawtest.Enter(t, w.store, w.event, n)...)
 }
 
 // pass moves the clock to a time after the cutoff and brings the draw forward; it returns its phase.
@@ -185,45 +136,9 @@ func (w *world) pass(t *testing.T, sinceCutoff time.Duration) asyncevent.DrawPha
 	return w.lottery(t).Draw.Phase
 }
 
-// verify checks what is public now as anybody can.
 func (w *world) verify(t *testing.T) *fairdraw.Report {
 	t.Helper()
-	l := w.lottery(t)
-	d, err := l.Draw.Document(&l.Promotion)
-	require.NoError(t, err)
-	var entries fairdraw.Entries
-	if l.Draw.Public() {
-		d.Excluded, err = w.store.Exclusions(t.Context(), w.event)
-		require.NoError(t, err)
-		entries = w.entryFile(t)
-	}
-	if l.Draw.Announced() {
-		for _, id := range w.winners(t) {
-			d.Winners = append(d.Winners, id.String())
-		}
-	}
-	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{})
-	require.NoError(t, err)
-	return report
-}
-
-func (w *world) entryFile(t *testing.T) fairdraw.Entries {
-	t.Helper()
-	var all []uuid.UUID
-	for _, group := range asyncevent.LotteryGroups() {
-		page, next, err := w.store.Entries(t.Context(), w.event, group, "")
-		require.NoError(t, err)
-		require.Empty(t, next)
-		for i := range page.Len() {
-			all = append(all, page.At(i))
-		}
-	}
-	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	var out fairdraw.Entries
-	for _, id := range all {
-		out = append(out, id[:]...)
-	}
-	return out
+	return drawtest.Verify(t, w.store, w.event)
 }
 
 func (w *world) winners(t *testing.T) []uuid.UUID {

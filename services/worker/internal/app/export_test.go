@@ -1,0 +1,4 @@
+package app
+
+// RunBy is Run by another clock.
+var RunBy = run

@@ -1,0 +1,157 @@
+// Package drawtest opens lotteries in a table, and verifies their draws as anybody can.
+package drawtest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/worker/internal/draw"
+	"urr.guru/services/worker/internal/dynamo"
+)
+
+// Times of the lotteries, after their cutoff.
+const (
+	Round     = 10 * time.Minute // of the beacon
+	Announced = 30 * time.Minute
+)
+
+// Winners is the number of places of the lotteries.
+const Winners = 3
+
+// Beacon is that of all lotteries: its keys take as long as a whole draw. It publishes by the real
+// clock; its rounds can be computed at any time.
+var Beacon = sync.OnceValues(func() (*beacontest.Beacon, error) { return NewBeacon(time.Now) })
+
+// NewBeacon makes the same beacon with another clock.
+func NewBeacon(now func() time.Time) (*beacontest.Beacon, error) {
+	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{Now: now})
+}
+
+// KeyConfig is the n-th set of an operator's secrets of seeds; the signing key is the same in all.
+func KeyConfig(n byte) fairdraw.KeyConfig {
+	secret := config.Secret(fmt.Sprintf("s-%d:%s", n, slices.Repeat([]byte{'a' + n}, 32)))
+	return fairdraw.KeyConfig{DrawSecret: secret, DrawSigningKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
+}
+
+// Open opens a lottery with a cutoff, under the first set of keys, and returns its id. change may alter
+// its terms.
+func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fairdraw.Commitment)) (event string) {
+	t.Helper()
+	event = ids.NewV7().String()
+	b, err := Beacon()
+	require.NoError(t, err)
+	keys, err := KeyConfig(1).Keys()
+	require.NoError(t, err)
+	nonce := fairdraw.Nonce{1, 2, 3}
+	seed, ok := fairdraw.Seed(keys.Seeds, keys.Seeds.Current(), event, nonce)
+	require.True(t, ok)
+	c := fairdraw.Commitment{
+		Algorithm: fairdraw.AlgorithmDraw, EventID: event, Winners: Winners, CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(Announced).UnixMilli(),
+		SigningKey: fairdraw.Hash(keys.Signing.Public(keys.Signing.Current())), SeedHash: fairdraw.SeedHash(seed), SeedKID: keys.Seeds.Current(),
+		Beacon: &fairdraw.Beacon{Chain: b.Chain(), DelaySeconds: int64(Round / time.Second)},
+	}
+	if change != nil {
+		change(&c)
+	}
+	text, _, err := c.Seal()
+	require.NoError(t, err)
+	p := asyncevent.Promotion{
+		EventID: event, EventType: asyncevent.Lottery, CapacityTotal: int64(c.Winners), OpensAt: cutoff.Add(-time.Hour).UnixMilli(),
+		ClosesAt: c.CutoffAt, LotteryCutoffAt: c.CutoffAt, AnnouncedAt: c.AnnouncedAt, Shards: 1,
+		Commitment: string(text), SeedNonce: fairdraw.Hash(nonce).String(),
+	}
+	tx := store.Begin()
+	tx.Put(0, p.Item(), asyncevent.Absent())
+	tx.Put(0, asyncevent.OpenDrawItem(event), asyncevent.Absent())
+	require.NoError(t, tx.Commit(t.Context()))
+	return event
+}
+
+// Read reads a lottery.
+func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
+	t.Helper()
+	l, found, err := store.Lottery(t.Context(), event)
+	require.NoError(t, err)
+	require.True(t, found)
+	return l
+}
+
+// Receive stores a request that was accepted just before the cutoff and is not settled.
+func Receive(t *testing.T, store *dynamo.Store, event string) asyncevent.Request {
+	t.Helper()
+	p := Read(t, store, event).Promotion
+	r := asyncevent.NewRequest(&p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
+	tx := store.Begin()
+	tx.Create(0, r.Created())
+	require.NoError(t, tx.Commit(t.Context()))
+	return r
+}
+
+// Enter stores entries and returns their requests.
+func Enter(t *testing.T, store *dynamo.Store, event string, n int) []asyncevent.Request {
+	t.Helper()
+	var out []asyncevent.Request
+	for i := range n {
+		r := Receive(t, store, event)
+		c := r.Entered(store.Millis(), fmt.Sprint(i))
+		require.NoError(t, store.Change(t.Context(), c))
+		out = append(out, c.After)
+	}
+	return out
+}
+
+// Verify checks what is public of a draw now.
+func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Report {
+	t.Helper()
+	l := Read(t, store, event)
+	d, err := l.Draw.Document(&l.Promotion)
+	require.NoError(t, err)
+	var entries fairdraw.Entries
+	if l.Draw.Public() {
+		d.Excluded, err = store.Exclusions(t.Context(), event)
+		require.NoError(t, err)
+		entries = entryFile(t, store, event)
+	}
+	if l.Draw.Announced() {
+		winners, err := store.Winners(t.Context(), l.Draw)
+		require.NoError(t, err)
+		for _, id := range winners {
+			d.Winners = append(d.Winners, id.String())
+		}
+	}
+	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw})
+	require.NoError(t, err)
+	return report
+}
+
+// entryFile is the published file of the entries, made in another way than the draw does.
+func entryFile(t *testing.T, store *dynamo.Store, event string) fairdraw.Entries {
+	t.Helper()
+	var all []uuid.UUID
+	for _, group := range asyncevent.LotteryGroups() {
+		page, next, err := store.Entries(t.Context(), event, group, "")
+		require.NoError(t, err)
+		require.Empty(t, next)
+		for i := range page.Len() {
+			all = append(all, page.At(i))
+		}
+	}
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	var out fairdraw.Entries
+	for _, id := range all {
+		out = append(out, id[:]...)
+	}
+	return out
+}
