@@ -56,6 +56,7 @@ type badValue struct {
 
 const (
 	edgeAlone = "the gateway answers by itself"
+	noLobby   = "no event of the test has had a lobby"
 	anyEvent  = "where nothing has happened all counts are 0"
 	absentID  = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
 	// A draw of the world's campaign; its members may draw twice.
@@ -151,14 +152,18 @@ var inputRows = map[string]inputRow{
 	},
 
 	// Waiting rooms
-	"POST /vwr-api/vwr/assign/{eventId}":           {none: "the gateway knows which rooms are active"},
-	"GET /vwr-api/vwr/check/{eventId}/{requestId}": {busy: true, unknown: noPosition, stranger: noPosition},
-	"GET /vwr-api/vwr/status/{eventId}":            {none: edgeAlone},
-	"GET /vwr-api/vwr/serving/{eventId}":           {none: edgeAlone},
-	"POST /api/v1/queue/check/{eventId}":           {body: text(`{}`), unknown: noEvent},
-	"GET /api/v1/queue/status/{eventId}":           {none: "in a line that queue does not know one has no place, whether or not the event exists"},
-	"POST /api/v1/queue/heartbeat/{eventId}":       {body: text(`{}`), unknown: noEvent},
-	"POST /api/v1/queue/leave/{eventId}":           {body: text(`{}`), unknown: noEvent},
+	"POST /vwr-api/vwr/assign/{eventId}":                   {none: "the gateway knows which rooms are active"},
+	"GET /vwr-api/vwr/check/{eventId}/{requestId}":         {busy: true, unknown: noPosition, stranger: noPosition},
+	"POST /vwr-api/vwr/lobby/{eventId}":                    {none: "the gateway knows which rooms have a lobby"},
+	"GET /vwr-api/vwr/shuffle/{eventId}":                   {none: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/entries":           {none: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/proof/{requestId}": {none: noLobby},
+	"GET /vwr-api/vwr/status/{eventId}":                    {none: edgeAlone},
+	"GET /vwr-api/vwr/serving/{eventId}":                   {none: edgeAlone},
+	"POST /api/v1/queue/check/{eventId}":                   {body: text(`{}`), unknown: noEvent},
+	"GET /api/v1/queue/status/{eventId}":                   {none: "in a line that queue does not know one has no place, whether or not the event exists"},
+	"POST /api/v1/queue/heartbeat/{eventId}":               {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/queue/leave/{eventId}":                   {body: text(`{}`), unknown: noEvent},
 
 	// Rewards
 	"GET /api/v1/rewards/{eventId}":             {campaign: true, unknown: noCampaign},

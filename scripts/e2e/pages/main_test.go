@@ -80,6 +80,8 @@ func TestPages(t *testing.T) {
 	t.Run("GeneralAdmission", testGeneralAdmission)
 	t.Run("BestSeats", testBestSeats)
 	t.Run("RoomKeepsThePosition", testRoomKeepsThePosition)
+	t.Run("Lobby", testLobby)
+	t.Run("DrawnPlace", testDrawnPlace)
 	t.Run("RoomSurvivesFailures", testRoomSurvivesFailures)
 	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)

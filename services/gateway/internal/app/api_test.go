@@ -244,6 +244,9 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 		if r.ID == "vwr.assign" || r.ID == "vwr.check" {
 			rec = w.do(r.Method, target(r, busy), "", validCredentials(w, r))
 		}
+		if r.ID == "vwr.lobby" {
+			rec = w.do(r.Method, target(r, lobbied), "{}", validCredentials(w, r))
+		}
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, rec.Code, "%s: %s", r, rec.Body)
 		require.NoError(t, wire.Unmarshal(rec.Body.Bytes(), r.Answer.ProtoReflect().New().Interface()), "%s: %s", r, rec.Body)
 		read++

@@ -93,7 +93,10 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		t: t, clock: clocktest.New(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		ingest: &fakeIngest{}, worker: &fakeWorker{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
-			Snapshot: true, Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50}},
+			Snapshot: true, Counters: []*vwrv1.Counter{
+				{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
+				{EventId: lobbied, Active: true, Round: round, Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
+			},
 		}},
 		queue:    &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
 		ticket:   &fakeTicket{},

@@ -139,6 +139,12 @@ func (g *Gateway) endpoints(cfg *Config, cookies identity.Cookies, log *slog.Log
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		webhooks: &handlers.Webhooks{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 	}
+	if vwr != nil {
+		if e.shuffles, err = handlers.NewShuffles(vwr); err != nil {
+			return nil, err
+		}
+		g.closers = append(g.closers, e.shuffles.Close)
+	}
 	if s.Reward != nil {
 		e.rewards = &handlers.Rewards{Service: rewardv1.NewRewardServiceClient(s.Reward)}
 	}

@@ -131,6 +131,7 @@ var inputs = map[string]input{
 	}},
 	"auth.logout":     {},
 	"vwr.assign":      {},
+	"vwr.lobby":       {},
 	"queue.check":     {},
 	"queue.heartbeat": {},
 	"queue.leave":     {},

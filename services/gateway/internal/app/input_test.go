@@ -104,6 +104,9 @@ func TestGoodInput(t *testing.T) {
 			if r.ID == "vwr.assign" {
 				rec = w.do(r.Method, target(r, busy), `{"userId":"anon-1"}`, c)
 			}
+			if r.ID == "vwr.lobby" {
+				rec = w.do(r.Method, target(r, lobbied), body, c)
+			}
 			require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
 		}
 	}

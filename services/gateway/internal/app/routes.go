@@ -27,6 +27,7 @@ type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
 	rooms      *handlers.Rooms
+	shuffles   *handlers.Shuffles // nil: there is no tier 1
 	line       *handlers.Line
 	seats      *handlers.Seats
 	webhooks   *handlers.Webhooks
@@ -43,7 +44,7 @@ type endpoints struct {
 // bitmap, webhooks, pages. All others come from the HTTP rules of the services, completed by
 // passThroughDetails.
 func (e *endpoints) routes() []*edge.Route {
-	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.pageRoutes())
+	return slices.Concat(e.authRoutes(), e.roomRoutes(), e.lobbyRoutes(), e.queueRoutes(), e.seatRoutes(), e.rewardRoutes(), e.promotionRoutes(), e.pageRoutes())
 }
 
 func (e *endpoints) authRoutes() []*edge.Route {

@@ -27,6 +27,7 @@ type Rooms struct {
 	cookies identity.Cookies
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
 	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
+	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
 // NewRooms makes the handlers of tier 1. Without a client (nil) there is no tier 1, and no room is
@@ -42,15 +43,26 @@ func NewRooms(state *roomstate.Rooms, tokens *identity.Verifier, cookies identit
 	h.check = batch.NewItems(batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
 		return &vwrv1.CheckRequest{Items: items}
 	}, (*vwrv1.CheckResult).GetChecked))
+	h.join = perEvent(assignTimeout, batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
+		return &vwrv1.JoinRequest{Items: items}
+	}, (*vwrv1.JoinResult).GetJoined))
 	return h
 }
 
-// Assign gives the visitor a position. For an event without a room it responds without calling vwr,
-// unless the stream from vwr is broken.
+// Assign gives the visitor a position. For an event without a room, and before the start of a room
+// with a lobby, it responds without calling vwr, unless the stream from vwr is broken.
 func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	if h.assign == nil || h.state.Connected() && !h.state.Get(event).Active {
+	if h.assign == nil {
 		return errs.ErrVWRInactive
+	}
+	if s := h.state.Get(event); h.state.Connected() {
+		switch {
+		case !s.Active:
+			return errs.ErrVWRInactive
+		case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
+			return notYet(&s.Lobby)
+		}
 	}
 	a, err := h.assign.Do(r.Context(), event, &vwrv1.AssignItem{Caller: q.Caller(), EventId: event})
 	if err != nil {
@@ -59,14 +71,14 @@ func (h *Rooms) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) 
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// Check says whether the position is served. Waiting visitors with a signed ticket are answered
-// from memory, all others by vwr. The sale status is added here.
+// Check says whether the position is served. Waiting visitors with a signed ticket, and those in a
+// lobby, are answered from memory, all others by vwr. The sale status is added here.
 func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
 	}
 	event, request := q.Param("event_id"), q.Param("request_id")
-	t, ticket, ok := h.tokens.Ticket(q.Header, event, q.Anon)
+	t, ticket, ok := h.tokens.Ticket(q.Header, event, q.Anon, q.User())
 	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
 		ok = false
 	}
@@ -75,6 +87,9 @@ func (h *Rooms) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) e
 		switch {
 		case t.Round < s.Started:
 			return errs.ErrVWRRequestUnknown // a position of an ended round is void
+		case t.Round == s.Started && s.Active && t.Position == 0 && s.Lobby.Pending():
+			writeJSON(w, http.StatusOK, noStore, appendInLobby(make([]byte, 0, 192), s, h.cookies.Now()))
+			return nil
 		case t.Round == s.Started && s.Active && t.Position > s.Serving:
 			writeJSON(w, http.StatusOK, noStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
 			return nil
@@ -143,5 +158,5 @@ func (h *Rooms) Close(ctx context.Context) error {
 	if h.assign == nil {
 		return nil
 	}
-	return closeAll(ctx, h.assign, h.check)
+	return closeAll(ctx, h.assign, h.check, h.join)
 }

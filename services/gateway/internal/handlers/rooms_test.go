@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,28 @@ func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 		require.NoError(t, wire.Unmarshal(got, m))
 		require.Empty(t, cmp.Diff(&vwrv1.Checked{
 			Position: 1<<40 + 1000, ServingCounter: 1 << 40, Ahead: 1000, EstimatedWait: 334, NextPoll: m.GetNextPoll(), SaleStatus: sale,
+		}, m, protocmp.Transform()))
+		want, err := wire.Marshal(m)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
+}
+
+// The same for an entry of a lobby.
+func TestLobbyResponseMatchesTheMessage(t *testing.T) {
+	t.Parallel()
+	rooms := roomstate.New()
+	now := time.UnixMilli(1_800_000_000_000)
+	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Lobby: &vwrv1.Lobby{StartsAt: now.Add(time.Hour).UnixMilli()}})
+	for _, sale := range []*string{nil, new("SCHEDULED")} {
+		if sale != nil {
+			rooms.SetSaleStatuses(map[string]string{"e": *sale})
+		}
+		got := appendInLobby(nil, rooms.Get("e"), now)
+		m := &vwrv1.Checked{}
+		require.NoError(t, wire.Unmarshal(got, m))
+		require.Empty(t, cmp.Diff(&vwrv1.Checked{
+			NextPoll: m.GetNextPoll(), SaleStatus: sale, Phase: new("LOBBY"), OpensAt: new(now.Add(time.Hour).UnixMilli()),
 		}, m, protocmp.Transform()))
 		want, err := wire.Marshal(m)
 		require.NoError(t, err)

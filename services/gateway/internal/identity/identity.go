@@ -145,13 +145,18 @@ func (v *Verifier) NewAnon() (id, value string) {
 	return a.String(), a.Seal(v.keys.Load().anon)
 }
 
-// Ticket opens the tier-1 ticket of the request; ok is false without one of this event and visitor.
-func (v *Verifier) Ticket(h http.Header, event, visitor string) (claims.VwrTicket, string, bool) {
+// Ticket opens the tier-1 ticket of the request; ok is false without one of this event that belongs
+// to the visitor (anon) or, after a lobby, to the user.
+func (v *Verifier) Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
 	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
 		return claims.VwrTicket{}, "", false
 	}
-	t, err := claims.OpenVwrTicket(v.keys.Load().ticket, event, visitor, raw)
+	keys := v.keys.Load().ticket
+	t, err := claims.OpenVwrTicket(keys, event, anon, raw)
+	if err != nil && user != "" {
+		t, err = claims.OpenVwrTicket(keys, event, claims.UserPrefix+user, raw)
+	}
 	if err != nil {
 		countRefusal(kindTicket, reasonInvalid)
 	}

@@ -25,6 +25,8 @@ type State struct {
 	// Rate is measured and Configured is set by operators, both in positions per second. Rate is 0
 	// until there is a measurement.
 	Rate, Configured float64
+	// Lobby is that of the round.
+	Lobby Lobby
 	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
 	// from vwr.
 	Sale string
@@ -38,6 +40,29 @@ type State struct {
 
 	reported bool // whether vwr has reported this room
 }
+
+// Lobby is the schedule of the lobby of a round, and how far it has come. Times are epoch
+// milliseconds. The zero value is that of a round without one.
+type Lobby struct {
+	OpensAt, ClosesAt, StartsAt int64
+	// Sized: later arrivals get positions, behind the entries of the lobby.
+	Sized bool
+	// Shuffled: each entry has its position.
+	Shuffled bool
+}
+
+// NewLobby converts the report of vwr; nil is a round without a lobby.
+func NewLobby(l *vwrv1.Lobby) Lobby {
+	return Lobby{
+		OpensAt: l.GetOpensAt(), ClosesAt: l.GetClosesAt(), StartsAt: l.GetStartsAt(), Sized: l.GetSized(), Shuffled: l.GetShuffled(),
+	}
+}
+
+// Pending reports whether the entries of the lobby have no positions yet.
+func (l *Lobby) Pending() bool { return l.StartsAt != 0 && !l.Shuffled }
+
+// Assigns reports whether visitors get positions at a time in epoch milliseconds.
+func (l *Lobby) Assigns(now int64) bool { return l.StartsAt == 0 || l.Sized && now >= l.StartsAt }
 
 // noRoom is the state of every event without a waiting room.
 var noRoom = newState(State{})
@@ -82,10 +107,14 @@ func merge(old *State, next State) *State {
 	case next.Started == old.Started && old.reported:
 		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
 		next.Active = next.Active && old.Active
+		next.Lobby.Sized, next.Lobby.Shuffled = next.Lobby.Sized || old.Lobby.Sized, next.Lobby.Shuffled || old.Lobby.Shuffled
+		if next.Lobby.StartsAt == 0 { // a replica of the previous release reports no lobby
+			next.Lobby = old.Lobby
+		}
 	}
 	next.Sale, next.reported = old.Sale, true
 	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
-		next.Rate == old.Rate && next.Configured == old.Configured {
+		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby {
 		return old
 	}
 	return newState(next)
@@ -191,7 +220,7 @@ func (r *Rooms) apply(counters []*vwrv1.Counter) {
 		c := counters[i]
 		e.state.Store(merge(e.state.Load(), State{
 			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
-			Rate: c.GetRate(), Configured: c.GetConfiguredRate(),
+			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()),
 		}))
 	}
 }

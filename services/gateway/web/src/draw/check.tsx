@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { call, send } from "../lib/api";
 import { isoTime } from "../lib/drawn";
+import { algorithm, drawPath, ofLobby } from "../lib/drawsource";
 import {
   type DrawDocument,
   type InclusionProof,
@@ -22,14 +23,12 @@ import { Failure } from "../lib/ui";
 const t = strings("draw");
 const texts: Partial<Record<string, string>> = t;
 
-const algorithm = "urr/draw/1";
-
 // A million entries are 16 MB.
 const downloadSeconds = 300;
 
 async function readEntries(draw: DrawDocument): Promise<Uint8Array> {
   if (!draw.statement) return new Uint8Array();
-  const answer = await send("GET", `/draws/${encodeURIComponent(draw.eventId)}/entries`, {
+  const answer = await send("GET", `${drawPath(draw.eventId)}/entries`, {
     headers: { Accept: "application/octet-stream" },
     seconds: downloadSeconds,
   });
@@ -40,9 +39,9 @@ async function readEntries(draw: DrawDocument): Promise<Uint8Array> {
 /** The proof that a request takes part; undefined when it does not. */
 async function readProof(draw: DrawDocument, requestId: string): Promise<InclusionProof | undefined> {
   try {
-    return await call<InclusionProof>("GET", `/draws/${encodeURIComponent(draw.eventId)}/proof/${requestId}`);
+    return await call<InclusionProof>("GET", `${drawPath(draw.eventId)}/proof/${requestId}`);
   } catch (failure) {
-    if (failure instanceof Problem && failure.code === "REQUEST_NOT_FOUND") return undefined;
+    if (failure instanceof Problem && (failure.code === "REQUEST_NOT_FOUND" || failure.code === "LOBBY_NOT_FOUND")) return undefined;
     throw failure;
   }
 }
@@ -88,7 +87,7 @@ export function Check(props: CheckProps) {
   return (
     <section class="card" aria-labelledby="check">
       <h2 id="check">{t.check}</h2>
-      <p>{t.checkHelp}</p>
+      <p>{ofLobby ? t.checkLobby : t.checkHelp}</p>
       <p>{receipts.length > 0 ? fill(t.ownReceipts, { n: receipts.length }) : t.noReceipts}</p>
       <details>
         <summary>{t.otherReceipt}</summary>
@@ -151,7 +150,7 @@ function Checked({ report }: { report: Report }) {
       <li>{t.okTerms}</li>
       {statement && <li>{fill(t.okList, { n: formatNumber(statement.count) })}</li>}
       {valueKnown && terms.beacon && <li>{t.okBeacon}</li>}
-      {complete && <li>{fill(t.okWinners, { n: formatNumber(winners) })}</li>}
+      {complete && <li>{ofLobby ? t.okOrder : fill(t.okWinners, { n: formatNumber(winners) })}</li>}
       {statement && rootSeenAt > 0 && <li>{fill(t.okTime, { time: formatTime(isoTime(rootSeenAt)) })}</li>}
     </ul>
   );
@@ -181,7 +180,7 @@ const outcomes: Record<Outcome, string> = {
   ENTERED: t.outEntered,
   WON: t.outWon,
   LOST: t.outLost,
-  PLACED: t.outEntered,
+  PLACED: t.outPlaced,
   EXCLUDED: t.outExcluded,
   LATE: t.outLate,
 };

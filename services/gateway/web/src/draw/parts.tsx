@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { decidingRound, isoTime, statementOf, termsOf } from "../lib/drawn";
+import { ofLobby } from "../lib/drawsource";
 import type { DrawDocument } from "../lib/fairdraw";
 import { formatNumber, formatTime } from "../lib/format";
 import { fill, strings } from "../lib/page";
@@ -38,7 +39,7 @@ function Step({ title, done, children }: { title: string; done: boolean; childre
 export function Steps({ draw }: { draw: DrawDocument }) {
   return (
     <section class="card" aria-labelledby="steps">
-      <h2 id="steps">{t.steps}</h2>
+      <h2 id="steps">{ofLobby ? t.stepsLobby : t.steps}</h2>
       <p>{t.stepsHelp}</p>
       <ol class="steps">
         <Opening draw={draw} />
@@ -56,7 +57,7 @@ function Opening({ draw }: { draw: DrawDocument }) {
     <Step title={t.terms} done>
       <p>{t.termsHelp}</p>
       <dl class="facts">
-        <Value name={t.winnersCount}>{formatNumber(terms.winners ?? 0)}</Value>
+        {!ofLobby && <Value name={t.winnersCount}>{formatNumber(terms.winners ?? 0)}</Value>}
         <Value name={t.cutoff}>{when(terms.cutoffAt)}</Value>
         <Value name={t.announced}>{when(terms.announcedAt)}</Value>
       </dl>

@@ -19,7 +19,7 @@ export interface CallOptions {
 }
 
 /**
- * Calls `path` under /api/v1 and returns its JSON response (undefined for 204). Errors are thrown
+ * Calls `path` under /api/v1, or one of the waiting room, and returns its JSON response (undefined for 204). Errors are thrown
  * as Problem.
  */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
@@ -63,7 +63,7 @@ export async function send(method: string, path: string, options: CallOptions = 
     init.body = JSON.stringify(options.body);
   }
   const sent = Date.now();
-  const answer = await request(`/api/v1${path}`, init, options.seconds);
+  const answer = await request(path.startsWith("/vwr-api/") ? path : `/api/v1${path}`, init, options.seconds);
   observeServerTime(answer, sent);
   return answer;
 }

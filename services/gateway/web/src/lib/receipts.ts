@@ -34,6 +34,11 @@ export function keepReceipt(eventId: string, requestId: string, receipt: string)
   writeStored(localStorage, receiptsKey(eventId), JSON.stringify([...known, { requestId, receipt }].slice(-maxReceipts)));
 }
 
+/** Keeps the receipt of the latest lobby of a waiting room, which replaces that of an earlier one. */
+export function keepLobbyReceipt(eventId: string, requestId: string, receipt: string): void {
+  writeStored(localStorage, receiptsKey(`${eventId}/lobby`), JSON.stringify([{ requestId, receipt }]));
+}
+
 export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocument>(copiesKey(eventId));
 
 /**
@@ -41,15 +46,15 @@ export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocu
  * A later copy never replaces an earlier one, since two that differ are proof of fraud. The time is
  * that of the browser: the server's is a claim of the operator.
  */
-export function keepCopy(document: DrawDocument): DrawDocument[] {
+export function keepCopy(document: DrawDocument, name = document.eventId): DrawDocument[] {
   const { commitment, commitmentHash, eventId, phase, statement } = document;
-  const known = readCopies(eventId);
+  const known = readCopies(name);
   const seen = known.some((c) => c.commitment === commitment && c.statement?.statement === statement?.statement);
   if (seen || known.length >= maxCopies) return known;
   const copy: DrawDocument = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
   if (statement) copy.statement = statement;
   const copies = [...known, copy];
-  writeStored(localStorage, copiesKey(eventId), JSON.stringify(copies));
+  writeStored(localStorage, copiesKey(name), JSON.stringify(copies));
   return copies;
 }
 

@@ -10,6 +10,7 @@ import { setHeading } from "../lib/frame";
 import { fill, pathPart, strings } from "../lib/page";
 import { differ, keepCopy, readReceipts } from "../lib/receipts";
 import { readPromotion } from "../lib/request";
+import { copiesName, drawPath, ofLobby, receiptsName } from "../lib/drawsource";
 import { decidingRound, isoTime, termsOf } from "../lib/drawn";
 import { formatTime } from "../lib/format";
 import { serverNow } from "../lib/now";
@@ -27,14 +28,13 @@ interface State {
 }
 
 async function readState(signal: AbortSignal): Promise<State> {
-  const path = `/draws/${encodeURIComponent(eventId)}`;
-  const draw = call<DrawDocument>("GET", path, { signal });
+  const draw = call<DrawDocument>("GET", drawPath(eventId), { signal });
   const title = readPromotion(eventId, signal).then((promotion) => promotion.title, (failure: unknown) => {
     if (failure instanceof Problem) return ""; // the draw is shown without its title too
     throw failure;
   });
   const [document, name] = await Promise.all([draw, title]);
-  return { draw: document, copies: keepCopy(document), title: name };
+  return { draw: document, copies: keepCopy(document, copiesName(document)), title: name };
 }
 
 /** Seconds until the draw is read again: soon after what is due next, else seldom. */
@@ -67,7 +67,7 @@ function Copies({ copies }: { copies: DrawDocument[] }) {
 function DrawPage() {
   const loaded = useLoad(readState, untilChange);
   // Read once: pages of the same browser may add one meanwhile, but its text must not jump.
-  const [receipts] = useState(() => readReceipts(eventId));
+  const [receipts] = useState(() => readReceipts(receiptsName(eventId)));
   const title = loaded.state === "ready" ? loaded.value.title : "";
   useEffect(() => {
     if (title) setHeading(fill(t.heading, { title }));
@@ -94,7 +94,7 @@ function DrawPage() {
         <Limits draw={draw} />
       </div>
       <p>
-        <a href={`/promo/${eventId}`}>{t.toPromotion}</a>
+        <a href={ofLobby ? `/vwr/${eventId}` : `/promo/${eventId}`}>{ofLobby ? t.toRoom : t.toPromotion}</a>
       </p>
     </>
   );
@@ -105,7 +105,7 @@ function Unknown({ failure }: { failure: Problem }) {
     <>
       <Failure failure={failure} />
       <p>
-        <a href={`/promo/${eventId}`}>{t.toPromotion}</a>
+        <a href={ofLobby ? `/vwr/${eventId}` : `/promo/${eventId}`}>{ofLobby ? t.toRoom : t.toPromotion}</a>
       </p>
     </>
   );

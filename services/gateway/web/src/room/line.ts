@@ -1,20 +1,42 @@
 // The way of a visitor through tier 1: takes a number once, keeps it, and polls until it is served.
+// Before the start of a room with a lobby there are no numbers: users join, and wait for the draw.
 //
 // Most polls read the serving counter, which is the same for everybody and cached. check is
 // personal. It is called first, when the counter reaches the number, and now and then for the
 // estimate and the advised interval.
 
 import type { Clock } from "../lib/clock";
+import { observeServerTime, serverNow } from "../lib/now";
 import { poll } from "../lib/poll";
 import { Problem, problemOf, request } from "../lib/problem";
+import { keepLobbyReceipt } from "../lib/receipts";
 import { isOver } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 
 export interface Standing {
   requestId: string;
+  // 0 for an entry of the lobby whose position is not drawn yet.
   position: number;
   ticket: string;
+  // Of an entry of the lobby: the signed proof.
+  receipt?: string;
+}
+
+/** The times of a lobby, in epoch milliseconds. */
+export interface Schedule {
+  // 0 where the response does not tell.
+  lobbyOpensAt: number;
+  closesAt: number;
+  opensAt: number;
+}
+
+interface Joined {
+  requestId: string;
+  opensAt: number;
+  closesAt: number;
+  ticket: string;
+  receipt: string;
 }
 
 export interface Progress {
@@ -41,6 +63,8 @@ interface Checked {
   nextPoll: number;
   ticket?: string;
   saleStatus?: EventStatus;
+  phase?: "LOBBY";
+  opensAt?: number;
 }
 
 interface Serving {
@@ -55,6 +79,10 @@ export interface Screen {
   // A number from an earlier visit; progress follows with the first response.
   kept(position: number): void;
   progress(p: Progress): void;
+  // Before the start. The receipt is that of who has joined.
+  lobby(schedule: Schedule, receipt: string | undefined): void;
+  // The position was drawn.
+  drawn(): void;
   renewed(): void;
   offline(seconds: number, failure: Problem): void;
   refused(failure: Problem): void;
@@ -80,6 +108,8 @@ export class Room {
   private lost = 0;
   // Responses in a row that the sale is over.
   private overs = 0;
+  private schedule: Schedule | undefined;
+  private polling = new AbortController();
 
   constructor(
     private readonly eventId: string,
@@ -89,7 +119,7 @@ export class Room {
   ) {
     this.key = `urr-vwr-${eventId}`;
     this.standing = this.restore();
-    if (this.standing) screen.kept(this.standing.position);
+    if (this.standing?.position) screen.kept(this.standing.position);
   }
 
   /** Polls until the visitor is admitted, the sale is over, or the server refuses permanently. */
@@ -99,21 +129,46 @@ export class Room {
       if (retryIn === undefined) this.screen.refused(failure);
       else this.screen.offline(Math.ceil(retryIn), failure);
     };
-    return poll(this.clock, (failures) => this.pollOnce(failures), failed);
+    return poll(this.clock, (failures) => this.pollOnce(failures), failed, this.polling.signal);
+  }
+
+  /**
+   * Joins the lobby, or finds the entry of the user, and goes on with it. Returns false if the user
+   * has to sign in first; throws a Problem if there is no entry and the lobby takes none.
+   */
+  async join(): Promise<boolean> {
+    const answer = await this.call("POST", `lobby/${this.eventId}`);
+    if (answer.status === 401) return false;
+    if (!answer.ok) throw await problemOf(answer);
+    const joined = (await answer.json()) as Joined;
+    this.standing = { requestId: joined.requestId, position: 0, ticket: joined.ticket, receipt: joined.receipt };
+    this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt };
+    this.keep(this.standing);
+    keepLobbyReceipt(this.eventId, joined.requestId, joined.receipt);
+    // The loop waits for a number: another one goes on with the entry.
+    this.polling.abort();
+    this.polling = new AbortController();
+    this.last = undefined;
+    this.polls = 0;
+    void this.run();
+    return true;
   }
 
   /** Polls once, and returns the seconds until the next poll. */
   private async pollOnce(failures: number): Promise<number | undefined> {
     const standing = this.standing ?? (await this.assign());
     if (!standing) return undefined;
+    if (typeof standing === "number") return standing;
     this.standing = standing;
     // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
-    if (!this.last || personal || this.serving >= standing.position || this.serving < this.last.servingCounter) {
+    if (!this.last || personal || standing.position === 0 || this.serving >= standing.position || this.serving < this.last.servingCounter) {
       this.last = await this.check(standing);
       if (!this.last) return this.renew();
       this.lost = 0;
       if (this.last.admitted) return this.admitted();
+      if (this.last.phase === "LOBBY") return this.inLobby(standing, this.last);
+      if (standing.position === 0) this.placed(standing, this.last.position);
       this.serving = this.last.servingCounter;
       this.sale = this.last.saleStatus;
     } else {
@@ -125,6 +180,32 @@ export class Room {
     this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: this.sale });
     // The counter has reached the number: the next call returns the token.
     return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
+  }
+
+  private inLobby(standing: Standing, checked: Checked): number | undefined {
+    this.polls++;
+    if (isOver(checked.saleStatus)) return this.over(checked.saleStatus);
+    this.overs = 0;
+    const opensAt = checked.opensAt ?? 0;
+    this.screen.lobby({ lobbyOpensAt: 0, closesAt: 0, ...this.schedule, opensAt }, standing.receipt);
+    return Math.max(1, checked.nextPoll);
+  }
+
+  /** The position of an entry was drawn. */
+  private placed(standing: Standing, position: number): void {
+    standing.position = position;
+    this.keep(standing);
+    this.screen.drawn();
+  }
+
+  /** Waits outside the lobby for its start, looking now and then whether an operator opens the room. */
+  private outside(failure: Problem): number {
+    const times = failure.body as Partial<Record<keyof Schedule, string>>;
+    const at = (name: keyof Schedule): number => Number(times[name] ?? 0) || 0;
+    this.schedule = { lobbyOpensAt: at("lobbyOpensAt"), closesAt: at("closesAt"), opensAt: at("opensAt") };
+    this.screen.lobby(this.schedule, undefined);
+    const left = (this.schedule.opensAt - serverNow()) / 1000;
+    return Math.min(60, Math.max(2, left + 3 * Math.random()));
   }
 
   private admitted(): undefined {
@@ -153,12 +234,20 @@ export class Room {
     return Math.min(30, this.lost++ * 2);
   }
 
-  /** Takes a number; undefined when no waiting room is active, so that everybody may enter. */
-  private async assign(): Promise<Standing | undefined> {
-    this.screen.taking();
+  /**
+   * Takes a number; undefined when no waiting room is active, so that everybody may enter, and the
+   * seconds until the next attempt while there are no numbers.
+   */
+  private async assign(): Promise<Standing | number | undefined> {
+    if (!this.schedule) this.screen.taking();
     const answer = await this.call("POST", `assign/${this.eventId}`);
     if (answer.status === 404) return this.admitted();
-    if (!answer.ok) throw await problemOf(answer);
+    if (!answer.ok) {
+      const failure = await problemOf(answer);
+      if (failure.code === "LOBBY_OPEN") return this.outside(failure);
+      throw failure;
+    }
+    this.schedule = undefined;
     const assigned = (await answer.json()) as Assigned;
     const standing = { requestId: assigned.requestId, position: assigned.position, ticket: assigned.ticket };
     this.keep(standing);
@@ -191,16 +280,22 @@ export class Room {
     return body.isActive ? body.servingCounter : standing.position;
   }
 
-  private call(method: string, path: string, more: Record<string, string> = {}): Promise<Response> {
+  private async call(method: string, path: string, more: Record<string, string> = {}): Promise<Response> {
     const headers = { Accept: "application/json", "Accept-Language": this.language(), ...more };
-    return request(`/vwr-api/vwr/${path}`, { method, headers });
+    const sent = Date.now();
+    const answer = await request(`/vwr-api/vwr/${path}`, { method, headers });
+    // The answer of serving may come from a cache, with the time at which it was made.
+    if (!path.startsWith("serving/")) observeServerTime(answer, sent);
+    return answer;
   }
 
   private restore(): Standing | undefined {
     try {
       const kept = JSON.parse(readStored(localStorage, this.key) || "null") as Partial<Standing> | null;
-      if (!kept?.requestId || !kept.position) return undefined;
-      return { requestId: kept.requestId, position: kept.position, ticket: kept.ticket ?? "" };
+      if (!kept?.requestId || !(kept.position || kept.receipt)) return undefined;
+      const standing: Standing = { requestId: kept.requestId, position: kept.position ?? 0, ticket: kept.ticket ?? "" };
+      if (kept.receipt) standing.receipt = kept.receipt;
+      return standing;
     } catch {
       return undefined;
     }

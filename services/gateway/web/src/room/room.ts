@@ -3,12 +3,13 @@
 import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
 import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
-import type { Problem } from "../lib/problem";
+import { Problem } from "../lib/problem";
 import { saleText } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 import { fill, waitText } from "../lib/wait";
-import { type Progress, Room, type Screen } from "./line";
+import { type Progress, Room, type Schedule, type Screen } from "./line";
+import { drawLobby, type Lobby } from "./lobby";
 
 // The script of the worker as text: this page loads no otherLanguage file.
 declare const CLOCK_SOURCE: string;
@@ -32,6 +33,7 @@ let first = 0;
 let sale: EventStatus | undefined;
 let redraw: (() => void) | undefined;
 let lastAnnounced = 0;
+let lobby: Lobby | undefined;
 
 const element = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 const number = (n: number): string => new Intl.NumberFormat(lang).format(n);
@@ -58,6 +60,7 @@ function applyLanguage(): void {
   button.lang = otherLanguage[lang].lang;
   document.title = `${text.title} · URR`;
   drawSale();
+  tick();
   redraw?.();
 }
 
@@ -85,7 +88,18 @@ const notice = (text: string): void => setText("notice", text);
 
 const drawSale = (): void => setText("sale", saleText(sale, sales[lang], true));
 
+/** Draws the lobby, every second. */
+function tick(): void {
+  if (lobby) drawLobby(lobby, texts[lang], lang);
+}
+
+function leaveLobby(): void {
+  lobby = undefined;
+  element("lobby").hidden = true;
+}
+
 function drawPosition(position: number): void {
+  leaveLobby();
   notice(texts[lang].wait);
   element("line").hidden = false;
   element("position").textContent = number(position);
@@ -109,9 +123,27 @@ function drawProgress(p: Progress, at: number): void {
   element("spoken").textContent = fill(text.status, { position: number(p.position), serving: number(p.serving), wait });
 }
 
+const drawnKey = (eventId: string): string => `urr-drawn-${eventId}`;
+
+/** Links to the verification of the draw. */
+function showDrawn(eventId: string): void {
+  element("verify").setAttribute("href", `/draws/${eventId}?of=lobby`);
+  element("drawn").hidden = false;
+}
+
 const screen = (eventId: string): Screen => ({
   taking: () => show(() => notice(texts[lang].taking)),
   kept: (position: number) => show(() => drawPosition(position)),
+  lobby(schedule: Schedule, receipt: string | undefined) {
+    lobby = { schedule, receipt };
+    element("line").hidden = true;
+    show(() => notice(""));
+    tick();
+  },
+  drawn() {
+    writeStored(sessionStorage, drawnKey(eventId), "1");
+    showDrawn(eventId);
+  },
   progress(p) {
     const way = `urr-way-vwr-${eventId}`;
     first = Math.max(Number(readStored(sessionStorage, way)), p.ahead);
@@ -123,20 +155,26 @@ const screen = (eventId: string): Screen => ({
   },
   renewed() {
     writeStored(sessionStorage, `urr-way-vwr-${eventId}`, "");
+    writeStored(sessionStorage, drawnKey(eventId), "");
+    element("drawn").hidden = true;
+    leaveLobby();
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },
   offline: (seconds: number, failure: Problem) =>
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
   refused(failure: Problem) {
+    leaveLobby();
     element("line").hidden = true;
     show(() => notice(failure.message));
   },
   admitted() {
+    leaveLobby();
     show(() => notice(texts[lang].admitted));
     location.replace(`/events/${eventId}`);
   },
   over(status: EventStatus) {
+    leaveLobby();
     element("line").hidden = true;
     sale = undefined;
     drawSale();
@@ -151,7 +189,25 @@ function start(): void {
   const eventId = /^\/vwr\/([A-Za-z0-9_-]{1,64})\/?$/.exec(location.pathname)?.[1];
   if (!eventId) return show(() => notice(texts[lang].badPath));
   const clock = new Clock(new Worker(URL.createObjectURL(new Blob([CLOCK_SOURCE], { type: "text/javascript" }))));
-  void new Room(eventId, clock, screen(eventId), () => lang).run();
+  const room = new Room(eventId, clock, screen(eventId), () => lang);
+  element("join").addEventListener("click", () => void join(room, eventId));
+  setInterval(tick, 1000);
+  if (readStored(sessionStorage, drawnKey(eventId))) showDrawn(eventId);
+  void room.run();
+}
+
+/** Joins the lobby; who is not signed in does that first, and comes back. */
+async function join(room: Room, eventId: string): Promise<void> {
+  const button = element("join") as HTMLButtonElement;
+  button.disabled = true;
+  try {
+    if (!(await room.join())) location.assign(`/login?returnTo=${encodeURIComponent(`/vwr/${eventId}`)}`);
+  } catch (failure) {
+    if (!(failure instanceof Problem)) throw failure;
+    show(() => notice(failure.message || fill(texts[lang].offline, { s: number(1) })));
+  } finally {
+    button.disabled = false;
+  }
 }
 
 start();

@@ -1,0 +1,125 @@
+package app_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/waittest"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// inLobby makes the busy event one with a lobby that starts in an hour, and returns its start.
+func (w *fixture) inLobby() time.Time {
+	starts := w.now().Add(time.Hour)
+	w.sendLobby(&vwrv1.Lobby{OpensAt: 1, ClosesAt: starts.Add(-3 * time.Minute).UnixMilli(), StartsAt: starts.UnixMilli()})
+	return starts
+}
+
+// sendLobby sends a new round with a lobby, or its progress, and waits until it is in force.
+func (w *fixture) sendLobby(l *vwrv1.Lobby) {
+	w.t.Helper()
+	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: lobbyRound, Lobby: l}}}
+	waittest.Until(w.t, func() bool {
+		got := w.gateway.Rooms.Get(busy).Lobby
+		return got.StartsAt == l.GetStartsAt() && got.Shuffled == l.GetShuffled() && got.Sized == l.GetSized()
+	}, "the lobby at the gateway")
+}
+
+const lobbyRound = round + 1
+
+// Until the shuffle, visitors outside and entries inside are answered from memory.
+func TestLobbyFromMemory(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	starts := w.inLobby()
+	rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
+	require.Equal(t, http.StatusConflict, rec.Code)
+	m := problemOf(t, rec)
+	require.Equal(t, "LOBBY_OPEN", m["code"])
+	require.Equal(t, strconv.FormatInt(starts.UnixMilli(), 10), m["opensAt"])
+	require.NotEmpty(t, m["closesAt"])
+
+	c, _ := w.visitor()
+	c = c.with("Authorization", w.session("alice")["Authorization"])
+	c = c.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
+	check := func() map[string]any {
+		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))
+	}
+	m = check()
+	require.Equal(t, "LOBBY", m["phase"])
+	require.Equal(t, false, m["admitted"])
+	require.InDelta(t, starts.UnixMilli(), m["opensAt"], 0)
+	require.InDelta(t, 30, m["nextPoll"], 3)
+
+	// After the start, before the shuffle: later arrivals get positions, entries wait.
+	w.clock.Set(starts)
+	l := &vwrv1.Lobby{OpensAt: 1, ClosesAt: 2, StartsAt: starts.UnixMilli(), Sized: true}
+	w.sendLobby(l)
+	require.Equal(t, "LOBBY", check()["phase"])
+	require.Empty(t, w.vwr.methods(), "no call of vwr so far")
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil).Code)
+
+	l.Shuffled = true
+	w.sendLobby(l)
+	require.NotContains(t, check(), "phase")
+	require.Len(t, w.vwr.of("Check"), 1, "vwr knows the position")
+	require.Equal(t, "alice", w.vwr.of("Check")[0].caller.GetUserId())
+
+	// A token of the user opens the event.
+	token := w.sign(w.tier1, claims.NewTier1(busy, claims.UserPrefix+"alice", requestID, lobbyRound, 1, w.now()))
+	alice := w.session("alice").with("Cookie", "urr-vwr-token="+token)
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", alice).Code)
+	bob := w.session("bob").with("Cookie", "urr-vwr-token="+token)
+	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", bob).Code)
+}
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	const path = "/vwr-api/vwr/lobby/busy"
+	require.Equal(t, "LOBBY_CLOSED", problemOf(t, w.do(http.MethodPost, path, "{}", w.session("alice")))["code"], "a room without a lobby")
+	w.inLobby()
+	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, path, "{}", nil).Code)
+	rec := w.do(http.MethodPost, path, "{}", w.session("alice"))
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, requestID, jsonOf(t, rec)["requestId"])
+	require.NotNil(t, cookieOf(rec, "urr-anon"), "check needs it")
+	require.Equal(t, "alice", w.vwr.of("Join")[0].caller.GetUserId())
+	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/lobby/calm", "{}", w.session("alice")))["code"])
+}
+
+// The file of entries is joined from parts, also for a range of it.
+func TestShuffle(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy", "", nil)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "ROOT", jsonOf(t, rec)["phase"])
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy", "", credentials{"If-None-Match": rec.Header().Get("Etag")})
+	require.Equal(t, http.StatusNotModified, rec.Code)
+
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/entries", "", nil)
+	require.Equal(t, lobbyEntries, rec.Body.String())
+	require.Equal(t, `"root"`, rec.Header().Get("Etag"))
+	require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/entries", "", credentials{"Range": "bytes=10-40"})
+	require.Equal(t, http.StatusPartialContent, rec.Code)
+	require.Equal(t, lobbyEntries[10:41], rec.Body.String())
+
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
+	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
+	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
+}
+
+// lobbyEntries is the file of entries of the fake vwr, which sends it in parts of 16 bytes.
+var lobbyEntries = strings.Repeat("0123456789abcdef", 4)

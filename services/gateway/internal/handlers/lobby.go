@@ -1,0 +1,191 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/tier1"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/roomstate"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// Join enters the user in the lobby of the event. Whoever repeats it, or has lost the answer, gets
+// the same entry, also after the lobby has closed.
+func (h *Rooms) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	event := q.Param("event_id")
+	if h.join == nil {
+		return errs.ErrVWRInactive
+	}
+	if s := h.state.Get(event); h.state.Connected() {
+		switch {
+		case !s.Active:
+			return errs.ErrVWRInactive
+		case s.Lobby.StartsAt == 0:
+			return errs.ErrLobbyClosed
+		}
+	}
+	j, err := h.join.Do(r.Context(), event, &vwrv1.JoinItem{Caller: q.Caller(), EventId: event})
+	if err != nil {
+		return err
+	}
+	return WriteMessage(w, http.StatusOK, j)
+}
+
+// notYet is the error of vwr for visitors who come before the start.
+func notYet(l *roomstate.Lobby) error {
+	return errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(l.OpensAt, 10)).
+		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))
+}
+
+// appendInLobby writes the response of vwr for an entry of a lobby that is not shuffled yet; a test
+// compares it with the JSON form of the message.
+func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
+	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
+	b = strconv.AppendInt(b, s.Serving, 10)
+	b = append(b, `,"ahead":0,"estimatedWait":0,"nextPoll":`...)
+	b = strconv.AppendInt(b, tier1.LobbyPoll(s.Lobby.StartsAt, now, rand.Float64()), 10)
+	b = append(b, s.SaleJSON...)
+	b = append(b, `,"phase":"LOBBY","opensAt":`...)
+	b = strconv.AppendInt(b, s.Lobby.StartsAt, 10)
+	return append(b, '}')
+}
+
+// maxShuffles bounds the documents that are kept.
+const maxShuffles = 1024
+
+// Shuffles serves what is public of the shuffles of lobbies.
+type Shuffles struct {
+	vwr    vwrv1.VwrServiceClient
+	cached *otter.Cache[string, publicEvent]
+	reads  *batch.Coalescer[eventRead, publicEvent]
+}
+
+// NewShuffles makes the handlers of shuffles.
+func NewShuffles(vwr vwrv1.VwrServiceClient) (*Shuffles, error) {
+	cached, err := otter.New(&otter.Options[string, publicEvent]{
+		MaximumSize: maxShuffles, ExpiryCalculator: otter.ExpiryWriting[string, publicEvent](drawTTL),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &Shuffles{vwr: vwr, cached: cached}
+	h.reads = newSharedRead(h.read)
+	return h, nil
+}
+
+// Document responds with the public state of a shuffle, or with 304 if the client has this version.
+func (h *Shuffles) Document(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	id := q.Param("event_id")
+	d, ok := h.cached.GetIfPresent(id)
+	if !ok {
+		var err error
+		if d, err = h.reads.Do(r.Context(), eventRead{id, q.Caller()}); err != nil {
+			return err
+		}
+	}
+	writeTagged(w, q.Header, d.etag, shared, d.body)
+	return nil
+}
+
+// read asks vwr for all requests that share a call.
+func (h *Shuffles) read(ctx context.Context, event string) (publicEvent, error) {
+	m, err := h.vwr.GetShuffle(ctx, &vwrv1.GetShuffleRequest{EventId: event})
+	if err != nil {
+		return publicEvent{}, err
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(m.GetDocument()) // never fails
+	d := publicEvent{etag: quoted(strconv.FormatUint(sum.Sum64(), 36), ""), body: m.GetDocument()}
+	h.cached.Set(event, d)
+	return d, nil
+}
+
+// Proof responds with the inclusion proof of an entry.
+func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: q.Param("event_id"), RequestId: q.Param("request_id")})
+	if err != nil {
+		return err
+	}
+	return WriteMessage(w, http.StatusOK, p)
+}
+
+// Entries responds with the file of the entries or a range of it. The file is that of the event's
+// latest lobby, so caches ask again.
+func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
+		return h.vwr.GetShuffleEntries(r.Context(), &vwrv1.GetShuffleEntriesRequest{EventId: q.Param("event_id"), Offset: offset})
+	}}
+	if err := f.fetch(0); err != nil {
+		return err
+	}
+	f.root = f.part.GetRoot()
+	w.Header().Set("Etag", quoted(f.root, ""))
+	w.Header().Set("Content-Type", bitmapType)
+	w.Header()["Cache-Control"] = shared
+	if strings.Contains(r.Header.Get("Range"), ",") { // each range would be a call; a server may ignore them
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(f, 0, f.part.GetTotal()))
+	return nil
+}
+
+// shuffleFile reads the file of the entries in the parts that vwr sends, and keeps the last part.
+type shuffleFile struct {
+	read   func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error)
+	root   string
+	offset int64
+	part   *vwrv1.GetShuffleEntriesResponse
+}
+
+// errOtherFile means that another lobby opened while the file was read.
+var errOtherFile = errors.New("the file of the entries is another one than at its beginning")
+
+func (f *shuffleFile) fetch(offset int64) error {
+	part, err := f.read(offset)
+	if err != nil {
+		return err
+	}
+	if f.root != "" && part.GetRoot() != f.root {
+		return errOtherFile
+	}
+	f.offset, f.part = offset, part
+	return nil
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		at := offset + int64(n)
+		if at >= f.part.GetTotal() {
+			return n, io.EOF
+		}
+		entries := f.part.GetEntries()
+		if at < f.offset || at >= f.offset+int64(len(entries)) {
+			if err := f.fetch(at); err != nil {
+				return n, err
+			}
+			if entries = f.part.GetEntries(); len(entries) == 0 {
+				return n, io.ErrUnexpectedEOF
+			}
+		}
+		n += copy(p[n:], entries[at-f.offset:])
+	}
+	return n, nil
+}
+
+// Close waits for the calls in flight.
+func (h *Shuffles) Close(ctx context.Context) error { return h.reads.Close(ctx) }
