@@ -27,7 +27,7 @@ var (
 	// pages are the queries of a list.
 	pages = map[string]string{
 		"limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
-		"cursor=%ff": "INVALID_UTF8", "cursor=%zz": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
+		"cursor=%ff": "INVALID_UTF8", "cursor=%zz": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 1001): "INVALID_REQUEST",
 	}
 	badEvents = []badValue{
 		{member: "eventId", value: longID, code: "INVALID_ID"},

@@ -47,10 +47,10 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.Equal(t, strconv.FormatInt(starts.UnixMilli(), 10), m["opensAt"])
 	require.NotEmpty(t, m["closesAt"])
 
-	c, _ := w.visitor()
-	c = c.with("Authorization", w.session("alice")["Authorization"])
-	c = c.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
+	visitor, _ := w.visitor()
+	visitor = visitor.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
 	check := func() map[string]any {
+		c := visitor.with("Authorization", w.session("alice")["Authorization"]) // the session ends before the lobby does
 		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))
 	}
 	m = check()

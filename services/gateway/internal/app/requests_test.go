@@ -19,6 +19,8 @@ func target(r *edge.Route, event string) string {
 			segs[i] = "none.js"
 		case s == "{allocation_id}":
 			segs[i] = "23"
+		case s == "{queue}":
+			segs[i] = "admissions"
 		case s == "{name}":
 			segs[i] = "point"
 		case strings.HasPrefix(s, "{"):
