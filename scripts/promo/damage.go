@@ -51,9 +51,7 @@ func (d *Demo) Damage(ctx context.Context, what string) error {
 	}
 	t := d.table()
 	switch what {
-	case damageOrder: // the last place goes to the next in the queue
-		err = t.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "queueSeq")
-	case damageWinner: // a winner and a loser change places
+	case damageOrder, damageWinner: // one who has a place and one who has none change places
 		err = t.exchange(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
 	case damageDuplicate: // a winner has another place
 		err = t.copy(ctx, p.Requests[won].ID)
