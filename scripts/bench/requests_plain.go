@@ -113,10 +113,10 @@ func (r *requests) drain(ctx context.Context, to *queue.Queue, f filled) (float6
 func (r *requests) receivePlainly(ctx context.Context) error {
 	for {
 		messages, err := r.plain.Receive(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			return nil // everything is settled
+		case err != nil:
 			return err
 		}
 		for _, m := range messages {

@@ -31,7 +31,7 @@ func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.Side) {
 	for name, part := range r.Parts {
 		b.ReportMetric(part, name)
 	}
-	if path := os.Getenv(ResultFile); path != "" {
+	if path := os.Getenv(ResultFile); path != "" { //nolint:forbidigo // how make bench and the benchmark know each other
 		raw, err := json.Marshal(r)
 		require.NoError(b, err)
 		require.NoError(b, os.WriteFile(path, raw, 0o600))

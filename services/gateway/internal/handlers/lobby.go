@@ -125,8 +125,9 @@ func (h *Shuffles) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request
 // Entries responds with the file of the entries or a range of it. The file is that of the event's
 // latest lobby, so caches ask again.
 func (h *Shuffles) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	ctx := r.Context()
 	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
-		return h.vwr.GetShuffleEntries(r.Context(), &vwrv1.GetShuffleEntriesRequest{EventId: q.Param("event_id"), Offset: offset})
+		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: q.Param("event_id"), Offset: offset})
 	}}
 	if err := f.fetch(0); err != nil {
 		return err

@@ -76,21 +76,30 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("closer", closer.Run)
 	a.Go("lobbies", driver.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		keys, err := next.lobbyKeys()
-		if err == nil {
-			lobbies.Rekey(keys)
-		}
-		return errors.Join(err, passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
+		return errors.Join(
+			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret), rekeyQueue(next.Queue.Key), server.Rekey(next.RPC.Accept))
 	})
-	// Readiness depends on the first read only: during a store outage polls are served from the
-	// cache, and every other replica has the same outage.
-	a.Ready("counters", func(context.Context) error {
+	a.Ready("counters", firstRead(cache))
+	return a.Run(ctx)
+}
+
+// firstRead reports whether the active events were read once. That is enough to be ready: during a
+// store outage polls are served from the cache, and every other replica has the same outage.
+func firstRead(cache *room.StateCache) func(context.Context) error {
+	return func(context.Context) error {
 		if !cache.Ready() {
 			return errors.New("the active events have not been read yet")
 		}
 		return nil
-	})
-	return a.Run(ctx)
+	}
+}
+
+func rekeyLobbies(s *lobby.Service, next *Config) error {
+	keys, err := next.lobbyKeys()
+	if err == nil {
+		s.Rekey(keys)
+	}
+	return err
 }
 
 // dialQueue connects to queue, unless it has no address. It also returns a function that replaces

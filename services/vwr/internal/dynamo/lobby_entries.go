@@ -183,17 +183,18 @@ func (s lobbyStore) Joined(ctx context.Context, k lobby.Key) (int64, error) {
 // Close implements lobby.Store. Closing a group again changes nothing.
 func (s lobbyStore) Close(ctx context.Context, k lobby.Key) error {
 	return eachGroup(k, func(g group) error {
-		err := error(room.ErrStale)
-		for try := 0; errors.Is(err, room.ErrStale) && try < maxJoinTries; try++ { // a transaction of joins was writing it
-			_, err = s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		for try := 1; ; try++ {
+			_, err := s.l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 				TableName: &s.l.positions, Key: g.key(),
 				UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
 				ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
 				ExpressionAttributeValues: item{":true": boolean(true), ":ttl": lobbyExpiry(s.l.now().UnixMilli())},
 			})
 			err = conditional(err)
+			if try == maxJoinTries || !errors.Is(err, room.ErrStale) { // a transaction of joins was writing it
+				return err
+			}
 		}
-		return err
 	})
 }
 

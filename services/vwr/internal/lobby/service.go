@@ -146,8 +146,9 @@ func (s *Service) Find(ctx context.Context, c room.Counters, user string) (room.
 	if r == nil {
 		return room.Record{}, false, room.ErrUnavailable.WithRetry(time.Second)
 	}
-	rec, found := e.record(), false
-	rec.Position, found = r.of(id)
+	rec := e.record()
+	position, found := r.of(id)
+	rec.Position = position
 	return rec, found, nil
 }
 
