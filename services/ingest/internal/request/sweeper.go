@@ -52,9 +52,9 @@ type Guarded struct {
 
 // Resender sends messages without waiting for others.
 type Resender interface {
-	// Resend sends at most ten messages and records those that the queue took. It returns an error for
-	// each that the queue did not take.
-	Resend(ctx context.Context, copies []Copy) []error
+	// Resend sends at most ten messages and records those that the queue took. refused has an error for
+	// each that the queue did not take; failure is why those that it took could not be recorded.
+	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
 	// Depth is how many messages the queue has.
 	Depth(ctx context.Context) (int64, error)
 }
@@ -192,8 +192,8 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	if err := s.store.Unguard(ctx, over); err != nil {
 		return err
 	}
-	failed, refused := s.send(ctx, copies)
-	return errors.Join(refused, s.end(ctx, append(ends, failed...)))
+	failed, failure := s.send(ctx, copies)
+	return errors.Join(failure, s.end(ctx, append(ends, failed...)))
 }
 
 // settlement returns the code by which a request can be rejected at once, since nothing is left or the
@@ -223,21 +223,25 @@ func (s *Sweeper) end(ctx context.Context, ends []asyncevent.Change) error {
 }
 
 // send sends messages. What the queue has not taken for too long fails; a message that it took all
-// the same is dropped then.
-func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, refused error) {
+// the same is dropped then. A request whose message was taken never fails here, recorded or not.
+func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, failure error) {
 	for part := range slices.Chunk(copies, sendChunk) {
-		for i, err := range s.queue.Resend(ctx, part) {
+		refused, unrecorded := s.queue.Resend(ctx, part)
+		if unrecorded != nil {
+			failure = unrecorded
+		}
+		for i, err := range refused {
 			if err == nil {
 				continue
 			}
-			refused = err
+			failure = err
 			r, now := part[i].Request, s.opts.Now().UnixMilli()
 			if r.Status == asyncevent.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
 				failed = append(failed, r.Ended(now, asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue))
 			}
 		}
 	}
-	return failed, refused
+	return failed, failure
 }
 
 // lost reports that the queue cannot have the message any more. sentAt is that of the latest message of
