@@ -1,6 +1,8 @@
 package rpc_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"urr.guru/pkg/asyncevent"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
 // markersPut are the requests whose markers a transaction writes.
@@ -46,4 +50,39 @@ func TestTakenButNotRecorded(t *testing.T) {
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, asyncevent.Queued, back.request(t, id).Status)
 	require.Len(t, w.bodies(t), 1)
+}
+
+// Applications with one Idempotency-Key at the same time all send the request; a transaction that
+// records it names it once, so that those of others in it are recorded too.
+func TestParallelRepeatsAreSentOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var twice atomic.Int64
+	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		if tx, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			seen := map[string]bool{}
+			for _, id := range markersPut(tx) {
+				if seen[id] {
+					twice.Add(1)
+				}
+				seen[id] = true
+			}
+		}
+		return nil
+	}}})
+	event := r.promotion(t)
+	const users, repeats = 5, 20
+	in := &ingestv1.ApplyRequest{}
+	for i := range users * repeats {
+		caller := &commonv1.Caller{UserId: fmt.Sprint("u", i%users), IdempotencyKey: "k"}
+		in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: caller, EventId: event})
+	}
+	out, err := r.Apply(t.Context(), in)
+	require.NoError(t, err)
+	for _, result := range out.GetResults() {
+		require.False(t, result.GetApplied().GetDuplicate())
+		require.Equal(t, asyncevent.Queued, r.request(t, result.GetApplied().GetRequestId()).Status)
+	}
+	require.Zero(t, twice.Load())
+	require.Len(t, w.bodies(t), users)
 }

@@ -62,15 +62,22 @@ func (s *Sender) Send(ctx context.Context, r asyncevent.Request) (asyncevent.Req
 }
 
 func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) ([]batch.Result[asyncevent.Request], error) {
-	copies := make([]request.Copy, len(requests))
+	var copies []request.Copy
+	index := make([]int, len(requests))
+	at := make(map[string]int, len(requests))
 	for i, r := range requests {
-		copies[i].Request = r
+		n, known := at[r.RequestID]
+		if !known { // else another call for the request: a transaction takes an item once
+			n = len(copies)
+			at[r.RequestID], copies = n, append(copies, request.Copy{Request: r})
+		}
+		index[i] = n
 	}
 	recorded, refused, failure := s.send(ctx, copies)
 	out := make([]batch.Result[asyncevent.Request], len(requests))
-	for i := range out {
-		out[i] = batch.Result[asyncevent.Request]{Value: recorded[i], Err: refused[i]}
-		if refused[i] == nil {
+	for i, n := range index {
+		out[i] = batch.Result[asyncevent.Request]{Value: recorded[n], Err: refused[n]}
+		if refused[n] == nil {
 			out[i].Err = failure
 		}
 	}
