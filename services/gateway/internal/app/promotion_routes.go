@@ -21,8 +21,8 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		Status: http.StatusAccepted, Answer: &ingestv1.Applied{}, Example: appliedExample, Summary: "Applies, once per user and promotion",
 		Description: "The request is stored, and settled later: `Location` has its status, which may have changed after `Retry-After` seconds. " +
 			"Whoever has applied already gets the same request with `duplicate: true`; with the same `Idempotency-Key` it is the same application, so " +
-			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests to the " +
-			"promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
+			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three times), " +
+			"OVERLOADED (too many requests to the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 var (
 	ErrPromotionNotFound = errs.ErrPromotionNotFound
 	ErrNotFound          = errs.ErrRequestNotFound
+	ErrWithdrawnTooOften = errs.ErrWithdrawnTooOften
 	ErrNotOpen           = errs.ErrNotOpen
 	ErrTooMany           = errs.ErrOverloaded
 )

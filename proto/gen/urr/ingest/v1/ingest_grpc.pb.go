@@ -50,8 +50,9 @@ type IngestServiceClient interface {
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. With an Idempotency-Key the same key gets the first answer again.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests
-	// of the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
+	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// IDEMPOTENCY_KEY_INVALID.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// The caller's own request to a promotion.
 	//
@@ -70,7 +71,7 @@ type IngestServiceClient interface {
 	// Errors: as GetRequest.
 	GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error)
 	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff.
+	// apply again until the cutoff, unless this was the third withdrawal.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
 	// after the cutoff, or the request has ended otherwise).
@@ -241,8 +242,9 @@ type IngestServiceServer interface {
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. With an Idempotency-Key the same key gets the first answer again.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests
-	// of the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
+	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// IDEMPOTENCY_KEY_INVALID.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// The caller's own request to a promotion.
 	//
@@ -261,7 +263,7 @@ type IngestServiceServer interface {
 	// Errors: as GetRequest.
 	GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error)
 	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff.
+	// apply again until the cutoff, unless this was the third withdrawal.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
 	// after the cutoff, or the request has ended otherwise).
