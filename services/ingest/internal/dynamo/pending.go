@@ -42,6 +42,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (request.Guarded, error) {
 	g := request.Guarded{
 		Requests: map[string]asyncevent.Request{}, Capacities: map[string]asyncevent.Capacity{}, Counters: map[string]asyncevent.EntryCounter{},
+		Voided: map[string]bool{},
 	}
 	var keys distinct
 	for _, m := range markers {
@@ -63,7 +64,7 @@ func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (reque
 	return g, s.readSettlements(ctx, &g)
 }
 
-// readSettlements reads the capacities and counters of requests that have not ended.
+// readSettlements reads the capacities and counters of requests that have not ended, and the draws.
 func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 	var keys distinct
 	for _, r := range g.Requests {
@@ -71,6 +72,7 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 		case r.Status == "" || r.Status.Final():
 		case r.EventType == asyncevent.Lottery:
 			keys.add(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID)))
+			keys.add(asyncevent.DrawKey(r.EventID))
 		default:
 			keys.add(asyncevent.CapacityKey(r.EventID))
 		}
@@ -84,6 +86,13 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 			if g.Capacities[r.EventID], err = asyncevent.DecodeCapacity(it); err != nil {
 				return err
 			}
+		}
+		if it := items.Get(asyncevent.DrawKey(r.EventID)); it != nil {
+			d, err := asyncevent.DecodeDraw(r.EventID, it)
+			if err != nil {
+				return err
+			}
+			g.Voided[r.EventID] = d.Phase == asyncevent.DrawVoid
 		}
 		if it := items.Get(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID))); it != nil {
 			group := asyncevent.MessageOf(&r).Group()

@@ -48,6 +48,8 @@ type Guarded struct {
 	Capacities map[string]asyncevent.Capacity
 	// Counters by message group, of lotteries.
 	Counters map[string]asyncevent.EntryCounter
+	// Voided are the lotteries that an operator has cancelled.
+	Voided map[string]bool
 }
 
 // Resender sends messages without waiting for others.
@@ -196,12 +198,15 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	return errors.Join(failure, s.end(ctx, append(ends, failed...)))
 }
 
-// settlement returns the code by which a request can be rejected at once, since nothing is left or the
-// draw takes no more entries, and when the latest message of its group that was settled was sent.
+// settlement returns the code by which a request can be rejected at once, since nothing is left, or the
+// draw takes no more entries or is cancelled, and when the latest message of its group that was settled was sent.
 func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode, sentAt int64) {
 	if r.EventType == asyncevent.Lottery {
 		counter := g.Counters[asyncevent.MessageOf(r).Group()]
-		if counter.ClosedAt != 0 {
+		switch {
+		case g.Voided[r.EventID]:
+			code = asyncevent.RejectedVoid
+		case counter.ClosedAt != 0:
 			code = asyncevent.RejectedLate
 		}
 		return code, counter.SentAt
