@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
@@ -138,8 +139,23 @@ func (s *Store) Unguard(ctx context.Context, markers []asyncevent.Marker) error 
 	return nil
 }
 
+// endChunk is how many requests fit into a transaction that ends them: each has its change, log, marker,
+// lock and exclusion in it, and the figures and the draw of its event, which may be one of its own;
+// the announcements of all are one item.
+const endChunk = (dynamo.MaxTransaction - 1) / 7
+
 // End implements request.Pending.
 func (s *Store) End(ctx context.Context, ends []asyncevent.Change) error {
+	for part := range slices.Chunk(ends, endChunk) {
+		if err := s.endTogether(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endTogether ends requests in one transaction, without those that somebody has changed meanwhile.
+func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error {
 	for len(ends) > 0 {
 		tx := s.Begin()
 		for i, c := range ends {

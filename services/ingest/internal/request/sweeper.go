@@ -19,8 +19,7 @@ const (
 	sweepEvery = 3 * time.Second
 	// sweepSlices divide the partitions of markers among replicas.
 	sweepSlices = 8
-	// endChunk and sendChunk bound the requests of one transaction, and of one call of the queue.
-	endChunk  = 15
+	// sendChunk bounds the requests of one call of the queue.
 	sendChunk = 10
 )
 
@@ -195,7 +194,7 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 		return err
 	}
 	failed, failure := s.send(ctx, copies)
-	return errors.Join(failure, s.end(ctx, append(ends, failed...)))
+	return errors.Join(failure, s.store.End(ctx, append(ends, failed...)))
 }
 
 // settlement returns the code by which a request can be rejected at once, since nothing is left, or the
@@ -216,15 +215,6 @@ func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode,
 		code = asyncevent.RejectedCapacity
 	}
 	return code, capacity.SentAt
-}
-
-func (s *Sweeper) end(ctx context.Context, ends []asyncevent.Change) error {
-	for part := range slices.Chunk(ends, endChunk) {
-		if err := s.store.End(ctx, part); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // send sends messages. What the queue has not taken for too long fails; a message that it took all

@@ -238,3 +238,20 @@ func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
 		})
 	}
 }
+
+// Requests to as many lotteries end together, although each lottery adds items to the transaction.
+func TestEndsOfManyLotteries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
+	const lotteries = 15
+	ends := make([]asyncevent.Change, lotteries)
+	for i := range ends {
+		read := r.request(t, r.applied(t, r.lottery(t), "ann").GetRequestId())
+		ends[i] = read.Ended(start.UnixMilli(), asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue)
+	}
+	require.NoError(t, r.store.End(t.Context(), ends))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	require.Empty(t, w.ofType(t, "IDEMPOTENCY"))
+	require.Len(t, w.ofType(t, "EXCLUDED"), lotteries)
+}
