@@ -194,6 +194,8 @@ func (a *applicant) refusal(now int64) error {
 		return request.ErrNotOpen
 	case a.lock != nil && a.lock.Withdrawals >= request.MaxWithdrawals:
 		return request.ErrWithdrawnTooOften
+	case a.app.Busy:
+		return request.ErrTooMany
 	default:
 		return nil
 	}
