@@ -45,10 +45,10 @@ func (e *endpoints) drawRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Who: edge.Admin,
-			Handler: e.draws.Winners, Poll: true, Timeout: handlers.DrawTimeout, Summary: "Who has a place, as CSV",
+			Handler: e.draws.Winners, Poll: true, Timeout: handlers.ExportTimeout, Summary: "Who has a place, as CSV",
 			Description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
 				"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
-				"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.",
+				"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
 		},
 	}
 }

@@ -30,6 +30,10 @@ const (
 	// DrawTimeout is that of answers of some megabytes; the listener's time limit for writing is above
 	// it.
 	DrawTimeout = 25 * time.Second
+	// ExportTimeout is that of the list of winners, which may have a million lines. Instead of the
+	// listener's time limit for writing each part has exportWrite.
+	ExportTimeout = 10 * time.Minute
+	exportWrite   = 30 * time.Second
 	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
@@ -198,7 +202,11 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+event+`.csv"`) // its form needs no quoting
 	w.Header()["Cache-Control"] = noStore
+	deadlines := http.NewResponseController(w)
 	for ; err == nil; part, err = parts.Recv() {
+		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return nil //nolint:nilerr // the client has disconnected
+		}
 		if _, err := w.Write(part.GetCsv()); err != nil {
 			return nil //nolint:nilerr // the client has disconnected
 		}

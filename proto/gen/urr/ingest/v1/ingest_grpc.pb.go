@@ -630,7 +630,8 @@ type IngestAdminServiceClient interface {
 	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
 	// their place in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
+	// index does not have the latest successful requests yet).
 	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
@@ -771,7 +772,8 @@ type IngestAdminServiceServer interface {
 	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
 	// their place in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
+	// index does not have the latest successful requests yet).
 	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
