@@ -205,7 +205,7 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	deadlines := http.NewResponseController(w)
 	for ; err == nil; part, err = parts.Recv() {
 		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return nil //nolint:nilerr // the client has disconnected
+			return nil // the client has disconnected
 		}
 		if _, err := w.Write(part.GetCsv()); err != nil {
 			return nil //nolint:nilerr // the client has disconnected

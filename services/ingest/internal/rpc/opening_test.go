@@ -37,7 +37,7 @@ func TestLotteryOpening(t *testing.T) {
 	again, err := r.admin.CreatePromotion(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, p.GetEventId(), again.GetEventId())
-	require.NotEqual(t, terms.SeedHash, fairdraw.Hash{})
+	require.NotEqual(t, fairdraw.Hash{}, terms.SeedHash)
 	other, err := r.admin.CreatePromotion(t.Context(), lottery(t))
 	require.NoError(t, err)
 	otherTerms, _, err := fairdraw.ParseCommitment([]byte(r.document(t, other.GetEventId()).Commitment))

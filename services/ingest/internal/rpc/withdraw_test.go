@@ -140,8 +140,8 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	entries, withdrawn := 0, 0
 	for i, id := range ids {
 		r := a.request(t, id)
-		switch {
-		case r.ResultCode == asyncevent.RejectedWithdrawn:
+		switch r.ResultCode {
+		case asyncevent.RejectedWithdrawn:
 			withdrawn++
 			require.Empty(t, refused[i])
 			require.Zero(t, r.EnteredAt)
