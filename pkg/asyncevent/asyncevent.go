@@ -5,7 +5,7 @@
 //	item            PK                    SK                  written by
 //	request         REQ#<id>              META                ingest creates, worker settles
 //	status log      REQ#<id>              LOG#<ms>            with each change of the status
-//	lock            IDEMP#<event>#<user>  LOCK                ingest: one request per user and event
+//	lock            IDEMP#<event>#<user>  LOCK                ingest: one request per user and event; counts withdrawals
 //	promotion       EVENT#<event>         CONFIG              ingest
 //	capacity        EVENT#<event>         CAPACITY            worker counts it down
 //	figures         EVENT#<event>         COUNTS#<0..f>       ADDed to by ingest and worker

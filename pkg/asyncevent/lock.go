@@ -2,14 +2,19 @@ package asyncevent
 
 import "urr.guru/pkg/dynamo"
 
-// Lock makes a user's request to an event unique: it names the request that counts.
+// Lock makes a user's request to an event unique: it names the request that counts. It stays when the
+// user withdraws, with the number of withdrawals.
 type Lock struct {
 	EventID, UserID string
 	RequestID       string
 	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without one.
-	KeyHash   string
-	CreatedAt int64
-	EndsAt    int64
+	KeyHash string
+	// Withdrawn: the named request was withdrawn, so that none counts.
+	Withdrawn bool
+	// Withdrawals is how often the user has withdrawn a request to the event.
+	Withdrawals int64
+	CreatedAt   int64
+	EndsAt      int64
 }
 
 func lockPK(event, user string) string { return "IDEMP#" + event + "#" + user }
@@ -22,6 +27,8 @@ func (l *Lock) Item() dynamo.Item {
 	b := newItem(lockPK(l.EventID, l.UserID), "LOCK", "IDEMPOTENCY")
 	b.str("requestId", l.RequestID)
 	b.str("keyHash", l.KeyHash)
+	b.flag("withdrawn", l.Withdrawn)
+	b.num(lockWithdrawals, l.Withdrawals)
 	b.num("createdAt", l.CreatedAt)
 	b.num(TTL, expiry(l.EndsAt, lockDays))
 	return dynamo.Item(b)
@@ -30,5 +37,49 @@ func (l *Lock) Item() dynamo.Item {
 // DecodeLock reads what a lock says of its request.
 func DecodeLock(it dynamo.Item) (Lock, error) {
 	d := dynamo.Reader{Item: it}
-	return Lock{RequestID: d.String("requestId"), KeyHash: d.String("keyHash"), CreatedAt: d.Number("createdAt")}, d.Err()
+	return Lock{
+		RequestID: d.String("requestId"), KeyHash: d.String("keyHash"), Withdrawn: d.Bool("withdrawn"),
+		Withdrawals: d.Number(lockWithdrawals), CreatedAt: d.Number("createdAt"),
+	}, d.Err()
+}
+
+// lockWithdrawals is the attribute of Withdrawals, which conditions name.
+const lockWithdrawals = "withdrawals"
+
+// AsRead is the condition that the lock is as it was read: it names the same request, and the user has
+// not withdrawn since.
+func (l *Lock) AsRead() Condition {
+	c := Names(l.RequestID)
+	if l.Withdrawals == 0 {
+		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"
+	} else {
+		c.Expression += " AND " + lockWithdrawals + " = :withdrawals"
+		c.Values[":withdrawals"] = dynamo.Number(l.Withdrawals)
+	}
+	return c
+}
+
+// renewal sets what a lock needs and keeps the hash of the Idempotency-Key and the withdrawals.
+func (l *Lock) renewal() dynamo.Change {
+	it := l.Item()
+	delete(it, PK)
+	delete(it, SK)
+	return dynamo.Diff(nil, it)
+}
+
+// Withdraw adds to a transaction that the user has withdrawn the request that counts. The lock
+// continues to name it, so that no request before it can begin anew.
+func (t *Tx) Withdraw(owner int, r *Request) {
+	lock := Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
+	u := lock.renewal()
+	u.Expression += " ADD " + lockWithdrawals + " :one"
+	u.Values[":one"] = dynamo.Number(1)
+	t.Update(owner, LockKey(r.EventID, r.UserID), u, absentOrNames(r.RequestID))
+}
+
+// absentOrNames holds when there is no lock, or it names a request.
+func absentOrNames(requestID string) Condition {
+	c := Names(requestID)
+	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
+	return c
 }

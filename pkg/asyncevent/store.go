@@ -111,7 +111,8 @@ func (t *Tx) Failed(err error) map[int]bool {
 	return failed
 }
 
-// ErrNotRedrivable means that a request has not failed, or that its user has applied again.
+// ErrNotRedrivable means that a request has not failed, or that its user has applied again, even if
+// that application was withdrawn.
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
 // Redrive begins a failed request anew: a new generation, a marker, and the lock, if it has expired.
@@ -129,20 +130,10 @@ func (s Store) Redrive(ctx context.Context, id string) (Request, error) {
 	tx := s.Begin()
 	tx.Change(0, c)
 	lock := Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
-	named := Names(id)
-	named.Expression = "attribute_not_exists(PK) OR " + named.Expression
-	tx.Update(0, LockKey(r.EventID, r.UserID), lock.renewal(), named)
+	tx.Update(0, LockKey(r.EventID, r.UserID), lock.renewal(), absentOrNames(id))
 	err = tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 {
 		return r, ErrNotRedrivable
 	}
 	return c.After, err
-}
-
-// renewal sets what a lock needs and keeps the hash of the Idempotency-Key.
-func (l *Lock) renewal() dynamo.Change {
-	it := l.Item()
-	delete(it, PK)
-	delete(it, SK)
-	return dynamo.Diff(nil, it)
 }

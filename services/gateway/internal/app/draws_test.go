@@ -105,6 +105,27 @@ func TestWinnersAreForOperators(t *testing.T) {
 	require.Equal(t, "ANNOUNCEMENT_EARLY", problemOf(t, rec)["code"])
 }
 
+// A list of winners may take longer than the listener lets others write.
+func TestWinnersOutliveTheWriteTimeout(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	server := httptest.NewUnstartedServer(w.gateway.Handler)
+	server.Config.WriteTimeout = 1 // over before anything is written
+	server.Start()
+	t.Cleanup(server.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/admin/promotions/calm/winners.csv", nil)
+	require.NoError(t, err)
+	for name, value := range w.session("operator", "admin") {
+		r.Header.Set(name, value)
+	}
+	answer, err := server.Client().Do(r)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, "rank,requestId,userId\r\n1,"+requestID+",alice\r\n", string(body))
+}
+
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -21,8 +22,8 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		Status: http.StatusAccepted, Answer: &ingestv1.Applied{}, Example: appliedExample, Summary: "Applies, once per user and promotion",
 		Description: "The request is stored, and settled later: `Location` has its status, which may have changed after `Retry-After` seconds. " +
 			"Whoever has applied already gets the same request with `duplicate: true`; with the same `Idempotency-Key` it is the same application, so " +
-			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests to the " +
-			"promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
+			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three times), " +
+			"OVERLOADED (too many requests to the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
 	})
 }
 
@@ -31,29 +32,26 @@ func (e *endpoints) drawRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "draws.document", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}", Who: edge.Public, Handler: e.draws.Document,
-			Poll: true, Timeout: drawTimeout, Answer: &ingestv1.Draw{}, Example: drawDocumentExample, Summary: "What is public of a lottery's draw",
+			Poll: true, Timeout: handlers.DrawTimeout, Answer: &ingestv1.Draw{}, Example: drawDocumentExample, Summary: "What is public of a lottery's draw",
 			Description: "Together with its entries, anybody can verify it: `verify draw` of this address, or the page of the draw. `commitment` and " +
 				"`statement` are signed texts, served verbatim. The result, with the seed, is there from `announcedAt` on.\n\n" +
 				"Errors: DRAW_NOT_FOUND (no promotion, or first come).",
 		},
 		{
 			ID: "draws.entries", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries", Who: edge.Public, Handler: e.draws.Entries,
-			Poll: true, Timeout: drawTimeout, Summary: "The entries of a draw: request ids of 16 bytes each, sorted",
+			Poll: true, Timeout: handlers.DrawTimeout, Summary: "The entries of a draw: request ids of 16 bytes each, sorted",
 			Description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
 				"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC.",
 		},
 		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Who: edge.Admin,
-			Handler: e.draws.Winners, Poll: true, Timeout: drawTimeout, Summary: "Who has a place, as CSV",
+			Handler: e.draws.Winners, Poll: true, Timeout: handlers.ExportTimeout, Summary: "Who has a place, as CSV",
 			Description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
 				"requests to a first-come promotion so far by their place in the queue.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, " +
-				"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.",
+				"PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the latest successful requests are not listed yet).",
 		},
 	}
 }
-
-// drawTimeout is that of answers of some megabytes; the listener's time limit for writing is above it.
-const drawTimeout = 25 * time.Second
 
 // Responses in the API reference.
 const (

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
@@ -25,6 +27,13 @@ const (
 	// drawTTL is how much older than ingest's answer a draw may be. At an announcement everybody
 	// reads it.
 	drawTTL = time.Second
+	// DrawTimeout is that of answers of some megabytes; the listener's time limit for writing is above
+	// it.
+	DrawTimeout = 25 * time.Second
+	// ExportTimeout is that of the list of winners, which may have a million lines. Instead of the
+	// listener's time limit for writing each part has exportWrite.
+	ExportTimeout = 10 * time.Minute
+	exportWrite   = 30 * time.Second
 	// maxDrawBytes bounds the documents that are kept; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
@@ -37,7 +46,7 @@ type Draws struct {
 	ingest ingestv1.IngestServiceClient
 	admin  ingestv1.IngestAdminServiceClient
 	cached *otter.Cache[string, publicEvent]
-	reads  *batch.Coalescer[eventRead, publicEvent]
+	reads  *batch.Groups[string, eventRead, publicEvent]
 }
 
 // NewDraws makes the handlers of draws.
@@ -50,7 +59,11 @@ func NewDraws(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestAdminSer
 		return nil, err
 	}
 	h := &Draws{ingest: ingest, admin: admin, cached: cached}
-	h.reads = newSharedRead(h.read)
+	// A large document takes long to read, which must not delay those of other draws.
+	h.reads = perEvent(DrawTimeout, func(ctx context.Context, in []eventRead) ([]batch.Result[publicEvent], error) {
+		d, err := h.read(caller.With(ctx, in[0].caller), in[0].event)
+		return slices.Repeat([]batch.Result[publicEvent]{{Value: d, Err: err}}, len(in)), nil
+	})
 	return h, nil
 }
 
@@ -60,7 +73,7 @@ func (h *Draws) Document(w http.ResponseWriter, r *http.Request, q *edge.Request
 	d, ok := h.cached.GetIfPresent(id)
 	if !ok {
 		var err error
-		if d, err = h.reads.Do(r.Context(), eventRead{id, q.Caller()}); err != nil {
+		if d, err = h.reads.Do(r.Context(), id, eventRead{id, q.Caller()}); err != nil {
 			return err
 		}
 	}
@@ -189,7 +202,11 @@ func (h *Draws) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request)
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="winners-`+event+`.csv"`) // its form needs no quoting
 	w.Header()["Cache-Control"] = noStore
+	deadlines := http.NewResponseController(w)
 	for ; err == nil; part, err = parts.Recv() {
+		if err := deadlines.SetWriteDeadline(time.Now().Add(exportWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return nil // the client has disconnected
+		}
 		if _, err := w.Write(part.GetCsv()); err != nil {
 			return nil //nolint:nilerr // the client has disconnected
 		}

@@ -102,6 +102,7 @@ var details = map[string]sentences{
 	"CAMPAIGN_NOT_FOUND":   {"This campaign does not exist.", "존재하지 않는 캠페인입니다."},
 	"REWARD_NOT_FOUND":     {"This reward does not exist.", "존재하지 않는 리워드입니다."},
 	"NOT_WITHDRAWABLE":     {"This request can no longer be withdrawn.", "더 이상 응모를 취소할 수 없습니다."},
+	"WITHDRAWN_TOO_OFTEN":  {"You have withdrawn too often to apply again.", "응모를 여러 번 취소하여 다시 응모할 수 없습니다."},
 	"DRAW_NOT_FOUND":       {"There is no draw.", "추첨이 없습니다."},
 	"ENTRIES_NOT_PUBLIC":   {"The entries are published shortly after the cutoff.", "응모 명단은 마감 직후에 공개됩니다."},
 	"ANNOUNCEMENT_EARLY":   {"The result is not announced yet.", "아직 결과가 발표되지 않았습니다."},

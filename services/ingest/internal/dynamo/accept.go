@@ -147,10 +147,10 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// answerExisting answers an applicant who has a request. A request that failed does not count, nor
-// one that has expired before its lock. A withdrawn one has no lock.
+// answerExisting answers an applicant who has a request. A request that failed or was withdrawn does
+// not count, nor one that has expired before its lock.
 func (a *applicant) answerExisting(now int64) {
-	if a.current == nil || a.current.Status == asyncevent.FailedFinal {
+	if a.current == nil || a.current.Status == asyncevent.FailedFinal || a.current.ResultCode == asyncevent.RejectedWithdrawn {
 		return
 	}
 	own := a.current.RequestID == a.id // an earlier try took effect, although its answer was lost
@@ -164,8 +164,8 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	tx := asyncevent.NewTx(s.Client, s.Table, now)
 	created := make([]asyncevent.Request, len(group))
 	for i, a := range group {
-		if !a.app.Promotion.Accepts(now) {
-			a.done, a.err = true, request.ErrNotOpen
+		if a.err = a.refusal(now); a.err != nil {
+			a.done = true
 			continue
 		}
 		created[i] = s.create(tx, i, a, now)
@@ -187,6 +187,20 @@ func (s *Store) write(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
+// refusal is why an applicant without a request may not make one at a time; nil: it may.
+func (a *applicant) refusal(now int64) error {
+	switch {
+	case !a.app.Promotion.Accepts(now):
+		return request.ErrNotOpen
+	case a.lock != nil && a.lock.Withdrawals >= request.MaxWithdrawals:
+		return request.ErrWithdrawnTooOften
+	case a.app.Busy:
+		return request.ErrTooMany
+	default:
+		return nil
+	}
+}
+
 func (s *Store) create(tx *asyncevent.Tx, owner int, a *applicant, now int64) asyncevent.Request {
 	p := a.app.Promotion
 	r := asyncevent.NewRequest(&p, a.id, a.app.UserID, now)
@@ -198,7 +212,7 @@ func (s *Store) create(tx *asyncevent.Tx, owner int, a *applicant, now int64) as
 	lock := asyncevent.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, KeyHash: a.app.KeyHash, CreatedAt: now, EndsAt: r.EndsAt}
 	free := asyncevent.Absent()
 	if a.lock != nil { // taken over: a redrive of the failed request at the same time excludes it
-		free = asyncevent.Names(a.lock.RequestID)
+		lock.Withdrawals, free = a.lock.Withdrawals, a.lock.AsRead()
 		failed := asyncevent.Absent()
 		if a.current != nil {
 			failed = asyncevent.AsRead(a.current)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +19,8 @@ import (
 const (
 	// groupsAtOnce is how many groups of entries are read in parallel.
 	groupsAtOnce = 8
+	// indexAtOnce is how many partitions of an index are read in parallel.
+	indexAtOnce = 8
 	// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
 	winnersAtOnce = 10
 )
@@ -167,4 +171,48 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 		users[id] = r.UserID
 	}
 	return users, nil
+}
+
+// Succeeded implements request.WinnerStore. It reads the whole index of the event; DynamoDB leaves out
+// what has not succeeded.
+func (s *Store) Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]asyncevent.Request, error) {
+	partitions := asyncevent.EventIndex(p.EventID, p.Shards)
+	parts := make([][]asyncevent.Request, len(partitions))
+	work, reading := errgroup.WithContext(ctx)
+	work.SetLimit(indexAtOnce)
+	for i, pk := range partitions {
+		work.Go(func() (err error) {
+			parts[i], err = s.succeededIn(reading, pk)
+			return err
+		})
+	}
+	err := work.Wait()
+	return slices.Concat(parts...), unavailable(err)
+}
+
+func (s *Store) succeededIn(ctx context.Context, pk string) (all []asyncevent.Request, err error) {
+	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
+		TableName: &s.Table, IndexName: aws.String(asyncevent.GSI2),
+		KeyConditionExpression: aws.String(asyncevent.GSI2PK + " = :pk"), FilterExpression: aws.String("#status = :succeeded"),
+		ExpressionAttributeNames: map[string]string{"#status": "status"},
+		ExpressionAttributeValues: dynamo.Item{
+			":pk": dynamo.String(pk), ":succeeded": dynamo.String(string(asyncevent.Succeeded)),
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, dynamo.Err(err)
+		}
+		for _, it := range page.Items {
+			r, err := asyncevent.DecodeRequest(it)
+			if err != nil {
+				return nil, err
+			}
+			if !asyncevent.Expired(it, s.Millis()) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all, nil
 }

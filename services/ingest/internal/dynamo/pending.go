@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"slices"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
@@ -42,6 +43,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (request.Guarded, error) {
 	g := request.Guarded{
 		Requests: map[string]asyncevent.Request{}, Capacities: map[string]asyncevent.Capacity{}, Counters: map[string]asyncevent.EntryCounter{},
+		Voided: map[string]bool{},
 	}
 	var keys distinct
 	for _, m := range markers {
@@ -63,7 +65,7 @@ func (s *Store) Guarded(ctx context.Context, markers []asyncevent.Marker) (reque
 	return g, s.readSettlements(ctx, &g)
 }
 
-// readSettlements reads the capacities and counters of requests that have not ended.
+// readSettlements reads the capacities and counters of requests that have not ended, and the draws.
 func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 	var keys distinct
 	for _, r := range g.Requests {
@@ -71,6 +73,7 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 		case r.Status == "" || r.Status.Final():
 		case r.EventType == asyncevent.Lottery:
 			keys.add(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID)))
+			keys.add(asyncevent.DrawKey(r.EventID))
 		default:
 			keys.add(asyncevent.CapacityKey(r.EventID))
 		}
@@ -84,6 +87,13 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Guarded) error {
 			if g.Capacities[r.EventID], err = asyncevent.DecodeCapacity(it); err != nil {
 				return err
 			}
+		}
+		if it := items.Get(asyncevent.DrawKey(r.EventID)); it != nil {
+			d, err := asyncevent.DecodeDraw(r.EventID, it)
+			if err != nil {
+				return err
+			}
+			g.Voided[r.EventID] = d.Phase == asyncevent.DrawVoid
 		}
 		if it := items.Get(asyncevent.EntryCounterKey(r.EventID, asyncevent.LotteryGroup(r.RequestID))); it != nil {
 			group := asyncevent.MessageOf(&r).Group()
@@ -129,8 +139,23 @@ func (s *Store) Unguard(ctx context.Context, markers []asyncevent.Marker) error 
 	return nil
 }
 
+// endChunk is how many requests fit into a transaction that ends them: each has its change, log, marker,
+// lock and exclusion in it, and the figures and the draw of its event, which may be one of its own;
+// the announcements of all are one item.
+const endChunk = (dynamo.MaxTransaction - 1) / 7
+
 // End implements request.Pending.
 func (s *Store) End(ctx context.Context, ends []asyncevent.Change) error {
+	for part := range slices.Chunk(ends, endChunk) {
+		if err := s.endTogether(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endTogether ends requests in one transaction, without those that somebody has changed meanwhile.
+func (s *Store) endTogether(ctx context.Context, ends []asyncevent.Change) error {
 	for len(ends) > 0 {
 		tx := s.Begin()
 		for i, c := range ends {

@@ -41,6 +41,9 @@ func (s *Store) Mine(ctx context.Context, eventID, user string) (asyncevent.Requ
 	if err != nil {
 		return asyncevent.Request{}, unavailable(err)
 	}
+	if l.Withdrawn {
+		return asyncevent.Request{}, request.ErrNotFound
+	}
 	return s.Get(ctx, l.RequestID)
 }
 

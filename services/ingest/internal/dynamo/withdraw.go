@@ -26,13 +26,12 @@ func (s *Store) Withdrawable(ctx context.Context, id string) (r asyncevent.Reque
 }
 
 // Withdraw implements request.Withdrawer. With the request go its entry, or its marker if it is none
-// yet, and its lock, so that the user may apply again. An entry goes only while its group is open.
+// yet; its lock says that it was withdrawn, so that the user may apply again. An entry goes only while
+// its group is open.
 func (s *Store) Withdraw(ctx context.Context, r asyncevent.Request) (stale bool, err error) {
 	tx := s.Begin()
 	tx.Change(0, r.Withdrawn(s.Millis()))
-	own := asyncevent.Names(r.RequestID)
-	own.Expression = "attribute_not_exists(PK) OR " + own.Expression
-	tx.Delete(0, asyncevent.LockKey(r.EventID, r.UserID), own)
+	tx.Withdraw(0, &r)
 	failpoint.Hit("ingest.withdrawing")
 	err = tx.Commit(ctx)
 	failpoint.Hit("ingest.withdrawn")

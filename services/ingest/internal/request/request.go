@@ -14,13 +14,14 @@ import (
 var (
 	ErrPromotionNotFound = errs.ErrPromotionNotFound
 	ErrNotFound          = errs.ErrRequestNotFound
+	ErrWithdrawnTooOften = errs.ErrWithdrawnTooOften
 	ErrNotOpen           = errs.ErrNotOpen
-	ErrTooMany           = errs.ErrOverloaded
+	ErrTooMany           = errs.ErrOverloaded.WithRetry(busyRetry)
 )
 
 const (
-	// maxUnsettled bounds the requests of a promotion that are not settled. Above it applicants are
-	// told to come back later.
+	// maxUnsettled bounds the requests of a promotion that are not settled. Above it applicants without
+	// a request are told to come back later.
 	maxUnsettled = 10_000
 	busyRetry    = 5 * time.Second
 	// withdrawRetry is when to try again what was changed by others all the time.
@@ -38,6 +39,8 @@ type Application struct {
 	Promotion asyncevent.Promotion
 	// Full: nothing is left of a first-come promotion, so that the request is rejected at once.
 	Full bool
+	// Busy: too many requests are not settled, so that a user without one is refused (ErrTooMany).
+	Busy bool
 }
 
 // Applied is the answer to an application.
@@ -140,10 +143,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	if load.Unsettled > maxUnsettled && !load.Full {
-		return Applied{}, ErrTooMany.WithRetry(busyRetry)
-	}
-	a.Promotion, a.Full = p, load.Full
+	a.Promotion, a.Full, a.Busy = p, load.Full, load.Unsettled > maxUnsettled && !load.Full
 	applied, err := s.store.Accept(ctx, a)
 	if err != nil {
 		return applied, err

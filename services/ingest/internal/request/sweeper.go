@@ -19,8 +19,7 @@ const (
 	sweepEvery = 3 * time.Second
 	// sweepSlices divide the partitions of markers among replicas.
 	sweepSlices = 8
-	// endChunk and sendChunk bound the requests of one transaction, and of one call of the queue.
-	endChunk  = 15
+	// sendChunk bounds the requests of one call of the queue.
 	sendChunk = 10
 )
 
@@ -48,13 +47,15 @@ type Guarded struct {
 	Capacities map[string]asyncevent.Capacity
 	// Counters by message group, of lotteries.
 	Counters map[string]asyncevent.EntryCounter
+	// Voided are the lotteries that an operator has cancelled.
+	Voided map[string]bool
 }
 
 // Resender sends messages without waiting for others.
 type Resender interface {
-	// Resend sends at most ten messages and records those that the queue took. It returns an error for
-	// each that the queue did not take.
-	Resend(ctx context.Context, copies []Copy) []error
+	// Resend sends at most ten messages and records those that the queue took. refused has an error for
+	// each that the queue did not take; failure is why those that it took could not be recorded.
+	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
 	// Depth is how many messages the queue has.
 	Depth(ctx context.Context) (int64, error)
 }
@@ -192,16 +193,19 @@ func (s *Sweeper) handle(ctx context.Context, markers []asyncevent.Marker) error
 	if err := s.store.Unguard(ctx, over); err != nil {
 		return err
 	}
-	failed, refused := s.send(ctx, copies)
-	return errors.Join(refused, s.end(ctx, append(ends, failed...)))
+	failed, failure := s.send(ctx, copies)
+	return errors.Join(failure, s.store.End(ctx, append(ends, failed...)))
 }
 
-// settlement returns the code by which a request can be rejected at once, since nothing is left or the
-// draw takes no more entries, and when the latest message of its group that was settled was sent.
+// settlement returns the code by which a request can be rejected at once, since nothing is left, or the
+// draw takes no more entries or is cancelled, and when the latest message of its group that was settled was sent.
 func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode, sentAt int64) {
 	if r.EventType == asyncevent.Lottery {
 		counter := g.Counters[asyncevent.MessageOf(r).Group()]
-		if counter.ClosedAt != 0 {
+		switch {
+		case g.Voided[r.EventID]:
+			code = asyncevent.RejectedVoid
+		case counter.ClosedAt != 0:
 			code = asyncevent.RejectedLate
 		}
 		return code, counter.SentAt
@@ -213,31 +217,26 @@ func (g *Guarded) settlement(r *asyncevent.Request) (code asyncevent.ResultCode,
 	return code, capacity.SentAt
 }
 
-func (s *Sweeper) end(ctx context.Context, ends []asyncevent.Change) error {
-	for part := range slices.Chunk(ends, endChunk) {
-		if err := s.store.End(ctx, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // send sends messages. What the queue has not taken for too long fails; a message that it took all
-// the same is dropped then.
-func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, refused error) {
+// the same is dropped then. A request whose message was taken never fails here, recorded or not.
+func (s *Sweeper) send(ctx context.Context, copies []Copy) (failed []asyncevent.Change, failure error) {
 	for part := range slices.Chunk(copies, sendChunk) {
-		for i, err := range s.queue.Resend(ctx, part) {
+		refused, unrecorded := s.queue.Resend(ctx, part)
+		if unrecorded != nil {
+			failure = unrecorded
+		}
+		for i, err := range refused {
 			if err == nil {
 				continue
 			}
-			refused = err
+			failure = err
 			r, now := part[i].Request, s.opts.Now().UnixMilli()
 			if r.Status == asyncevent.Received && now-r.RequestedAt >= s.opts.FailAfter.Milliseconds() {
 				failed = append(failed, r.Ended(now, asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue))
 			}
 		}
 	}
-	return failed, refused
+	return failed, failure
 }
 
 // lost reports that the queue cannot have the message any more. sentAt is that of the latest message of

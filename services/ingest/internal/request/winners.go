@@ -2,15 +2,20 @@ package request
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/errs"
 )
 
-// exportPage bounds the requests that are read at a time.
-const exportPage = 100
+// exportPage bounds the winners whose users are read at a time, and those of a part of the list.
+const exportPage = 1000
+
+// indexRetry is when an index that is behind the table should have caught up.
+const indexRetry = time.Second
 
 // Winner is a request with a place.
 type Winner struct {
@@ -23,7 +28,10 @@ type Winner struct {
 type WinnerStore interface {
 	// Users are the users of requests by their ids; one that has expired is left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	OfEvent(ctx context.Context, p *asyncevent.Promotion, f Filter, cursor string, limit int) (page []asyncevent.Request, next string, err error)
+	// Capacity is what is left of a first-come promotion; limited is false for others.
+	Capacity(ctx context.Context, eventID string) (c asyncevent.Capacity, limited bool, err error)
+	// Succeeded are all successful requests to a promotion, in any order; the latest may be missing.
+	Succeeded(ctx context.Context, p *asyncevent.Promotion) ([]asyncevent.Request, error)
 }
 
 // Exporter lists who has a place.
@@ -80,18 +88,20 @@ func (e *Exporter) drawn(ctx context.Context, eventID string, each func([]Winner
 }
 
 func (e *Exporter) firstCome(ctx context.Context, p *asyncevent.Promotion, each func([]Winner) error) error {
-	var all []Winner
-	for cursor := ""; ; {
-		page, next, err := e.store.OfEvent(ctx, p, Filter{Status: asyncevent.Succeeded}, cursor, exportPage)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			all = append(all, Winner{RequestID: page[i].RequestID, UserID: page[i].UserID, queueSeq: page[i].QueueSeq})
-		}
-		if cursor = next; cursor == "" {
-			break
-		}
+	capacity, _, err := e.store.Capacity(ctx, p.EventID)
+	if err != nil {
+		return err
+	}
+	requests, err := e.store.Succeeded(ctx, p)
+	if err != nil {
+		return err
+	}
+	if given := capacity.Total - capacity.Remaining; int64(len(requests)) < given && !p.Forgotten(e.draws.now().UnixMilli()) {
+		return errs.ErrUnavailable.WithRetry(indexRetry).Wrap(fmt.Errorf("the index has %d of %d successful requests", len(requests), given))
+	}
+	all := make([]Winner, len(requests))
+	for i := range requests {
+		all[i] = Winner{RequestID: requests[i].RequestID, UserID: requests[i].UserID, queueSeq: requests[i].QueueSeq}
 	}
 	slices.SortFunc(all, func(a, b Winner) int { return strings.Compare(a.queueSeq, b.queueSeq) })
 	for part := range slices.Chunk(all, exportPage) {

@@ -7,6 +7,10 @@ import (
 	"urr.guru/pkg/errs"
 )
 
+// MaxWithdrawals is how often a user may withdraw from a promotion; whoever has done so does not apply
+// again. Each withdrawn request stays in the list of the excluded ones, which everybody reads.
+const MaxWithdrawals = 3
+
 // withdrawTries bounds how often a withdrawal is tried that meets the settlement of the request.
 const withdrawTries = 5
 

@@ -84,6 +84,7 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "NOT_OPEN", refused(r, event, user("bob")))
 	require.Equal(t, taken.GetRequestId(), r.applied(t, event, "ann").GetRequestId(), "who has a request gets it after the end too")
+	require.Equal(t, taken.GetRequestId(), busy.applied(t, event, "ann").GetRequestId(), "and while the promotion is busy")
 }
 
 // Fifty applications of one user at two replicas at once are one request, and one message.

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,4 +213,45 @@ func TestLotteryRequestThatFails(t *testing.T) {
 	excluded, err := r.store.Excluded(t.Context(), event)
 	require.NoError(t, err)
 	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "FAILED_INGEST_ENQUEUE"}}, excluded)
+}
+
+// Requests to a cancelled lottery are rejected as that, whether or not worker has closed their groups.
+func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{false, true} {
+		t.Run(fmt.Sprint("closed ", closed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.replica(t, options{})
+			event, other := r.lottery(t), r.lottery(t)
+			id, late := r.applied(t, event, "ann").GetRequestId(), r.applied(t, other, "ann").GetRequestId()
+			r.put(t, &asyncevent.Draw{EventID: event, Phase: asyncevent.DrawVoid, VoidedAt: start.UnixMilli()})
+			if closed {
+				r.closeCounters(t, event)
+			}
+			r.closeCounters(t, other)
+			w.clock.Advance(11 * time.Second)
+			require.NoError(t, r.sweeper.Sweep(t.Context()))
+			require.Equal(t, asyncevent.RejectedVoid, r.request(t, id).ResultCode)
+			require.Equal(t, asyncevent.RejectedLate, r.request(t, late).ResultCode)
+			require.Empty(t, w.ofType(t, "MARKER"))
+		})
+	}
+}
+
+// Requests to as many lotteries end together, although each lottery adds items to the transaction.
+func TestEndsOfManyLotteries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
+	const lotteries = 15
+	ends := make([]asyncevent.Change, lotteries)
+	for i := range ends {
+		read := r.request(t, r.applied(t, r.lottery(t), "ann").GetRequestId())
+		ends[i] = read.Ended(start.UnixMilli(), asyncevent.FailedFinal, asyncevent.FailedIngestEnqueue)
+	}
+	require.NoError(t, r.store.End(t.Context(), ends))
+	require.Empty(t, w.ofType(t, "MARKER"))
+	require.Empty(t, w.ofType(t, "IDEMPOTENCY"))
+	require.Len(t, w.ofType(t, "EXCLUDED"), lotteries)
 }

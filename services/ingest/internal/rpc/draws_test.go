@@ -4,14 +4,18 @@ import (
 	"encoding/csv"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/ids"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -295,4 +299,41 @@ func TestExportWinners(t *testing.T) {
 	lines, err = d.exported(t, first)
 	require.NoError(t, err)
 	require.Equal(t, want, lines, "in the order of the queue")
+}
+
+// The successful requests to a first-come promotion are found among many others, in all partitions of
+// the index, without a read per page of requests.
+func TestExportAmongManyRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var queries atomic.Int64
+	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		if q, ok := in.(*awsdynamo.QueryInput); ok && q.IndexName != nil {
+			queries.Add(1)
+		}
+		return nil
+	}}})
+	const shards = 2
+	p := asyncevent.Promotion{EventID: "large", EventType: asyncevent.FirstCome, CapacityTotal: 3, Shards: shards, ClosesAt: cutoff.UnixMilli()}
+	tx := r.store.Begin()
+	tx.Put(0, p.Item(), asyncevent.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	var want [][]string
+	for range 3 {
+		tx := r.store.Begin()
+		for i := range 90 {
+			made := asyncevent.NewRequest(&p, ids.NewV7().String(), fmt.Sprint("u", i), start.UnixMilli())
+			made.Status = asyncevent.Rejected
+			if i == 0 {
+				made.Status, made.QueueSeq = asyncevent.Succeeded, fmt.Sprint(len(want))
+				want = append(want, []string{fmt.Sprint(len(want) + 1), made.RequestID, made.UserID})
+			}
+			tx.Put(i, made.Item(), asyncevent.Condition{})
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	lines, err := r.exported(t, "large")
+	require.NoError(t, err)
+	require.Equal(t, want, lines)
+	require.Equal(t, int64(shards), queries.Load())
 }

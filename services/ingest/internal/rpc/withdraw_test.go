@@ -3,13 +3,16 @@ package rpc_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -53,7 +56,6 @@ func TestWithdraw(t *testing.T) {
 				require.Empty(t, r.withdraw(t, "ann", first))
 			}
 			require.Empty(t, w.ofType(t, "MARKER"))
-			require.Empty(t, w.ofType(t, "IDEMPOTENCY"))
 			counted, stored := w.entered(t)
 			require.Zero(t, counted)
 			require.Zero(t, stored)
@@ -155,8 +157,68 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	require.Equal(t, int64(entries), counted)
 	require.Len(t, w.ofType(t, "EXCLUDED"), withdrawn)
 	require.Len(t, w.ofType(t, "MARKER"), users-entries-withdrawn)
-	require.Len(t, w.ofType(t, "IDEMPOTENCY"), users-withdrawn)
+	require.Len(t, w.ofType(t, "IDEMPOTENCY"), users)
 	load, err := a.store.Load(t.Context(), event)
 	require.NoError(t, err)
 	require.Equal(t, int64(users-entries-withdrawn), load.Unsettled)
+}
+
+// Whoever has withdrawn three times does not apply again, so that the list of the excluded requests has
+// at most three of a user. Another lottery is not affected.
+func TestWithdrawnTooOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	for range 3 {
+		got := r.applied(t, event, "ann")
+		require.False(t, got.GetDuplicate())
+		require.Empty(t, r.withdraw(t, "ann", got.GetRequestId()))
+		require.Empty(t, r.withdraw(t, "ann", got.GetRequestId()), "a repeat does not count")
+		w.clock.Advance(time.Millisecond)
+	}
+	require.Equal(t, "WITHDRAWN_TOO_OFTEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
+	require.Len(t, w.ofType(t, "EXCLUDED"), 3)
+	r.applied(t, event, "bob")
+	r.applied(t, r.lottery(t), "ann")
+	w.clock.Set(cutoff)
+	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
+}
+
+// A withdrawal between the reads of an application is counted all the same.
+func TestWithdrawnWhileApplying(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.replica(t, options{})
+	event := other.lottery(t)
+	var id atomic.Pointer[string]
+	r := w.replica(t, options{dynamo: dynamotest.Hook{After: func(in, _ any) error {
+		if _, ok := in.(*awsdynamo.BatchGetItemInput); ok {
+			if withdrawn := id.Swap(nil); withdrawn != nil { // the lock was read
+				other.withdraw(t, "ann", *withdrawn)
+			}
+		}
+		return nil
+	}}})
+	last := r.applied(t, event, "ann").GetRequestId()
+	id.Store(&last)
+	again := r.applied(t, event, "ann").GetRequestId()
+	require.Nil(t, id.Load())
+	require.NotEqual(t, last, again)
+	require.Empty(t, other.withdraw(t, "ann", again))
+	require.Empty(t, other.withdraw(t, "ann", r.applied(t, event, "ann").GetRequestId()))
+	require.Equal(t, "WITHDRAWN_TOO_OFTEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
+}
+
+// A request that failed before the one that its user has withdrawn does not begin anew.
+func TestRedriveBeforeAWithdrawal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.lottery(t)
+	failed := r.applied(t, event, "ann").GetRequestId()
+	r.fail(t, failed)
+	require.Empty(t, r.withdraw(t, "ann", r.applied(t, event, "ann").GetRequestId()))
+	_, err := r.store.Redrive(t.Context(), failed)
+	require.ErrorIs(t, err, asyncevent.ErrNotRedrivable)
 }

@@ -62,57 +62,69 @@ func (s *Sender) Send(ctx context.Context, r asyncevent.Request) (asyncevent.Req
 }
 
 func (s *Sender) sendGroup(ctx context.Context, requests []asyncevent.Request) ([]batch.Result[asyncevent.Request], error) {
-	copies := make([]request.Copy, len(requests))
+	var copies []request.Copy
+	index := make([]int, len(requests))
+	at := make(map[string]int, len(requests))
 	for i, r := range requests {
-		copies[i].Request = r
+		n, known := at[r.RequestID]
+		if !known { // else another call for the request: a transaction takes an item once
+			n = len(copies)
+			at[r.RequestID], copies = n, append(copies, request.Copy{Request: r})
+		}
+		index[i] = n
 	}
-	recorded, failed := s.send(ctx, copies)
+	recorded, refused, failure := s.send(ctx, copies)
 	out := make([]batch.Result[asyncevent.Request], len(requests))
-	for i := range out {
-		out[i] = batch.Result[asyncevent.Request]{Value: recorded[i], Err: failed[i]}
+	for i, n := range index {
+		out[i] = batch.Result[asyncevent.Request]{Value: recorded[n], Err: refused[n]}
+		if refused[n] == nil {
+			out[i].Err = failure
+		}
 	}
 	return out, nil
 }
 
-// send sends at most ten messages and records those that the queue took. A process that dies in
-// between leaves markers by which the sweeper sends the messages again; the queue knows them.
-func (s *Sender) send(ctx context.Context, copies []request.Copy) ([]asyncevent.Request, []error) {
+// send sends at most ten messages and records those that the queue took. It returns the requests as
+// they are then, for each why the queue has refused it, and why those taken are not recorded. A
+// process that dies in between leaves markers by which the sweeper sends the messages again; the queue
+// knows them.
+func (s *Sender) send(ctx context.Context, copies []request.Copy) (recorded []asyncevent.Request, refused []error, failure error) {
 	out := make([]asyncevent.Outgoing, len(copies))
-	recorded := make([]asyncevent.Request, len(copies))
+	recorded = make([]asyncevent.Request, len(copies))
 	for i, c := range copies {
 		out[i] = asyncevent.Outgoing{Message: asyncevent.MessageOf(&c.Request), CopyID: c.ID}
 		recorded[i] = c.Request
 	}
-	failed := s.queue.Send(ctx, out)
+	refused = s.queue.Send(ctx, out)
 	failpoint.Hit("ingest.sent")
 	var taken []asyncevent.Request
 	var index []int
-	for i, err := range failed {
+	for i, err := range refused {
 		if err == nil {
 			taken, index = append(taken, copies[i].Request), append(index, i)
 		}
 	}
 	if len(taken) == 0 {
 		s.restTill.Store(s.now().Add(restAfterFailure).UnixMilli())
-		return recorded, failed
+		return recorded, refused, nil
 	}
-	marked, err := s.recorder.MarkQueued(ctx, taken)
+	marked, failure := s.recorder.MarkQueued(ctx, taken)
 	failpoint.Hit("ingest.queued")
-	for n, i := range index {
-		if err == nil {
-			recorded[i] = marked[n]
-		}
-		failed[i] = err
+	if failure != nil {
+		return recorded, refused, failure
 	}
-	return recorded, failed
+	for n, i := range index {
+		recorded[i] = marked[n]
+	}
+	return recorded, refused, nil
 }
 
 // Resend implements request.Resender.
-func (s *Sender) Resend(ctx context.Context, copies []request.Copy) []error {
+func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []error, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	_, failed := s.send(ctx, copies)
-	return failed
+	_, refused, failure = s.send(ctx, copies)
+	return refused, failure
 }
 
 // Depth implements request.Resender.

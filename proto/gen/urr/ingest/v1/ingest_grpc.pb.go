@@ -50,8 +50,9 @@ type IngestServiceClient interface {
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. With an Idempotency-Key the same key gets the first answer again.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests
-	// of the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
+	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// IDEMPOTENCY_KEY_INVALID.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// The caller's own request to a promotion.
 	//
@@ -70,7 +71,7 @@ type IngestServiceClient interface {
 	// Errors: as GetRequest.
 	GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error)
 	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff.
+	// apply again until the cutoff, unless this was the third withdrawal.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
 	// after the cutoff, or the request has ended otherwise).
@@ -241,8 +242,9 @@ type IngestServiceServer interface {
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. With an Idempotency-Key the same key gets the first answer again.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, OVERLOADED (too many requests
-	// of the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
+	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// IDEMPOTENCY_KEY_INVALID.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// The caller's own request to a promotion.
 	//
@@ -261,7 +263,7 @@ type IngestServiceServer interface {
 	// Errors: as GetRequest.
 	GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error)
 	// Withdraws the caller's lottery request before the cutoff; repeated, nothing changes. The user may
-	// apply again until the cutoff.
+	// apply again until the cutoff, unless this was the third withdrawal.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also somebody else's), NOT_WITHDRAWABLE (first come,
 	// after the cutoff, or the request has ended otherwise).
@@ -628,7 +630,8 @@ type IngestAdminServiceClient interface {
 	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
 	// their place in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
+	// index does not have the latest successful requests yet).
 	ExportWinners(ctx context.Context, in *ExportWinnersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WinnersPart], error)
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.
@@ -769,7 +772,8 @@ type IngestAdminServiceServer interface {
 	// announced lottery by their rank, or the successful requests to a first-come promotion so far by
 	// their place in the queue.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, UNAVAILABLE (the
+	// index does not have the latest successful requests yet).
 	ExportWinners(*ExportWinnersRequest, grpc.ServerStreamingServer[WinnersPart]) error
 	// The requests to a promotion, the latest first. A page may have fewer items than the limit, even
 	// none, while next_cursor is not empty: a call reads a bounded part of the index.

@@ -1,0 +1,93 @@
+package request_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/clocktest"
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ingest/internal/request"
+)
+
+// users has the users of all requests, and counts how often it was asked.
+type users struct {
+	request.PromotionStore
+	request.WinnerStore
+
+	promotion asyncevent.Promotion
+	calls     int
+	given     int64
+	succeeded []asyncevent.Request
+}
+
+func (s *users) Capacity(context.Context, string) (asyncevent.Capacity, bool, error) {
+	return asyncevent.Capacity{Total: s.given + 1, Remaining: 1}, true, nil
+}
+
+func (s *users) Succeeded(context.Context, *asyncevent.Promotion) ([]asyncevent.Request, error) {
+	return s.succeeded, nil
+}
+
+func (s *users) Promotion(context.Context, string) (asyncevent.Promotion, error) {
+	return s.promotion, nil
+}
+
+func (s *users) Users(_ context.Context, requestIDs []string) (map[string]string, error) {
+	s.calls++
+	out := make(map[string]string, len(requestIDs))
+	for _, id := range requestIDs {
+		out[id] = "user-" + id
+	}
+	return out, nil
+}
+
+// The users of many winners are read together, in the order of the ranks.
+func TestExportOfManyWinners(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, 1)
+	s.winners = make([]uuid.UUID, 2500)
+	for i := range s.winners {
+		s.winners[i] = uuid.New()
+	}
+	clock := clocktest.New(time.UnixMilli(s.promotion.AnnouncedAt))
+	store := &users{promotion: s.promotion}
+	var exported []request.Winner
+	err := request.NewExporter(store, request.NewDraws(s, s, clock.Now), store).Winners(t.Context(), "big", func(page []request.Winner) error {
+		exported = append(exported, page...)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, exported, len(s.winners))
+	for i, id := range s.winners {
+		require.Equal(t, request.Winner{RequestID: id.String(), UserID: "user-" + id.String()}, exported[i])
+	}
+	require.Equal(t, 3, store.calls)
+}
+
+// A list that lacks a place which was given before is not exported: the index is behind the table.
+func TestExportFromAnIndexThatIsBehind(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(2_000)
+	store := &users{promotion: asyncevent.Promotion{EventID: "e", EventType: asyncevent.FirstCome, ClosesAt: 3_000}, given: 2}
+	exporter := request.NewExporter(store, request.NewDraws(&stored{}, &stored{}, func() time.Time { return now }), store)
+	lines := 0
+	export := func() error {
+		return exporter.Winners(t.Context(), "e", func(page []request.Winner) error {
+			lines += len(page)
+			return nil
+		})
+	}
+	store.succeeded = []asyncevent.Request{{RequestID: "a"}}
+	require.ErrorIs(t, export(), errs.ErrUnavailable)
+	require.Zero(t, lines)
+	store.succeeded = append(store.succeeded, asyncevent.Request{RequestID: "b"})
+	require.NoError(t, export())
+	require.Equal(t, 2, lines)
+	store.succeeded, now = nil, now.AddDate(1, 0, 0)
+	require.NoError(t, export(), "expired")
+}
