@@ -116,6 +116,7 @@ func TestItemsAreReadAsTheyWereWritten(t *testing.T) {
 	require.Equal(t, m, gotMarker)
 	letter := asyncevent.NewDeadLetter(id, now)
 	letter.RequestID, letter.EventID, letter.Body, letter.ErrorCode, letter.ErrorMessage, letter.RedrivenAt = id, "demo", "{", "C", "M", now
+	letter.Partition = asyncevent.DeadLetters
 	gotLetter, err := asyncevent.DecodeDeadLetter(letter.Item())
 	require.NoError(t, err)
 	require.Equal(t, letter, gotLetter)

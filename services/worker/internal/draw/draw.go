@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,7 +25,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ErrChanged: the draw has changed since it was read. Another process works on it.
+// ErrChanged means that the draw has changed since it was read. Another process works on it.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
 // Lottery is a promotion with the state of its draw.
@@ -108,7 +109,9 @@ const (
 	passEvery = time.Second
 	// renewEvery is the interval at which the lease of a draw is renewed.
 	renewEvery = 5 * time.Second
-	// parallel bounds the draws, and the groups of a draw, that are handled at a time.
+	// drawsAtOnce bounds the draws that are worked on at a time: large ones need memory.
+	drawsAtOnce = 4
+	// parallel bounds the groups of a draw that are handled at a time.
 	parallel = 8
 	// callTries bounds how often a call is tried while the store does not answer.
 	callTries = 5
@@ -123,20 +126,37 @@ type Drawer struct {
 	opts    Options
 	log     *slog.Logger
 	terms   *termsCache
+	turns   chan struct{} // one for each draw that is worked on
+
+	mu      sync.Mutex
+	busy    map[string]bool // draws that this process works on
+	failing map[string]bool // draws whose last work failed
 }
 
 // New makes a drawer; Run starts it.
 func New(store Store, beacons Beacon, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
-	return &Drawer{store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache()}
+	return &Drawer{
+		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
+		turns: make(chan struct{}, drawsAtOnce), busy: map[string]bool{}, failing: map[string]bool{},
+	}
 }
 
-// Run draws until ctx ends.
+// Run draws until ctx ends. A draw that takes long, since it has many entries, delays no other.
 func (d *Drawer) Run(ctx context.Context) error {
-	return loop.Every(ctx, passEvery, func(ctx context.Context) {
-		if err := d.Pass(ctx); err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "draws not read, trying again", "error", err)
+	var work sync.WaitGroup
+	_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
+		open, err := d.store.OpenDraws(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.WarnContext(ctx, "draws not read, trying again", "error", err)
+			}
+			return
 		}
+		d.observe(open)
+		d.begin(ctx, open, &work)
 	})
+	work.Wait()
+	return nil
 }
 
 // Pass brings each open draw forward as far as it can go now.
@@ -145,19 +165,45 @@ func (d *Drawer) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := make([]bool, len(open))
-	_ = each(ctx, len(open), func(ctx context.Context, i int) error { // errors are logged
-		err := d.bring(ctx, &open[i])
-		if err != nil && !errors.Is(err, ErrChanged) && ctx.Err() == nil {
-			failed[i] = true
-			d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", open[i].Promotion.EventID, "error", err)
-		}
-		return nil
-	})
-	if ctx.Err() == nil {
-		d.observe(open, failed)
-	}
+	var work sync.WaitGroup
+	d.begin(ctx, open, &work)
+	work.Wait()
+	d.observe(open)
 	return nil
+}
+
+// begin starts the work on the draws that are not worked on yet.
+func (d *Drawer) begin(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
+	for i := range open {
+		l := &open[i]
+		if d.take(l.Promotion.EventID) {
+			work.Go(func() {
+				err := d.bring(ctx, l)
+				failed := err != nil && !errors.Is(err, ErrChanged) && ctx.Err() == nil
+				if failed {
+					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
+				}
+				d.leave(l.Promotion.EventID, failed)
+			})
+		}
+	}
+}
+
+func (d *Drawer) take(event string) (free bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	free = !d.busy[event]
+	d.busy[event] = true
+	return free
+}
+
+func (d *Drawer) leave(event string, failed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.busy, event)
+	if delete(d.failing, event); failed {
+		d.failing[event] = true
+	}
 }
 
 // bring takes one step after another until the draw has to wait, and leaves its state in l. It holds the draw's lease, which saves
@@ -171,6 +217,12 @@ func (d *Drawer) bring(ctx context.Context, l *Lottery) error {
 	defer func() { l.Draw = s.Draw }()
 	if s.waits() {
 		return nil
+	}
+	select {
+	case d.turns <- struct{}{}:
+		defer func() { <-d.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	ok, err := d.store.Acquire(ctx, leaseName(l.Promotion.EventID))
 	if err != nil || !ok {
@@ -207,14 +259,12 @@ func (d *Drawer) hold(ctx context.Context, name string) (held context.Context, s
 }
 
 // observe reports the figures of a pass.
-func (d *Drawer) observe(open []Lottery, failed []bool) {
+func (d *Drawer) observe(open []Lottery) {
 	var f Figures
+	f.Failing = d.failures(open)
 	now := d.opts.Now()
 	keys := d.keys.Keys()
-	for i, l := range open {
-		if failed[i] {
-			f.Failing++
-		}
+	for _, l := range open {
 		if l.Draw.Phase == asyncevent.DrawVoid {
 			continue
 		}
@@ -229,6 +279,21 @@ func (d *Drawer) observe(open []Lottery, failed []bool) {
 		}
 	}
 	d.meter.Draws(f)
+}
+
+// failures is the number of open draws whose last work failed here. Those that other processes have
+// ended since are forgotten.
+func (d *Drawer) failures(open []Lottery) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.failing
+	d.failing = map[string]bool{}
+	for _, l := range open {
+		if before[l.Promotion.EventID] {
+			d.failing[l.Promotion.EventID] = true
+		}
+	}
+	return len(d.failing)
 }
 
 // hasKeys reports whether the keys that an open draw still needs are there.

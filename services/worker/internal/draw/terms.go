@@ -73,5 +73,5 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	}
 	close(next)
 	work.Wait()
-	return errors.Join(append(failures, ctx.Err())...)
+	return errors.Join(errors.Join(failures...), ctx.Err())
 }
