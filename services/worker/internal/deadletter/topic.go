@@ -8,7 +8,8 @@ type TopicLetters interface {
 	List(ctx context.Context, topic, cursor string, limit int) (page []Letter, next string, err error)
 	// Get returns the letters with these ids that exist.
 	Get(ctx context.Context, topic string, ids []string) ([]Letter, error)
-	// Republish publishes dead letters unchanged to their topic in this order, and waits until they are stored.
+	// Republish publishes dead letters unchanged to their topic in this order, and waits until they
+	// are stored.
 	Republish(ctx context.Context, topic string, ids []string) error
 }
 
