@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
 
@@ -84,6 +85,29 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	require.Equal(t, int64(6), report.Statement.Count)
 	require.Equal(t, int64(1), report.Statement.ExcludedCount)
 	require.Zero(t, w.figures.last.Waiting)
+}
+
+// A marker that cannot be read delays the draw of its own request alone.
+func TestUnreadableMarker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 2)
+	w.spoilMarker(t, drawtest.Receive(t, w.store, drawtest.Open(t, w.store, cutoff.Add(time.Hour), nil)))
+	own := w.received(t)
+	w.spoilMarker(t, own)
+	require.Equal(t, asyncevent.DrawOpen, w.pass(t, after))
+	w.change(t, own.Failed(w.store.Millis(), asyncevent.FailedWorker, asyncevent.Failure{Code: "X"}))
+	require.Equal(t, asyncevent.DrawRoot, w.pass(t, after))
+}
+
+func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
+	t.Helper()
+	m := asyncevent.MarkerOf(&r, 0)
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: m.Key(), UpdateExpression: aws.String("SET eventId = :number"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":number": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	require.NoError(t, err)
 }
 
 func closesGroup(in any) bool {

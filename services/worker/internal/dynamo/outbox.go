@@ -53,12 +53,13 @@ func (s *Store) deadLetters(ctx context.Context, partition, after string, limit 
 		return nil, "", err
 	}
 	for _, it := range items {
+		if next = ""; more {
+			next = sortKey(it)
+		}
 		l, err := asyncevent.DecodeDeadLetter(it)
 		if err != nil {
-			return nil, "", err
-		}
-		if next = ""; more {
-			next = l.SK
+			s.Skipped(ctx, it, err)
+			continue
 		}
 		if !asyncevent.Expired(it, s.Millis()) {
 			page = append(page, l)
