@@ -5,7 +5,7 @@
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the statement, sign it as stored
 //	ROOT    wait for the beacon's round, fetch it, rank the entries, store the winners
-//	DRAWN   at the announcement store the seed, then write the results, those of the winners first
+//	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
 

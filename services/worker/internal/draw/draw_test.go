@@ -45,7 +45,11 @@ func TestDraw(t *testing.T) {
 	w.hidden(t)
 	require.Zero(t, w.figures.last.Late)
 
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, announced))
+	require.True(t, w.verify(t).Complete, "the result is public")
+	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, settles-time.Millisecond))
+	require.Empty(t, w.ofType(t, "OUTBOX"), "consumers hear nothing from a clock that is ahead")
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	report = w.verify(t)
 	require.True(t, report.Complete)
 	require.Equal(t, winners, report.Winners)
@@ -132,7 +136,7 @@ func TestListsStayAsSigned(t *testing.T) {
 	require.ErrorIs(t, w.store.Change(t.Context(), w.entries[0].Withdrawn(w.store.Millis())), settle.ErrChanged, "the lists are final")
 	require.Equal(t, int64(1), w.verify(t).Statement.ExcludedCount)
 	w.pass(t, round)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 }
 
@@ -161,7 +165,7 @@ func TestMissedRounds(t *testing.T) {
 	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
 	require.Equal(t, asyncevent.DrawRoot, w.pass(t, 2*round))
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, 3*round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced+time.Hour))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles+time.Hour))
 	require.True(t, w.verify(t).Complete)
 	w.settled(t)
 }
@@ -277,7 +281,7 @@ func TestDrawWithoutABeacon(t *testing.T) {
 	w.enter(t, 2)
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, after))
 	w.hidden(t)
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
 	w.settled(t)
 }
@@ -285,7 +289,7 @@ func TestDrawWithoutABeacon(t *testing.T) {
 func TestDrawWithoutEntries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, at := range []time.Duration{after, round, announced} {
+	for _, at := range []time.Duration{after, round, settles} {
 		w.pass(t, at)
 	}
 	require.True(t, w.verify(t).Complete)
@@ -312,7 +316,7 @@ func TestDisturbedDraw(t *testing.T) {
 		}
 	}
 	var statements sync.Map
-	for _, at := range []time.Duration{after, round, announced} {
+	for _, at := range []time.Duration{after, round, settles} {
 		w.clock.Set(cutoff.Add(at))
 		var work sync.WaitGroup
 		for range 4 {
@@ -327,7 +331,7 @@ func TestDisturbedDraw(t *testing.T) {
 		work.Wait()
 		phase := w.pass(t, at)
 		require.Equal(t, map[time.Duration]asyncevent.DrawPhase{
-			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, announced: asyncevent.DrawSettled,
+			after: asyncevent.DrawRoot, round: asyncevent.DrawDrawn, settles: asyncevent.DrawSettled,
 		}[at], phase)
 		statements.Store(w.lottery(t).Draw.Statement, true)
 	}

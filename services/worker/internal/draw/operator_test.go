@@ -42,7 +42,7 @@ func TestSubmit(t *testing.T) {
 	require.NoError(t, submit(value.Randomness, value.Signature))
 	require.NoError(t, submit(value.Randomness, value.Signature), "repeated")
 	require.Equal(t, asyncevent.DrawDrawn, w.pass(t, round))
-	require.Equal(t, asyncevent.DrawSettled, w.pass(t, announced))
+	require.Equal(t, asyncevent.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
 	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
 	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
@@ -124,7 +124,7 @@ func TestVoidIsTooLate(t *testing.T) {
 		"drawn":                               {round, round, nil},
 		"at a round that the root has missed": {after - time.Second, round, nil},
 		"without a beacon":                    {after, after, func(c *fairdraw.Commitment) { c.Beacon = nil }},
-		"settled":                             {announced, announced, nil},
+		"settled":                             {settles, settles, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

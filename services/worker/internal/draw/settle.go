@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -30,6 +31,15 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "announced", func(d *asyncevent.Draw) {
 		d.Seed, d.AnnouncedAt = seed.String(), s.now().UnixMilli()
 	})
+}
+
+// settleAfter is the time from the announcement to the first result that is written, so that no consumer
+// of their events is told before the announcement by a process whose clock is ahead.
+const settleAfter = 10 * time.Second
+
+// settleDelay is settleAfter, or less for a lottery that is announced shortly after its cutoff.
+func (s *step) settleDelay() time.Duration {
+	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
 }
 
 // settle writes the results, those of the winners first. Entries that have a result are left out, so

@@ -33,7 +33,11 @@ func (s *step) waits() bool {
 		round, err := s.Draw.Deciding(&s.terms.Commitment)
 		return err == nil && s.terms.Beacon != nil && now.Before(s.terms.Beacon.TimeOf(round))
 	case asyncevent.DrawDrawn:
-		return now.Before(s.terms.Announced())
+		at := s.terms.Announced()
+		if s.Draw.Announced() {
+			at = at.Add(s.settleDelay())
+		}
+		return now.Before(at)
 	case asyncevent.DrawClosed:
 		_, timely := s.round()
 		return !timely && s.Draw.Statement == ""
