@@ -3,6 +3,7 @@ package draw_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,12 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/asyncevent"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/waittest"
 	"urr.guru/services/worker/internal/draw/drawtest"
 	"urr.guru/services/worker/internal/settle"
 )
@@ -112,6 +115,91 @@ func (w *world) spoilMarker(t *testing.T, r asyncevent.Request) {
 		ExpressionAttributeValues: map[string]types.AttributeValue{":number": &types.AttributeValueMemberN{Value: "1"}},
 	})
 	require.NoError(t, err)
+}
+
+// spoil makes the item of a request unreadable.
+func (w *world) spoil(t *testing.T, id string) {
+	t.Helper()
+	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
+		TableName: &w.store.Table, Key: asyncevent.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":text": &types.AttributeValueMemberS{Value: "many"}},
+	})
+	require.NoError(t, err)
+}
+
+// A winner that cannot be read keeps no other from its result; the entries are not read again at once.
+func TestUnreadableWinner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.enter(t, 8)
+	w.pass(t, after)
+	w.pass(t, round)
+	broken := w.winners(t)[0].String()
+	w.spoil(t, broken)
+	w.clock.Set(cutoff.Add(settles))
+	var lists atomic.Int64
+	drawer := w.drawer(w.open(dynamotest.Hook{Before: func(in any) error {
+		if q, ok := in.(*awsdynamo.QueryInput); ok && strings.HasPrefix(q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS).Value, "ENTRY#") {
+			lists.Add(1)
+		}
+		return nil
+	}}))
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, 1, w.figures.last.Failing)
+	require.Equal(t, asyncevent.DrawDrawn, w.lottery(t).Draw.Phase)
+	for _, e := range w.entries {
+		if e.RequestID != broken {
+			r, _, err := w.store.Request(t.Context(), e.RequestID)
+			require.NoError(t, err)
+			require.True(t, r.Status.Final())
+		}
+	}
+	read := lists.Load()
+	require.NotZero(t, read)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Equal(t, read, lists.Load())
+	require.Equal(t, 1, w.figures.last.Failing)
+	w.clock.Advance(time.Minute)
+	require.NoError(t, drawer.Pass(t.Context()))
+	require.Greater(t, lists.Load(), read)
+}
+
+// slowSettler keeps the results of draws waiting.
+type slowSettler struct {
+	leaseless
+
+	begun   atomic.Int64
+	release chan struct{}
+}
+
+func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, status asyncevent.Status, code asyncevent.ResultCode) error {
+	s.begun.Add(1)
+	<-s.release
+	return s.leaseless.SettleEntries(ctx, entries, status, code)
+}
+
+// Draws whose results are written delay no root, however many they are.
+func TestResultsDelayNoRoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const earlier = 4
+	for range earlier {
+		event := drawtest.Open(t, w.store, cutoff.Add(-settles), nil)
+		drawtest.Enter(t, w.store, event, 1)
+	}
+	w.enter(t, 2)
+	w.pass(t, after-settles)
+	w.pass(t, round-settles)
+	w.clock.Set(cutoff.Add(after))
+	store := &slowSettler{leaseless: leaseless{w.store}, release: make(chan struct{})}
+	done := make(chan error, 1)
+	drawer := w.drawer(store)
+	go func() { done <- drawer.Pass(t.Context()) }()
+	waittest.Until(t, func() bool {
+		return store.begun.Load() == earlier && w.lottery(t).Draw.Phase == asyncevent.DrawRoot
+	}, "the root of the later draw, while the earlier ones are settled")
+	close(store.release)
+	require.NoError(t, <-done)
 }
 
 func closesGroup(in any) bool {

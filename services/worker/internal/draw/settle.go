@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/asyncevent"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 )
@@ -53,16 +54,16 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	chunks := slices.Collect(slices.Chunk(winners, MaxSettled))
-	if err := each(ctx, len(chunks), func(ctx context.Context, i int) error {
+	failure := each(ctx, len(chunks), func(ctx context.Context, i int) error {
 		err := s.end(ctx, chunks[i], asyncevent.Succeeded, asyncevent.Success)
 		failpoint.Hit("worker.draw.settling_winners")
 		return err
-	}); err != nil {
-		return false, err
+	})
+	if failure != nil && (!errors.Is(failure, ErrUnreadable) || errors.Is(failure, errs.ErrUnavailable) || ctx.Err() != nil) {
+		return false, failure
 	}
-	won := sorted(winners)
-	if err := s.endGroups(ctx, won, asyncevent.RejectedLotteryLose); err != nil {
-		return false, err
+	if failure = errors.Join(failure, s.endGroups(ctx, sorted(winners), asyncevent.RejectedLotteryLose)); failure != nil {
+		return false, failure
 	}
 	if _, err := s.advance(ctx, "settled", func(d *asyncevent.Draw) {
 		d.Phase, d.SettledAt = asyncevent.DrawSettled, s.now().UnixMilli()

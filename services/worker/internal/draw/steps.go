@@ -46,6 +46,11 @@ func (s *step) waits() bool {
 	return false
 }
 
+// settling reports that all requests get their results next, which can take long.
+func (s *step) settling() bool {
+	return s.Draw.Announced() || s.Draw.Phase == asyncevent.DrawSettled || s.Draw.Phase == asyncevent.DrawVoid
+}
+
 // next takes one step; moved is false when the draw has to wait, or is over.
 func (s *step) next(ctx context.Context) (moved bool, err error) {
 	if s.waits() {

@@ -297,7 +297,7 @@ func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, status a
 		for i, key := range keys {
 			r, err := asyncevent.DecodeRequest(items.Get(key))
 			if err != nil {
-				unreadable = append(unreadable, fmt.Errorf("entry %s: %w", entries[i], err))
+				unreadable = append(unreadable, fmt.Errorf("%w: entry %s: %w", draw.ErrUnreadable, entries[i], err))
 			} else if !r.Status.Final() {
 				tx.Change(i, r.Ended(s.Millis(), status, code))
 			}
