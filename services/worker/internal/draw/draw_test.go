@@ -2,6 +2,7 @@ package draw_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -190,16 +191,18 @@ func TestResultsDelayNoRoot(t *testing.T) {
 	w.enter(t, 2)
 	w.pass(t, after-settles)
 	w.pass(t, round-settles)
-	w.clock.Set(cutoff.Add(after))
+	w.clock.Set(cutoff)
 	store := &slowSettler{leaseless: leaseless{w.store}, release: make(chan struct{})}
-	done := make(chan error, 1)
 	drawer := w.drawer(store)
-	go func() { done <- drawer.Pass(t.Context()) }()
-	waittest.Until(t, func() bool {
-		return store.begun.Load() == earlier && w.lottery(t).Draw.Phase == asyncevent.DrawRoot
-	}, "the root of the later draw, while the earlier ones are settled")
+	done := make(chan error, 2)
+	pass := func() { done <- drawer.Pass(t.Context()) }
+	go pass()
+	waittest.Until(t, func() bool { return store.begun.Load() == earlier }, "the results of all earlier draws are being written")
+	w.clock.Set(cutoff.Add(after))
+	go pass()
+	waittest.Until(t, func() bool { return w.lottery(t).Draw.Phase == asyncevent.DrawRoot }, "the root of the later draw")
 	close(store.release)
-	require.NoError(t, <-done)
+	require.NoError(t, errors.Join(<-done, <-done))
 }
 
 func closesGroup(in any) bool {

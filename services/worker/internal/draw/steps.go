@@ -158,9 +158,11 @@ func (s *step) state(ctx context.Context) (moved bool, err error) {
 // may become public. The write is bounded by half of it; the rest is for clocks that differ.
 const signMargin = 10 * time.Second
 
-// margin is signMargin, or less where the rounds of missed roots follow each other too fast for it.
+// margin is signMargin, or less for delays below fairdraw.MinDelay, which are for development only: their
+// rounds follow each other so fast that no root would be in time for one.
 func (s *step) margin() time.Duration {
-	return min(signMargin, time.Duration(s.terms.Beacon.DelaySeconds)*time.Second/4)
+	delay := time.Duration(s.terms.Beacon.DelaySeconds) * time.Second
+	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
 
 // round is the round that a root of now names. timely is false when it cannot be sure to be public in
